@@ -6,7 +6,7 @@ generation, so that a late event of a cancelled one is not taken for one of the 
 
 Laws, checked by the tests on every run:
     proposed  = accepted + rejected + discarded
-    committed = accepted + corrections + bonuses + plain
+    committed = accepted + corrections + bonuses + plain + forced
     the committed tokens decode to exactly the text, plus what a stop string cut off (`Done.cut`)
     the lengths of a `Text`'s spans sum to its length
     spans come in the order in which their tokens were committed, and none before its `Verdict`;
@@ -25,8 +25,11 @@ from typing import Any, Literal, get_args
 
 from models.typed_json import decode
 
-Origin = Literal["correction", "bonus", "plain"]
+Origin = Literal["correction", "bonus", "plain", "forced"]
 DoneReason = Literal["stop", "length", "cancelled"]
+Cause = Literal["request", "too long", "no room", "engine"]
+"""Why a generation failed: the request cannot be done, whenever it is asked; its prompt is longer
+than the model's context; there is no memory for it now; something went wrong here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,11 @@ class TokenVerdict:
 
 @dataclass(frozen=True, slots=True)
 class WrittenToken:
-    """The token that the target wrote itself at the end of a round.
+    """A token that was not drafted.
 
-    `origin`: "correction" after a rejection, "bonus" after a clean sweep, "plain" where nothing
-    was drafted. `p` as for `TokenVerdict`.
+    `origin`: the target wrote it at the end of a round, as a "correction" after a rejection, a
+    "bonus" after a clean sweep, or "plain" where nothing was drafted; or it is "forced", the only
+    one that a grammar allows. `p` as for `TokenVerdict`.
     """
 
     id: int
@@ -71,9 +75,34 @@ class WrittenToken:
 
 
 @dataclass(frozen=True, slots=True)
+class TopToken:
+    """A token that could have been in a place: its id, its bytes, its log probability."""
+
+    id: int
+    bytes: tuple[int, ...]
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token of the answer, or of the prompt, and its log probability.
+
+    This is the target's after bias, penalties and grammar, before temperature and filters. `top`:
+    the likeliest tokens in its place, as many as were asked for. `bytes`: of its text, which may be
+    a part of a character. The prompt's first token has no `logprob`.
+    """
+
+    id: int
+    bytes: tuple[int, ...]
+    logprob: float | None
+    top: tuple[TopToken, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The figures of a run, which `engine.stats` derives from its events; times in seconds.
 
+    `rounds` are those with a pass of the target: a round of forced tokens is none.
     `plain_seconds` went into the `plain` rounds, those without a draft; `plain_round_seconds` has
     what each of them took, or some of them, spread evenly. `reference_seconds` are those of plain
     passes that were measured right behind the answer and are no part of it.
@@ -90,6 +119,7 @@ class Stats:
     corrections: int = 0
     bonuses: int = 0
     plain: int = 0
+    forced: int = 0
     plain_seconds: float = 0.0
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
@@ -102,7 +132,7 @@ class Stats:
     @property
     def committed(self) -> int:
         """Tokens of the answer, the end-of-text token included."""
-        return self.accepted + self.corrections + self.bonuses + self.plain
+        return self.accepted + self.corrections + self.bonuses + self.plain + self.forced
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -126,6 +156,14 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """The generation waits: `ahead` others are to begin before it."""
+
+    generation: str
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prefill:
     """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache.
 
@@ -141,6 +179,14 @@ class Prefill:
     left_out_from: int = 0
     left_out: int = 0
     context: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLogprobs:
+    """The log probabilities of the prompt's tokens, where they were asked for."""
+
+    generation: str
+    tokens: tuple[TokenLogprob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +207,9 @@ class Verdict:
     `next` is the target's own token; None where an accepted token ended the text.
     `draft_seconds` and `verify_seconds` are the round's two passes, `seconds` is the wall time
     since the verdict before it; `reason` says in words why the draft had its length.
+
+    A round of `forced` tokens has nothing else: no draft, no pass. `logprobs` has an entry for each
+    token that the round committed, in their order, where they were asked for.
     """
 
     generation: str
@@ -172,6 +221,8 @@ class Verdict:
     verify_seconds: float
     seconds: float
     reason: str
+    forced: tuple[WrittenToken, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +230,7 @@ class Span:
     """The `length` code points of a text that one token gave: see the laws above.
 
     The token is number `index`, from 0, of those that `round` committed: first the accepted ones
-    in their order, then the target's own (correction, bonus or plain).
+    in their order, then the target's own (correction, bonus or plain); or the forced ones.
     """
 
     round: int
@@ -212,14 +263,20 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The generation failed: a line that says what is wrong, and one that says what to do."""
+    """The generation failed: a line that says what is wrong, and one that says what to do.
+
+    Of a prompt that is "too long": its `tokens`, and the `context` that they have no room in.
+    """
 
     generation: str
     message: str
     remedy: str
+    cause: Cause = "engine"
+    tokens: int = 0
+    context: int = 0
 
 
-Event = Prefill | Draft | Verdict | Text | Done | Failed
+Event = Waiting | Prefill | PromptLogprobs | Draft | Verdict | Text | Done | Failed
 
 _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 

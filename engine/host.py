@@ -91,6 +91,8 @@ class CommandQueue:
                     break
                 if isinstance(command, protocol.Cancel):
                     self._cancelled.add(command.id)
+                elif isinstance(command, protocol.Count):
+                    pass
                 else:
                     self._cancelled.discard(command.id)  # an id may be used again
                     self._queue.put(command)
@@ -252,7 +254,7 @@ class Host:
         def racer(session: Session, generation: str) -> Racer:
             clock = TurnClock()
             events = session.answer(
-                command.messages,
+                command.prompt.messages,
                 command.request,
                 generation=generation,
                 cancelled=cancelled,
@@ -266,7 +268,7 @@ class Host:
             rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
             return in_turns(*rivals, settle=mx.synchronize)
         return session.answer(
-            command.messages,
+            command.prompt.messages,
             command.request,
             generation=command.id,
             cancelled=cancelled,
@@ -309,6 +311,9 @@ class Host:
                 remark,
                 memory=self._memory,
                 sampling=target.sampling,
+                parallel=1,
+                exact=True,
+                batching=False,
             )
         )
 

@@ -6,10 +6,15 @@ are about the process itself. Knows no MLX, so that the window can import it.
 The window numbers its commands: `id`. The responses to a command carry its id, events as their
 `generation`; a `Failed` without an id is the response to a line that holds no command.
 
+Generations run side by side, as many as `Load.parallel` says. Whatever changes what is loaded waits
+for those before it, and those behind it wait for it.
+
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
     drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
-    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed; the same events of the plain
-                 answer, where it is a race, with the generation `rival_of(id)`
+    generate  -> Waiting..., Prefill..., PromptLogprobs where asked for, (Draft, Verdict, Text)...,
+                 Done | Failed; the same events of the plain answer, where it is a race, with the
+                 generation `rival_of(id)`
+    count     -> Counted | Failed, at once, also while answers are written
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded
     quit      -> the process ends, as it does when its standard input does
@@ -23,12 +28,13 @@ from enum import Enum
 from typing import Any, get_args
 
 from engine import events
-from engine.request import ChatMessage, Overflow, Request, Sampling
+from engine.request import Prompt, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
-PROTOCOL = 4  # since a drafted token comes with what its drafter thinks of it
+PROTOCOL = 5  # since generations run side by side
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
+MOST_PARALLEL = 64
 _PLAIN = "/plain"
 LONGEST_LINE_BYTES = 8 << 20  # with its end
 
@@ -56,7 +62,9 @@ class Memory:
 class Load:
     """Load the model folder `target`, in place of what is loaded.
 
-    `drafter` and `draft_length` are written as for `engine.pair`.
+    `drafter` and `draft_length` are written as for `engine.pair`. At most `parallel` generations
+    run side by side. Those that do share passes of the target, where the model allows it, unless
+    each is to have passes of its own: `exact`, so that on a GPU too nothing depends on the others.
     """
 
     id: str
@@ -64,6 +72,15 @@ class Load:
     drafter: str = "none"
     draft_length: str = "auto"
     memory: Memory = field(default_factory=Memory)
+    parallel: int = 4
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.parallel <= MOST_PARALLEL:
+            raise Problem(
+                f"{self.parallel} generations cannot run side by side.",
+                f"Choose a number from 1 to {MOST_PARALLEL}.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +98,26 @@ class SetDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is.
+    """Answer a prompt. `conversation`: which chat it is; empty where it belongs to none.
 
-    A `race` is answered twice, in turns: as always, and without drafts. The plain answer's `Done`
-    comes before the other's; where one fails, there is only the `Failed` of this id.
+    A `race` is answered twice, in turns and with nothing beside it: as always, and without drafts.
+    The plain answer's `Done` comes before the other's; where one fails, there is only the `Failed`
+    of this id.
     """
 
     id: str
     conversation: str
-    messages: tuple[ChatMessage, ...]
-    sampling: Sampling | None = field(default_factory=Sampling)
-    max_tokens: int = 512
-    stops: tuple[str, ...] = ()
+    prompt: Prompt
+    request: Request = field(default_factory=Request)
     race: bool = False
-    overflow: Overflow = "stop"
 
-    def __post_init__(self) -> None:
-        _ = self.request  # which raises `Problem` for values that are out of range
 
-    @property
-    def request(self) -> Request:
-        """How to answer, as the engine takes it."""
-        return Request(
-            sampling=self.sampling,
-            max_tokens=self.max_tokens,
-            stops=self.stops,
-            overflow=self.overflow,
-        )
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count the tokens of a prompt."""
+
+    id: str
+    prompt: Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +140,7 @@ class Quit:
 
 
 Work = Load | SetDrafter | Generate | Unload
-Command = Work | Cancel | Quit
+Command = Work | Count | Cancel | Quit
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +175,8 @@ class Loaded:
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
-    `sampling` is the target's default.
+    `sampling` is the target's default. `parallel` and `exact` as they were asked for; `batching`:
+    whether generations share passes.
     """
 
     id: str
@@ -178,6 +189,9 @@ class Loaded:
     remark: str
     memory: Memory
     sampling: Sampling
+    parallel: int
+    exact: bool
+    batching: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +201,22 @@ class Unloaded:
     id: str
 
 
-ProcessEvent = Ready | Loading | Loaded | Unloaded
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tokens the prompt of the `Count` with this id has."""
+
+    id: str
+    tokens: int
+
+
+ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted
 Response = events.Event | ProcessEvent
 
 _COMMANDS: dict[str, type[Any]] = {
     "load": Load,
     "drafting": SetDrafter,
     "generate": Generate,
+    "count": Count,
     "unload": Unload,
     "cancel": Cancel,
     "quit": Quit,

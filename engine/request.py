@@ -1,4 +1,4 @@
-"""A request: a chat, how tokens are chosen, where the answer ends. Knows no MLX.
+"""A request: a prompt, how tokens are chosen, where the answer ends. Knows no MLX.
 
 Values are checked when a request is made: one that is out of range raises a `Problem`.
 """
@@ -10,18 +10,84 @@ from typing import Literal
 
 from models.errors import Problem
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 Overflow = Literal["stop", "rolling", "middle"]
 """What becomes of a conversation that is longer than the model's context: it is refused; its oldest
 turns are not read; its first turn is read, and those behind it are not."""
 
 
+GrammarKind = Literal["json schema", "regex", "lark"]
+
+
+class TooLong(Problem):
+    """A prompt has no room in the model's context. Both in tokens."""
+
+    def __init__(self, tokens: int, context: int) -> None:
+        super().__init__(
+            f"The prompt has {tokens} tokens, and the model can look at {context}.",
+            "Shorten it, or start a new conversation.",
+        )
+        self.tokens = tokens
+        self.context = context
+
+
+class NoRoom(Problem):
+    """There is no memory for one more answer now; there may be later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool, by the assistant. `arguments` is the JSON text of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a chat."""
+    """One message of a chat.
+
+    `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
+    result of the call `tool_call_id` of the tool `name`.
+    """
 
     role: Role
     content: str
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What is answered or continued: a chat, a text, or token ids; one of the three.
+
+    A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
+    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables.
+    What a chat's messages say is text; in a `text` the names of special tokens are those tokens.
+    """
+
+    messages: tuple[ChatMessage, ...] = ()
+    tools: str = ""
+    options: str = ""
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What an answer may look like: the source of a JSON schema, a regular expression, or a Lark
+    grammar in llguidance's dialect.
+
+    The answer is free up to the end of the first `after` in it; without `after` its first token is
+    constrained already.
+    """
+
+    kind: GrammarKind
+    source: str
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +96,9 @@ class Sampling:
 
     `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
     `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
+
+    A `repeatable` answer is the same for the same `seed`, whatever is drafted and whoever else is
+    answered meanwhile. The noise belongs to the position then, and fewer drafts are accepted.
     """
 
     temperature: float = 0.0
@@ -42,6 +111,7 @@ class Sampling:
     penalty_window: int = 64
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     seed: int | None = None
+    repeatable: bool = False
 
     def __post_init__(self) -> None:
         limits: list[tuple[str, float, float, float]] = [
@@ -95,13 +165,23 @@ class Request:
     """How to answer. `stops`: texts that end the answer and are not part of it.
 
     A `sampling` of None is the model's own default: see `engine.default_sampling`. `overflow` says
-    what is left out of a conversation that is too long: see `engine.overflow`.
+    what is left out of a conversation that is too long: see `engine.overflow`. `prediction`: a text
+    that the answer will perhaps resemble; it is drafted from, and changes nothing else.
+
+    `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
+    place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
+    answer's text has the names of special tokens in it, but for those that end it.
     """
 
     sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
     overflow: Overflow = "stop"
+    prediction: str = ""
+    grammar: Grammar | None = None
+    logprobs: int | None = None
+    prompt_logprobs: bool = False
+    special: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -8,7 +8,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.events import Done, Draft, Event, Failed, Origin, Prefill, Text, Verdict
+from engine.events import (
+    Done,
+    Draft,
+    Event,
+    Failed,
+    Origin,
+    Prefill,
+    PromptLogprobs,
+    Text,
+    Verdict,
+    Waiting,
+)
 
 Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 
@@ -35,8 +46,8 @@ class Token:
 class Round:
     """A round as far as it has come. `verdict` is None as long as it is only drafted.
 
-    `tokens` are the drafted ones in their order, then the target's own, where it wrote one.
-    `drafter` is empty where nothing was drafted.
+    `tokens` are the drafted ones in their order, then the target's own, where it wrote one; or
+    those that a grammar forced. `drafter` is empty where nothing was drafted.
     """
 
     number: int
@@ -50,8 +61,9 @@ class Round:
 
     @property
     def own(self) -> Token | None:
-        """The target's own token; None where an accepted one ended the text."""
-        return next((token for token in self.tokens if token.q is None), None)
+        """The target's own token; None where an accepted one ended the text, or all are forced."""
+        own = (token for token in self.tokens if token.q is None and token.fate != "forced")
+        return next(own, None)
 
     @property
     def committed(self) -> tuple[Token, ...]:
@@ -60,7 +72,7 @@ class Round:
         return tuple(token for token in self.tokens if token.fate not in dropped)
 
 
-EventOrRound = Prefill | Round | Text | Done | Failed
+EventOrRound = Waiting | Prefill | PromptLogprobs | Round | Text | Done | Failed
 """An event, or the round that a draft began or a verdict ended."""
 
 
@@ -107,6 +119,9 @@ def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     fates: list[Fate] = ["discarded"] * len(pairs)
     fates[: verdict.accepted] = ["accepted"] * min(verdict.accepted, len(pairs))
     own = verdict.next
+    if verdict.forced:
+        forced = tuple(Token(t.id, t.text, t.origin, p=t.p) for t in verdict.forced)
+        return Round(verdict.round, "", forced, verdict)
     if own is not None and verdict.accepted < len(pairs):
         fates[verdict.accepted] = "rejected"
     drafted = tuple(

@@ -99,6 +99,12 @@ def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoR
 
 
 def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
+    if verdict.forced:
+        return replace(
+            stats,
+            forced=stats.forced + len(verdict.forced),
+            decode_seconds=stats.decode_seconds + verdict.seconds,
+        )
     proposed, accepted = len(verdict.judgements), verdict.accepted
     origin = verdict.next.origin if verdict.next else None
     rejected, plain = int(origin == "correction"), int(origin == "plain")

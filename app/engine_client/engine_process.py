@@ -43,7 +43,7 @@ from engine.protocol import (
     command_to_json,
     response_from_json,
 )
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Prompt, Request
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -241,11 +241,8 @@ class EngineProcess(QObject):
         command = Generate(
             uuid4().hex,
             conversation,
-            tuple(messages),
-            sampling=request.sampling,
-            max_tokens=request.max_tokens,
-            stops=request.stops,
-            overflow=request.overflow,
+            Prompt(messages=tuple(messages)),
+            request,
             race=race,
         )
         self._log.hide(message.content for message in messages)

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from engine.events import Done, Failed
 from engine.protocol import (
+    Counted,
     Generate,
     Load,
     Loaded,
@@ -96,6 +97,8 @@ class EngineWork:
                 if isinstance(self._owed.get(answer.id), Unload):
                     self.finish(answer.id)
                     self._wanted = None  # as it was asked for
+            case Counted():
+                return "stale"
             case Failed() if not self.owes(answer.generation):
                 return self._take_failure(answer.generation)
             case _:
@@ -111,7 +114,13 @@ class EngineWork:
         if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
             wanted, self._again = self._wanted, uuid4().hex
             load = Load(
-                self._again, wanted.target, wanted.drafter, wanted.draft_length, wanted.memory
+                self._again,
+                wanted.target,
+                wanted.drafter,
+                wanted.draft_length,
+                wanted.memory,
+                wanted.parallel,
+                wanted.exact,
             )
             self._owed = {load.id: load, **self._owed}
         return tuple(self._owed.values())

@@ -63,7 +63,7 @@ class Palette:
                 return self.correction
             case "bonus":
                 return self.bonus
-            case "plain":
+            case "plain" | "forced":
                 return self.plain
             case "rejected":
                 return self.rejected
@@ -164,7 +164,7 @@ def line_of(fate: Fate) -> LineStyle:
             return "strike"
         case "discarded":
             return "dash strike"
-        case "plain" | "drafted":
+        case "plain" | "forced" | "drafted":
             return "none"
 
 

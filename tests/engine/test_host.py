@@ -99,7 +99,7 @@ def fresh(tmp_path: Path) -> Iterator[Callable[[], Child]]:
 
 
 def generate(id: str, *, max_tokens: int = 32, sampling: Sampling = WITHOUT_END) -> Generate:
-    return Generate(id, "chat", QUESTION, sampling=sampling, max_tokens=max_tokens)
+    return Generate(id, "chat", QUESTION, Request(sampling=sampling, max_tokens=max_tokens))
 
 
 def written(responses: list[Response]) -> str:
@@ -120,7 +120,9 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
 
 
 def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> None:
-    race = Generate("r1", "race", QUESTION, sampling=WITHOUT_END, max_tokens=300, race=True)
+    race = Generate(
+        "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=300), race=True
+    )
     responses = [*child.ask(race), child.next()]
     names = [response.generation for response in responses]
     plain = protocol.rival_of("r1")
@@ -158,7 +160,9 @@ def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.M
 
 
 def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
-    child.send(Generate("r3", "race", QUESTION, sampling=WITHOUT_END, max_tokens=LONG, race=True))
+    child.send(
+        Generate("r3", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=LONG), race=True)
+    )
     while not isinstance(child.next(), Verdict):
         pass
     child.send(Cancel("r3"))
@@ -309,14 +313,14 @@ def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
         (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
         (b'{"command": "generate", "id": "g"}', "g", "conversation"),
         (Load("l", "/nowhere"), "l", "no model folder"),
-        (Generate("g", "c", ()), "g", "empty"),
+        (Generate("g", "c", Prompt()), "g", "empty"),
         (
             b'{"command": "generate", "id": "g", "conversation": "c", "messages": [],'
             b' "sampling": {"temperature": -1}}',
             "g",
             "temperature",
         ),
-        (Generate("g", "c", QUESTION, stops=("",)), "g", "stop string"),
+        (Generate("g", "c", QUESTION, Request(stops=("",))), "g", "stop string"),
     ],
     ids=lambda value: repr(value)[:40],
 )

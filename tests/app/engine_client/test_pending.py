@@ -23,7 +23,7 @@ DONE = Done("g", "stop", Stats())
 
 
 def generate(id: str) -> Generate:
-    return Generate(id, "chat", ())
+    return Generate(id, "chat", Prompt())
 
 
 def loaded(id: str, target: str) -> Loaded:
