@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from engine.server.errors import Refusal, invalid
 
 DEEPEST = 100
+_TYPES = ("bool", "float", "int", "str")
 
 
 class Body(BaseModel):
@@ -90,11 +91,17 @@ def _too_deep() -> Refusal:
     return invalid(f"The body is nested deeper than {DEEPEST} levels.", code="invalid_json")
 
 
+def _is_field(part: str) -> bool:
+    """Whether it is a name in the body; pydantic writes those of the types it has tried, too."""
+    return part.isidentifier() and part.islower() and part not in _TYPES
+
+
 def _of_field(error: ValidationError) -> Refusal:
-    """The refusal for the first field that pydantic complains about, with its own words."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    # Names of union members stand in the path too; they are no fields.
-    path = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
+    """The refusal for a field that pydantic complains about, with its own words. Of a value that
+    may be of several types the complaint that got furthest says most."""
+    errors = error.errors(include_url=False, include_input=False)
+    first = max(errors, key=lambda one: len(one["loc"]))
+    path = [part for part in first["loc"] if isinstance(part, int) or _is_field(part)]
     param = ""
     for part in path:
         param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else part

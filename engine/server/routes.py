@@ -2,6 +2,7 @@
 
 from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.openai.chat import chat_completions
 from engine.server.service import Service
 
 
@@ -19,4 +20,5 @@ async def health(service: Service, call: Call) -> Reply:
 ROUTES: Routes = {
     "/": {"GET": root},
     "/health": {"GET": health},
+    "/chat/completions": {"POST": chat_completions},
 }
