@@ -2,6 +2,7 @@
 
 from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.models import metrics, model, models
 from engine.server.openai.chat import chat_completions
 from engine.server.service import Service
 
@@ -20,5 +21,8 @@ async def health(service: Service, call: Call) -> Reply:
 ROUTES: Routes = {
     "/": {"GET": root},
     "/health": {"GET": health},
+    "/metrics": {"GET": metrics},
+    "/models": {"GET": models},
+    "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},
 }
