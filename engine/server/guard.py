@@ -65,9 +65,9 @@ class Guard:
             raise Refusal(401, "invalid_api_key", "The API key is missing or wrong.")
 
 
-def loopback_hosts(port: int) -> frozenset[str]:
-    """What may stand in the Host of a server on this machine alone."""
-    names = ("127.0.0.1", "localhost", "[::1]")
+def hosts_of(host: str, port: int) -> frozenset[str]:
+    """What may stand in the Host of a server at this address."""
+    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 

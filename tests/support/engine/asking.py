@@ -9,7 +9,7 @@ from typing import Any
 from httpx2 import ASGITransport, AsyncClient, Response
 
 from engine.server.app import App
-from engine.server.guard import Guard, loopback_hosts
+from engine.server.guard import Guard, hosts_of
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from tests.support.engine.scripted_host import Script, ScriptedHost, scripted, told
@@ -33,7 +33,7 @@ async def asking(
 ) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
     """A client of a server whose engine plays `play`; streams come to it whole."""
     async with scripted(play, load=load) as (link, host):
-        app = App(Service(link), Guard(loopback_hosts(PORT), key=key, origins=origins), ROUTES)
+        app = App(Service(link), Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins), ROUTES)
         address = f"http://127.0.0.1:{PORT}"
         async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
             yield client, host
