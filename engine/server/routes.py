@@ -4,6 +4,7 @@ from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
 from engine.server.openai.chat import chat_completions
+from engine.server.openai.completions import completions
 from engine.server.service import Service
 
 
@@ -25,4 +26,5 @@ ROUTES: Routes = {
     "/models": {"GET": models},
     "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},
+    "/completions": {"POST": completions},
 }
