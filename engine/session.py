@@ -167,12 +167,23 @@ class Session:
     def another(self) -> "Session":
         """A session for another conversation: it shares the weights, and begins with what was
         learned of the pair."""
+        return self._beside(self.decoder.another())
+
+    def _beside(self, decoder: Decoder) -> "Session":
         other = copy(self)
-        other.decoder = self.decoder.another()
-        other.drafter = self.drafter.beside(other.decoder)
+        other.decoder, other.drafter = decoder, self.drafter.beside(decoder)
         other.policy = self.policy.another()
-        other._tokens = []
+        other._tokens = self._tokens[: decoder.length]
         return other
+
+    def copy(self) -> "Session":
+        """As `another`, with a copy of what this one has read."""
+        return self._beside(self.decoder.copy())
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has read."""
+        return self.decoder.length
 
     def shared(self, prompt: Sequence[int]) -> int:
         """With how many tokens `prompt` begins as what was read for the latest answer did."""
@@ -473,3 +484,8 @@ class Answer:
     text: AnswerText
     prediction: list[int]
     prompt_logprobs: bool
+
+    @property
+    def most_tokens(self) -> int:
+        """How long prompt and answer can become together."""
+        return len(self.tokens) + self.task.max_tokens
