@@ -211,15 +211,15 @@ class Constraint:
 
     def allowed(self, drafted: list[int]) -> int:
         """How many of these tokens are allowed, one behind the other. None is behind an end."""
-        rows = self._rows(drafted)
-        return sum(_allows(row, token) for row, token in zip(rows, drafted, strict=False))
+        pairs = zip(self._rows(drafted), drafted, strict=False)
+        return sum(_allows(row, token) for row, token in pairs)
 
     def masks(self, drafted: list[int]) -> mx.array:
         """What is allowed behind each prefix of `drafted`: bool, (drafted tokens + 1, vocabulary).
 
         Rows behind a token that is not allowed, or behind an end, are all true.
         """
-        rows = list(self._rows(drafted))
+        rows = self._rows(drafted)
         packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
         bits = (mx.array(packed)[:, :, None] >> mx.arange(8, dtype=mx.uint8)) & 1
         masks = bits.reshape(len(rows), -1)[:, : self._grammars.vocabulary].astype(mx.bool_)
@@ -240,17 +240,16 @@ class Constraint:
             if prefix[: len(here)] == here
         }
 
-    def _rows(self, drafted: list[int]) -> Iterator[bytes]:
+    def _rows(self, drafted: list[int]) -> list[bytes]:
         """Behind each prefix of `drafted` that may be written, a bit for each token."""
         with self._looking_ahead():
-            row = self._row([])
-            yield row
+            rows = [self._row([])]
             for number, token in enumerate(drafted, 1):
-                if token in self._grammars.ends or not _allows(row, token):
-                    return
+                if token in self._grammars.ends or not _allows(rows[-1], token):
+                    break
                 self._take(token)
-                row = self._row(drafted[:number])
-                yield row
+                rows.append(self._row(drafted[:number]))
+        return rows
 
     def _row(self, ahead: list[int]) -> bytes:
         """Where the matcher is: behind the committed tokens and those `ahead`."""
@@ -417,4 +416,4 @@ def _line(error: str) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("error: ")]
     said = (told or lines or [""])[0]
-    return said.removeprefix("error: ").rstrip(".:")
+    return said.removeprefix("error: ")[:300].rstrip(".:")
