@@ -43,10 +43,10 @@ from engine.events import (
 from engine.loading import LoadedModel
 from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Prompt, Request
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.template import render
+from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -160,19 +160,7 @@ class Session:
 
         Where the last message is the assistant's, the answer continues it.
         """
-        tokenizer = self.target.tokenizer
-        if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
-            raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if tokenizer.has_chat_template:
-            text = render(tokenizer, messages)
-        else:
-            text = "\n\n".join(message.content for message in messages)
-        tokens: list[int] = tokenizer.encode(
-            text,
-            add_special_tokens=False,
-            verbose=False,  # `complete` refuses a long prompt itself
-        )
-        return tokens
+        return encode_prompt(self.target.tokenizer, Prompt(messages=tuple(messages)))
 
     def answer(
         self,
