@@ -37,6 +37,7 @@ from engine.events import (
     PromptLogprobs,
     Stats,
 )
+from engine.grammar import Grammars
 from engine.loading import LoadedModel
 from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
@@ -54,7 +55,7 @@ from engine.speculate import (
     speculate,
 )
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.template import render
+from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -107,6 +108,8 @@ class Session:
         self._measured: Calibration | None = None  # whose costs are to be stored
         self.disturbed = False
         self._token_texts = TokenTexts(target.tokenizer)
+        vocabulary = self.decoder.vocabulary
+        self._grammars = Grammars(target.tokenizer, vocabulary=vocabulary, ends=target.ends)
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -195,22 +198,7 @@ class Session:
 
         Where the last message is the assistant's, the answer continues it.
         """
-        tokenizer = self.target.tokenizer
-        if prompt.tokens:
-            return list(prompt.tokens)
-        messages, text = prompt.messages, prompt.text
-        if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
-            raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if messages and tokenizer.has_chat_template:
-            text = render(tokenizer, messages)
-        elif messages:
-            text = "\n\n".join(message.content for message in messages)
-        tokens: list[int] = tokenizer.encode(
-            text,
-            add_special_tokens=False,
-            verbose=False,  # a long prompt is refused here
-        )
-        return tokens
+        return encode_prompt(self.target.tokenizer, prompt)
 
     def answer(
         self,
@@ -263,19 +251,15 @@ class Session:
             logprobs=request.logprobs,
         )
         if request.grammar is not None:
-            from engine.grammar import Grammars
-
-            vocabulary = self.decoder.vocabulary
-            self._grammars = Grammars(
-                self.target.tokenizer, vocabulary=vocabulary, ends=self.target.ends
-            )
             task = replace(task, constraint=self._grammars.constrain(request.grammar))
         text = AnswerText(
             self.target.tokenizer, request.stops, special=request.special, ends=self.target.ends
         )
         prediction: list[int] = []
         if request.prediction:
-            prediction = self.encode(Prompt(text=request.prediction))
+            prediction = self.target.tokenizer.encode(
+                request.prediction, add_special_tokens=False, verbose=False
+            )
         return Answer(generation, tokens, gap, task, text, prediction, request.prompt_logprobs)
 
     def begin(
