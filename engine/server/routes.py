@@ -1,7 +1,9 @@
 """Which endpoint is where."""
 
+from engine.server.anthropic.endpoints import count_tokens, messages
 from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.responses.endpoints import responses
 from engine.server.service import Service
 
 
@@ -19,4 +21,7 @@ async def health(service: Service, call: Call) -> Reply:
 ROUTES: Routes = {
     "/": {"GET": root},
     "/health": {"GET": health},
+    "/messages": {"POST": messages},
+    "/messages/count_tokens": {"POST": count_tokens},
+    "/responses": {"POST": responses},
 }

@@ -5,10 +5,11 @@ from contextlib import aclosing
 from pathlib import Path
 
 from engine.protocol import Loaded
+from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, choices
-from engine.server.errors import crowded, not_loaded
+from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
-from engine.server.link import EngineLink
+from engine.server.link import EngineFailed, EngineLink
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -46,6 +47,14 @@ class Service:
         if isinstance(first[1], Broken):
             raise first[1].refusal
         return await call.held.enter_async_context(aclosing(_with(first, answers)))
+
+    async def count(self, prompt: Prompt) -> int:
+        """How many tokens a prompt has. Raises Refusal."""
+        _ = self.loaded
+        try:
+            return await self.link.count(prompt)
+        except EngineFailed as failure:
+            raise of_failure(failure.failed) from None
 
 
 async def _with(

@@ -5,15 +5,11 @@ Fields that are left out here are ignored, and null is as good as nothing.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from engine.server.bodies import Body
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-
-
-class Body(BaseModel):
-    """Numbers are numbers here, not texts that look like some."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
 
 
 class TextBlock(Body):
@@ -80,10 +76,18 @@ class Tool(Body):
     strict: bool | None = None
 
 
-class ToolChoice(Body):
-    type: Literal["auto", "any", "tool", "none"]
-    name: str | None = None
+class AnyChoice(Body):
+    type: Literal["auto", "any", "none"]
     disable_parallel_tool_use: bool | None = None
+
+
+class NamedChoice(Body):
+    type: Literal["tool"]
+    name: Name
+    disable_parallel_tool_use: bool | None = None
+
+
+ToolChoice = Annotated[AnyChoice | NamedChoice, Field(discriminator="type")]
 
 
 class ThinkingConfig(Body):

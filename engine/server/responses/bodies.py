@@ -6,19 +6,15 @@ null ask for what this server does not do.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
+
+from engine.server.bodies import Body
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class Body(BaseModel):
-    """Numbers are numbers here, not texts that look like some."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
 class TextPart(Body):
-    """"text" is no word of OpenAI's here, but one that clients use."""
+    """ "text" is no word of OpenAI's here, but one that clients use."""
 
     type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
     text: str

@@ -6,9 +6,9 @@ An item's events say nothing yet of its place in the response, nor of their own 
 from typing import Any, Protocol
 
 from engine.events import TokenLogprob
+from engine.server.openai.logprobs import chat_logprobs
 from engine.server.responses.custom_input import CustomInput
 from engine.server.responses.tools import KnownTool
-from engine.server.scores import score
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ class MessageItem:
         return [self._event("content_part.added", part=self._copy())]
 
     def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        scores = [score(token) for token in logprobs]
+        scores = chat_logprobs(logprobs)
         self._part["text"] += text
         self._part["logprobs"] += scores
         return [self._event("output_text.delta", delta=text, logprobs=scores)]

@@ -76,4 +76,3 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
         },
         "strict": True,
     }
-

@@ -7,7 +7,6 @@ the next is added; each event about the response has all the items so far.
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
 
 from engine.events import TokenLogprob
 from engine.server.answers import (
