@@ -3,6 +3,7 @@
 from engine.server.anthropic.endpoints import count_tokens, messages
 from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
+from engine.server.openai.chat import chat_completions
 from engine.server.responses.endpoints import responses
 from engine.server.service import Service
 
@@ -21,6 +22,7 @@ async def health(service: Service, call: Call) -> Reply:
 ROUTES: Routes = {
     "/": {"GET": root},
     "/health": {"GET": health},
+    "/chat/completions": {"POST": chat_completions},
     "/messages": {"POST": messages},
     "/messages/count_tokens": {"POST": count_tokens},
     "/responses": {"POST": responses},

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from importlib.metadata import version
 from pathlib import Path
 
 from engine.protocol import Loaded
@@ -31,6 +32,11 @@ class Service:
     def model(self) -> str:
         """The name of what answers, in responses."""
         return Path(self.loaded.target).name
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what answers: another one may write another text for the same seed."""
+        return f"slipstream-{version('slipstream')}"
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """The pieces of the answers to `ask`, each with the number of its answer.
