@@ -116,14 +116,14 @@ def _of_field(error: ValidationError, body: Any) -> Refusal:
 
 def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
     """Where in the body it is. Names of kinds stand in pydantic's place too; they are no fields."""
+    missing = complaint["type"] == "missing"  # the last name is not in the body, or null
+    names = complaint["loc"][:-1] if missing else complaint["loc"]
     path: list[int | str] = []
     value = body
-    for part in complaint["loc"]:
+    for name in names:
         try:
-            value = value[part]
+            value = value[name]
         except (KeyError, IndexError, TypeError):
             continue
-        path.append(part)
-    if complaint["type"] == "missing":
-        path.append(complaint["loc"][-1])
-    return path
+        path.append(name)
+    return [*path, complaint["loc"][-1]] if missing else path

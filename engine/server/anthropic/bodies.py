@@ -110,7 +110,7 @@ class OutputConfig(Body):
 class CountTokensBody(Body):
     """What the prompt is made of."""
 
-    model: str
+    model: str | None = None
     messages: Annotated[list[Message], Field(min_length=1, max_length=4096)]
     system: str | list[TextBlock] | None = None
     tools: Annotated[list[Tool], Field(max_length=256)] | None = None

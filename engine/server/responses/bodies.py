@@ -183,7 +183,7 @@ class TextConfig(Body):
 
 
 class ResponsesBody(Body):
-    model: str
+    model: str | None = None
     input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
     instructions: str | None = None
     tools: Annotated[list[Tool], Field(max_length=256)] | None = None

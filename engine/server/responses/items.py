@@ -58,8 +58,8 @@ class MessageItem:
             self._event("content_part.done", part=part),
         ]
 
-    def _event(self, name: str, **fields: Any) -> Json:
-        return _event(name, self.json["id"], content_index=0, **fields)
+    def _event(self, kind: str, **fields: Any) -> Json:
+        return _event(kind, self.json["id"], content_index=0, **fields)
 
     def _copy(self) -> Json:
         return {**self._part, "logprobs": [*self._part["logprobs"]]}
@@ -93,8 +93,8 @@ class ReasoningItem:
             self._event("content_part.done", part={**self._part}),
         ]
 
-    def _event(self, name: str, **fields: Any) -> Json:
-        return _event(name, self.json["id"], content_index=0, **fields)
+    def _event(self, kind: str, **fields: Any) -> Json:
+        return _event(kind, self.json["id"], content_index=0, **fields)
 
 
 class FunctionCallItem:
@@ -162,8 +162,8 @@ def called(id: str, call_id: str, name: str, tool: KnownTool | None) -> Item:
     return kind(id, call_id, tool.name, tool.namespace)
 
 
-def _event(name: str, item_id: str, **fields: Any) -> Json:
-    return {"type": f"response.{name}", "item_id": item_id, **fields}
+def _event(kind: str, item_id: str, /, **fields: Any) -> Json:
+    return {"type": f"response.{kind}", "item_id": item_id, **fields}
 
 
 def _namespace(namespace: str | None) -> Json:
