@@ -145,7 +145,13 @@ class Broken:
 Piece = Waiting | Began | Scored | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
 
 
-async def pieces(link: EngineLink, ask: Ask, *, choice: int = 0) -> AsyncGenerator[Piece, None]:
+Watch = Callable[[int, Usage], None]
+"""Is told how far the answer with that number has come, after each event."""
+
+
+async def pieces(
+    link: EngineLink, ask: Ask, *, choice: int = 0, watch: Watch = lambda choice, usage: None
+) -> AsyncGenerator[Piece, None]:
     """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
     request = ask.request_of(choice)
     loop = asyncio.get_running_loop()
@@ -162,17 +168,21 @@ async def pieces(link: EngineLink, ask: Ask, *, choice: int = 0) -> AsyncGenerat
                 continue
             if event is None:
                 return
-            for piece in answer.take(event):
+            made = list(answer.take(event))
+            watch(choice, answer.usage)
+            for piece in made:
                 told = loop.time()
                 yield piece
 
 
-async def choices(link: EngineLink, ask: Ask) -> AsyncGenerator[tuple[int, Piece], None]:
+async def choices(
+    link: EngineLink, ask: Ask, *, watch: Watch = lambda choice, usage: None
+) -> AsyncGenerator[tuple[int, Piece], None]:
     """The pieces of all `ask.n` answers, each with the number of its answer."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(ask.n)
 
     async def feed(choice: int) -> None:
-        async with aclosing(pieces(link, ask, choice=choice)) as answer:
+        async with aclosing(pieces(link, ask, choice=choice, watch=watch)) as answer:
             async for piece in answer:
                 await queue.put((choice, piece))
         await queue.put(None)
@@ -198,7 +208,7 @@ class _Answer:
     def __init__(self, request: Request, reader: Reader) -> None:
         self._request = request
         self._reader = reader
-        self._usage = Usage()
+        self.usage = Usage()
         self._began = False
         self._calls = 0
         self._drafter = ""
@@ -209,7 +219,7 @@ class _Answer:
         match event:
             case Prefill() if not self._began:
                 self._began = True
-                self._usage = replace(self._usage, prompt=event.total, cached=event.reused)
+                self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
             case PromptLogprobs():
                 yield Scored(event.tokens)
@@ -227,16 +237,16 @@ class _Answer:
     def _count(self, verdict: Verdict) -> None:
         drafted = len(verdict.judgements)
         usage = replace(
-            self._usage,
-            completion=self._usage.completion
+            self.usage,
+            completion=self.usage.completion
             + verdict.accepted
             + (verdict.next is not None)
             + len(verdict.forced),
-            rounds=self._usage.rounds + (not verdict.forced),
-            drafted=self._usage.drafted + drafted,
-            accepted=self._usage.accepted + verdict.accepted,
-            forced=self._usage.forced + len(verdict.forced),
-            draft=self._drafter if drafted else self._usage.draft,
+            rounds=self.usage.rounds + (not verdict.forced),
+            drafted=self.usage.drafted + drafted,
+            accepted=self.usage.accepted + verdict.accepted,
+            forced=self.usage.forced + len(verdict.forced),
+            draft=self._drafter if drafted else self.usage.draft,
         )
         if drafted and self._drafter == "prediction":
             usage = replace(
@@ -244,7 +254,7 @@ class _Answer:
                 prediction_accepted=usage.prediction_accepted + verdict.accepted,
                 prediction_rejected=usage.prediction_rejected + drafted - verdict.accepted,
             )
-        self._usage = usage
+        self.usage = usage
         for place, score in enumerate(verdict.logprobs):
             self._scores[verdict.round, place] = score
 
@@ -259,8 +269,8 @@ class _Answer:
                     behind = []
         parts = self._reader.push(text.delta) if text.delta else []
         if parts and isinstance(parts[0], Thought):
-            more = self._usage.reasoning + len(text.spans)
-            self._usage = replace(self._usage, reasoning=more)
+            more = self.usage.reasoning + len(text.spans)
+            self.usage = replace(self.usage, reasoning=more)
         yield from self._pieces(parts)
 
     def _pieces(self, parts: list[Part]) -> Iterator[Piece]:
@@ -285,4 +295,4 @@ class _Answer:
             return
         stop = next((stop for stop in self._request.stops if done.cut.startswith(stop)), "")
         reason = "tool_calls" if self._calls and done.reason == "stop" else done.reason
-        yield Ended(reason, stop, self._usage)
+        yield Ended(reason, stop, self.usage)

@@ -17,8 +17,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-PATIENCE_SECONDS = 60.0  # with a client that does not read
-BODY_SECONDS = 30.0  # for a body to come
 LARGEST_BODY_BYTES = 16 << 20
 
 
@@ -63,28 +61,22 @@ def client_of(agent: str) -> str:
 
 
 async def read_whole(receive: Receive) -> bytes:
-    """The body of a request. Raises Refusal where it is too large, or does not come."""
+    """The body of a request. Raises Refusal where it is too large, or not all there."""
     body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise Refusal(400, "incomplete", "The body ended before its end.")
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > LARGEST_BODY_BYTES:
-                    most = LARGEST_BODY_BYTES >> 20
-                    raise Refusal(413, "too_large", f"The body is over {most} MB.")
-    except TimeoutError:
-        raise Refusal(408, "timeout", "The body did not come in time.") from None
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "incomplete", "The body ended before its end.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > LARGEST_BODY_BYTES:
+            raise Refusal(413, "too_large", f"The body is over {LARGEST_BODY_BYTES >> 20} MB.")
     return bytes(body)
 
 
 async def send_reply(reply: Reply, send: Send, *, head: bool = False) -> None:
-    """Send a response; with `head` its headers alone. Raises TimeoutError where the client does not
-    read what it is sent."""
+    """Send a response; with `head` its headers alone."""
     headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
     if isinstance(reply.body, bytes):
         headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -124,5 +116,4 @@ async def _left(receive: Receive) -> None:
 
 
 async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await send({"type": "http.response.body", "body": body, "more_body": more})
+    await send({"type": "http.response.body", "body": body, "more_body": more})

@@ -88,7 +88,7 @@ def test_null_is_the_same_as_nothing() -> None:
         stream_options logprobs top_logprobs logit_bias presence_penalty frequency_penalty tools
         tool_choice parallel_tool_calls response_format prediction reasoning_effort modalities
         audio web_search_options functions function_call user metadata store service_tier
-    """.split()
+    """.split()  # noqa: SIM905
     _, nothing = run(sent({}))
     _, null = run(sent(dict.fromkeys(fields)))
     assert (null.prompt, null.request) == (nothing.prompt, nothing.request)
