@@ -51,10 +51,11 @@ class App:
     async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         cors: Mapping[str, str] = {}
         try:
-            cors = self._guard.check(call, scope["headers"])
-            if call.method == "OPTIONS" and cors:
+            cors = self._guard.check_place(scope["headers"])
+            if call.method == "OPTIONS" and cors:  # which a browser asks without the key
                 await self._send(call, Reply(204, dict(cors)), send)
                 return
+            self._guard.check(call)
             endpoint = self._endpoint(call)
             if call.method == "POST":
                 call = replace(call, body=read_json(await read_whole(receive)))

@@ -26,18 +26,12 @@ class Guard:
         self._key = key.encode() if key is not None else None
         self._origins = frozenset(origins)
 
-    def check(self, call: Call, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-        """Returns headers that the response needs. Raises Refusal."""
-        cors = self._check_place([(name.lower(), value) for name, value in headers])
-        if call.method == "OPTIONS" and cors:  # which a browser asks without the key
-            return cors
-        if self._key is not None and call.path not in _OPEN:
-            self._check_key(call.headers)
-        if call.method == "POST":
-            _check_body(call.headers)
-        return cors
+    def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+        """Whom a request is for, and where it comes from; `headers` with names in small letters.
 
-    def _check_place(self, headers: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
+        Returns what the response must tell a page that may ask. Raises Refusal.
+        """
+        headers = list(headers)
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
             raise Refusal(400, "bad_host", f"There are {len(hosts)} Host headers, not one.")
@@ -57,6 +51,13 @@ class Guard:
             "vary": "origin",
         }
 
+    def check(self, call: Call) -> None:
+        """What a request must bring with it. Raises Refusal."""
+        if self._key is not None and call.path not in _OPEN:
+            self._check_key(call.headers)
+        if call.method == "POST":
+            _check_body(call.headers)
+
     def _check_key(self, headers: Mapping[str, str]) -> None:
         assert self._key is not None
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
@@ -65,9 +66,9 @@ class Guard:
             raise Refusal(401, "invalid_api_key", "The API key is missing or wrong.")
 
 
-def loopback_hosts(port: int) -> frozenset[str]:
-    """What may stand in the Host of a server on this machine alone."""
-    names = ("127.0.0.1", "localhost", "[::1]")
+def hosts_of(host: str, port: int) -> frozenset[str]:
+    """What may stand in the Host of a server at this address."""
+    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 

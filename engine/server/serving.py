@@ -171,6 +171,7 @@ def _bound(host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind((host, port))
+        listening.listen(MOST_CONNECTIONS)  # who comes before the server is ready waits
     except BaseException:
         listening.close()
         raise
