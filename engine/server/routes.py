@@ -1,9 +1,11 @@
 """Which endpoint is where."""
 
+from engine.server.anthropic.endpoints import count_tokens, messages
 from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
 from engine.server.openai.chat import chat_completions
+from engine.server.responses.endpoints import responses
 from engine.server.service import Service
 
 
@@ -25,4 +27,7 @@ ROUTES: Routes = {
     "/models": {"GET": models},
     "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},
+    "/messages": {"POST": messages},
+    "/messages/count_tokens": {"POST": count_tokens},
+    "/responses": {"POST": responses},
 }
