@@ -16,7 +16,7 @@ from engine.protocol import (
     Unloaded,
     rival_of,
 )
-from engine.request import Sampling
+from engine.request import Prompt, Sampling
 
 READY = Ready(1, "", "", "", "")
 DONE = Done("g", "stop", Stats())
