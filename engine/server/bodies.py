@@ -9,11 +9,11 @@ import math
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
 
 DEEPEST = 100
-_TYPES = ("bool", "float", "int", "str")
 
 
 class Body(BaseModel):
@@ -51,7 +51,7 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise _of_field(error) from None
+        raise _of_field(error, value) from None
 
 
 def _check(value: Any) -> None:
@@ -91,21 +91,39 @@ def _too_deep() -> Refusal:
     return invalid(f"The body is nested deeper than {DEEPEST} levels.", code="invalid_json")
 
 
-def _is_field(part: str) -> bool:
-    """Whether it is a name in the body; pydantic writes those of the types it has tried, too."""
-    return part.isidentifier() and part.islower() and part not in _TYPES
+def _of_field(error: ValidationError, body: Any) -> Refusal:
+    """The refusal for the field that pydantic complains about, with its own words.
 
-
-def _of_field(error: ValidationError) -> Refusal:
-    """The refusal for a field that pydantic complains about, with its own words. Of a value that
-    may be of several types the complaint that got furthest says most."""
-    errors = error.errors(include_url=False, include_input=False)
-    first = max(errors, key=lambda one: len(one["loc"]))
-    path = [part for part in first["loc"] if isinstance(part, int) or _is_field(part)]
+    Where a value may be one of several kinds, it complains about each: the deepest complaint is
+    about the kind that was meant.
+    """
+    complaints = error.errors(include_url=False, include_input=False)
+    paths = [_path(complaint, body) for complaint in complaints]
+    path, complaint = max(zip(paths, complaints, strict=True), key=lambda pair: len(pair[0]))
     param = ""
     for part in path:
         param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else part
-    message = first["msg"].removeprefix("Value error, ")
-    missing = first["type"] == "missing"
+    if complaint["type"] == "none_required":
+        return invalid(f"{param} is not supported.", param, "unsupported_parameter")
+    if complaint["type"] == "union_tag_invalid":
+        kind, known = complaint["ctx"]["tag"], complaint["ctx"]["expected_tags"]
+        return invalid(f"{param}: {kind!r} is not supported. There are {known}.", param or None)
+    message = complaint["msg"].removeprefix("Value error, ")
+    missing = complaint["type"] == "missing"
     code = "missing_required_parameter" if missing else "invalid_value"
     return invalid(f"{param}: {message}." if param else f"{message}.", param or None, code)
+
+
+def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
+    """Where in the body it is. Names of kinds stand in pydantic's place too; they are no fields."""
+    missing = complaint["type"] == "missing"  # the last name is not in the body, or null
+    names = complaint["loc"][:-1] if missing else complaint["loc"]
+    path: list[int | str] = []
+    value = body
+    for name in names:
+        try:
+            value = value[name]
+        except (KeyError, IndexError, TypeError):
+            continue
+        path.append(name)
+    return [*path, complaint["loc"][-1]] if missing else path

@@ -8,10 +8,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 from engine.protocol import Loaded
+from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
+<<<<<<< HEAD
 from engine.server.errors import crowded, invalid, not_loaded
+=======
+from engine.server.errors import crowded, not_loaded, of_failure
+>>>>>>> main
 from engine.server.exchange import Call
-from engine.server.link import EngineLink
+from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetTokens
@@ -72,6 +77,14 @@ class Service:
         if isinstance(first[1], Broken):
             raise first[1].refusal
         return await call.held.enter_async_context(aclosing(_with(first, answers)))
+
+    async def count(self, prompt: Prompt) -> int:
+        """How many tokens a prompt has. Raises Refusal."""
+        _ = self.loaded
+        try:
+            return await self.link.count(prompt)
+        except EngineFailed as failure:
+            raise of_failure(failure.failed) from None
 
 
 class _Watched:

@@ -25,6 +25,7 @@ from engine.server.answers import (
     Waiting,
 )
 from engine.server.bodies import Body, read_body
+from engine.server.conversation import in_order
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.openai.fields import ChoosingFields, request_of, usage_json
@@ -92,7 +93,7 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
     tools = body.tools if body.tool_choice != "none" else []
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
-        messages=tuple(message.value() for message in body.messages),
+        messages=in_order(message.value() for message in body.messages),
         tools=json.dumps([tool.value() for tool in tools]) if tools else "",
         options=_options(body),
     )
