@@ -5,11 +5,8 @@ from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
 from engine.server.openai.chat import chat_completions
-<<<<<<< HEAD
 from engine.server.openai.completions import completions
-=======
 from engine.server.responses.endpoints import responses
->>>>>>> main
 from engine.server.service import Service
 
 
@@ -31,11 +28,8 @@ ROUTES: Routes = {
     "/models": {"GET": models},
     "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},
-<<<<<<< HEAD
     "/completions": {"POST": completions},
-=======
     "/messages": {"POST": messages},
     "/messages/count_tokens": {"POST": count_tokens},
     "/responses": {"POST": responses},
->>>>>>> main
 }

@@ -10,11 +10,7 @@ from pathlib import Path
 from engine.protocol import Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
-<<<<<<< HEAD
-from engine.server.errors import crowded, invalid, not_loaded
-=======
-from engine.server.errors import crowded, not_loaded, of_failure
->>>>>>> main
+from engine.server.errors import crowded, invalid, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
