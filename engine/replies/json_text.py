@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
 
@@ -103,9 +104,25 @@ def _pass_name(incoming: Incoming, emit: Emit) -> Steps[None]:
 
 
 def _pass_scalar(incoming: Incoming, emit: Emit) -> Steps[None]:
-    word = ""
-    while (yield from incoming.peek()) and (more := incoming.run(_WORD)):
-        word += more
+    word = yield from incoming.word(_WORD)
     if not _SCALAR.fullmatch(word):
         raise Unreadable
     emit(word)
+
+
+def escaped(text: str) -> str:
+    """The text as it stands within a JSON string. Half a character stands there as its number."""
+    half = any("\ud800" <= letter <= "\udfff" for letter in text)
+    return json.dumps(text, ensure_ascii=half)[1:-1]
+
+
+def value_of(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError on anything else, also on NaN."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

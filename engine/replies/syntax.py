@@ -13,7 +13,6 @@ Family = Literal[
     "hermes",
     "llama",
     "mistral",
-    "mistral args",
     "qwen xml",
     "glm",
     "lfm",
@@ -44,6 +43,11 @@ class ReplySyntax:
     reasoning: ReasoningMarks | None = None
     special: tuple[str, ...] = ()
 
+    @property
+    def reasons(self) -> bool:
+        """Whether replies may have reasoning in them."""
+        return self.reasoning is not None or self.family == "harmony"
+
     def begins_inside(self, prompt: str) -> bool:
         """Whether a reply to this prompt, or to one with this end, begins within reasoning."""
         marks = self.reasoning
@@ -65,8 +69,7 @@ _CALL_MARKS: dict[Family, tuple[str, ...]] = {
     "none": (),
     "hermes": ("<tool_call>", "</tool_call>"),
     "llama": ("<|python_tag|>",),
-    "mistral": ("[TOOL_CALLS]",),
-    "mistral args": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+    "mistral": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     "qwen xml": ("<tool_call>", "</tool_call>"),
     "glm": (
         "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
@@ -87,8 +90,9 @@ def syntax_of(
     marks = [*_CALL_MARKS[family]]
     reasoning = None if family == "harmony" else _reasoning(template, tokens)
     if reasoning is not None:
-        marks += [reasoning.opening.removesuffix("thought\n"), reasoning.closing]
-    return ReplySyntax(family, reasoning, tuple(mark for mark in marks if mark in special))
+        marks += [reasoning.opening, reasoning.closing]
+    said = "\n".join(marks)
+    return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in said)))
 
 
 def _family(template: str, tokens: Collection[str]) -> Family:
@@ -108,7 +112,7 @@ def _family(template: str, tokens: Collection[str]) -> Family:
     if has("<tool_call>", "<function="):
         return "qwen xml"
     if has("[TOOL_CALLS]"):
-        return "mistral args" if has("[ARGS]") else "mistral"
+        return "mistral"
     if has("<tool_call>"):
         return "hermes"
     if has("<|start_header_id|>", "tool_calls", '"parameters": '):
