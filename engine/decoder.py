@@ -47,6 +47,12 @@ class Decoder:
         """A decoder with caches of its own, for another conversation with the same model."""
         return Decoder(self.model, quantized=self.timeline.quantized, block=self._block)
 
+    def copy(self) -> "Decoder":
+        """Another decoder, which has read what this one has; hidden states are not copied."""
+        other = self.another()
+        other.timeline = self.timeline.copy()
+        return other
+
     @property
     def length(self) -> int:
         """How many committed tokens the caches hold."""

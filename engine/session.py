@@ -37,6 +37,7 @@ from engine.events import (
     PromptLogprobs,
     Stats,
 )
+from engine.grammar import Grammars
 from engine.loading import LoadedModel
 from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
@@ -54,7 +55,7 @@ from engine.speculate import (
     speculate,
 )
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.template import render
+from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -107,6 +108,8 @@ class Session:
         self._measured: Calibration | None = None  # whose costs are to be stored
         self.disturbed = False
         self._token_texts = TokenTexts(target.tokenizer)
+        vocabulary = self.decoder.vocabulary
+        self._grammars = Grammars(target.tokenizer, vocabulary=vocabulary, ends=target.ends)
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -167,12 +170,23 @@ class Session:
     def another(self) -> "Session":
         """A session for another conversation: it shares the weights, and begins with what was
         learned of the pair."""
+        return self._beside(self.decoder.another())
+
+    def _beside(self, decoder: Decoder) -> "Session":
         other = copy(self)
-        other.decoder = self.decoder.another()
-        other.drafter = self.drafter.beside(other.decoder)
+        other.decoder, other.drafter = decoder, self.drafter.beside(decoder)
         other.policy = self.policy.another()
-        other._tokens = []
+        other._tokens = self._tokens[: decoder.length]
         return other
+
+    def copy(self) -> "Session":
+        """As `another`, with a copy of what this one has read."""
+        return self._beside(self.decoder.copy())
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has read."""
+        return self.decoder.length
 
     def shared(self, prompt: Sequence[int]) -> int:
         """With how many tokens `prompt` begins as what was read for the latest answer did."""
@@ -184,22 +198,7 @@ class Session:
 
         Where the last message is the assistant's, the answer continues it.
         """
-        tokenizer = self.target.tokenizer
-        if prompt.tokens:
-            return list(prompt.tokens)
-        messages, text = prompt.messages, prompt.text
-        if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
-            raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if messages and tokenizer.has_chat_template:
-            text = render(tokenizer, messages)
-        elif messages:
-            text = "\n\n".join(message.content for message in messages)
-        tokens: list[int] = tokenizer.encode(
-            text,
-            add_special_tokens=False,
-            verbose=False,  # a long prompt is refused here
-        )
-        return tokens
+        return encode_prompt(self.target.tokenizer, prompt)
 
     def answer(
         self,
@@ -252,19 +251,15 @@ class Session:
             logprobs=request.logprobs,
         )
         if request.grammar is not None:
-            from engine.grammar import Grammars
-
-            vocabulary = self.decoder.vocabulary
-            self._grammars = Grammars(
-                self.target.tokenizer, vocabulary=vocabulary, ends=self.target.ends
-            )
             task = replace(task, constraint=self._grammars.constrain(request.grammar))
         text = AnswerText(
             self.target.tokenizer, request.stops, special=request.special, ends=self.target.ends
         )
         prediction: list[int] = []
         if request.prediction:
-            prediction = self.encode(Prompt(text=request.prediction))
+            prediction = self.target.tokenizer.encode(
+                request.prediction, add_special_tokens=False, verbose=False
+            )
         return Answer(generation, tokens, gap, task, text, prediction, request.prompt_logprobs)
 
     def begin(
@@ -473,3 +468,8 @@ class Answer:
     text: AnswerText
     prediction: list[int]
     prompt_logprobs: bool
+
+    @property
+    def most_tokens(self) -> int:
+        """How long prompt and answer can become together."""
+        return len(self.tokens) + self.task.max_tokens

@@ -95,11 +95,13 @@ class Task:
 class Pass:
     """The loop needs a pass of the target over `tokens`: it goes on once `logits` are there.
 
-    Where several loops share a pass of so many `rows`, it was begun at the moment `since`, and the
-    draft in it took `draft_seconds`; a loop that is alone sees that for itself.
+    `began`: the moment when its round began. Where several loops take turns, whoever runs them says
+    what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, the moment
+    `since` when the pass began, and how many `rows` it has in all.
     """
 
     tokens: mx.array
+    began: float = 0.0
     logits: mx.array | None = None
     rows: int = 0
     since: float = 0.0
@@ -208,7 +210,7 @@ def draft_and_verify(
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
-            reading = Pass(mx.concatenate([_unread(target, tokens), draft.tokens]))
+            reading = Pass(mx.concatenate([_unread(target, tokens), draft.tokens]), began)
             logits = yield from _read(reading)
             drafted, q, sure = fetch(*draft.shown)
             draft_seconds = reading.draft_seconds or perf_counter() - began
@@ -371,7 +373,7 @@ def _write_plain(
     if task.company.in_turns or not isinstance(task.constraint, Unconstrained):
         left = 1
     keys = iter(mx.random.split(key, left))
-    reading = Pass(_unread(target, tokens))
+    reading = Pass(_unread(target, tokens), began)
     logits = yield from _read(reading)
     began = reading.since or began
     while left:
