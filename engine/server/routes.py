@@ -5,6 +5,7 @@ from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
 from engine.server.openai.chat import chat_completions
+from engine.server.openai.completions import completions
 from engine.server.responses.endpoints import responses
 from engine.server.service import Service
 
@@ -27,6 +28,7 @@ ROUTES: Routes = {
     "/models": {"GET": models},
     "/models/*": {"GET": model},
     "/chat/completions": {"POST": chat_completions},
+    "/completions": {"POST": completions},
     "/messages": {"POST": messages},
     "/messages/count_tokens": {"POST": count_tokens},
     "/responses": {"POST": responses},
