@@ -1,43 +1,60 @@
-"""The server's description of itself: an OpenAPI 3.1 document, made of the bodies' types."""
+"""What can be asked, and its description: an OpenAPI 3.1 document, made of the bodies' types."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from engine.server.app import Endpoint, Routes
 from engine.server.bodies import Body
 
 Json = dict[str, Any]
+_PARAMETER = re.compile(r"\{(\w+)\}$")
 _REFERENCE = "#/components/schemas/{model}"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What can be asked at a path. `answer` names the schema of a whole answer, below; where the
-    answer may come in pieces, it `streams`. `anthropic`: errors are written as Anthropic does."""
+    """What can be asked at a path, and who answers it.
+
+    A path may end with a parameter, such as "/models/{model}". It is also found below /v1: `ours`
+    says that it is in no version of anybody's API. `answer` names the schema of a whole answer,
+    below; where the answer may come in pieces, it `streams`. `anthropic`: errors are written as
+    Anthropic does.
+    """
 
     method: str
     path: str
-    summary: str
+    endpoint: Endpoint
     answer: str
     body: type[Body] | None = None
     streams: bool = False
     anthropic: bool = False
-    parameter: str | None = None  # in the path
+    ours: bool = False
 
 
-def document(operations: Iterable[Operation]) -> Json:
+def routes_of(operations: Iterable[Operation]) -> Routes:
+    """The operations as the application looks for them."""
+    routes: dict[str, dict[str, Endpoint]] = {}
+    for one in operations:
+        path = _PARAMETER.sub("*", one.path)
+        routes.setdefault(path, {})[one.method] = one.endpoint
+    return routes
+
+
+def document(operations: Sequence[Operation]) -> Json:
     """The document of these operations."""
-    listed = list(operations)
-    bodies = [(one.body, "validation") for one in listed if one.body is not None]
+    bodies = [(one.body, "validation") for one in operations if one.body is not None]
     _, definitions = models_json_schema(bodies, ref_template=_REFERENCE)  # type: ignore[arg-type]
     for schema in definitions["$defs"].values():
         _allow_null(schema)
     paths: dict[str, Json] = {}
-    for one in listed:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    for one in operations:
+        path = one.path if one.ours else "/v1" + one.path
+        paths.setdefault(path, {})[one.method.lower()] = _operation(one)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Slipstream", "version": version("slipstream")},
@@ -60,7 +77,7 @@ def _operation(one: Operation) -> Json:
     error = "AnthropicError" if one.anthropic else "Error"
     refused = {"application/json": {"schema": _reference(error)}}
     described: Json = {
-        "summary": one.summary,
+        "summary": (one.endpoint.__doc__ or "").partition("\n")[0],
         "responses": {
             "200": {"description": "The answer.", "content": content},
             "default": {"description": "Why there is none.", "content": refused},
@@ -70,10 +87,9 @@ def _operation(one: Operation) -> Json:
         schema = _reference(one.body.__name__)
         body = {"required": True, "content": {"application/json": {"schema": schema}}}
         described["requestBody"] = body
-    if one.parameter is not None:
-        described["parameters"] = [
-            {"name": one.parameter, "in": "path", "required": True, "schema": {"type": "string"}}
-        ]
+    if parameter := _PARAMETER.search(one.path):
+        named = {"name": parameter[1], "in": "path", "required": True, "schema": _TEXT}
+        described["parameters"] = [named]
     return described
 
 
@@ -141,6 +157,7 @@ _ANSWERS: dict[str, Json] = {
     "TokenCount": _object(input_tokens=_NUMBER),
     "Model": _object(id=_TEXT),
     "Models": _object(data=_list(_object(id=_TEXT))),
+    "Name": _object(name=_TEXT),
     "Health": _object(status=_TEXT),
     "Metrics": _TEXT,
     "Document": _ANY,

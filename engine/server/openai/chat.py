@@ -172,7 +172,7 @@ async def _whole(answers: Pieces, head: dict[str, Any], body: ChatBody) -> dict[
         "choices": [
             choice.value(index, logprobs=body.logprobs) for index, choice in enumerate(choices)
         ],
-        "usage": usage_json([choice.end.usage for choice in choices]),
+        "usage": usage_json([choice.end.usage for choice in choices], n=body.n),
     }
 
 
@@ -180,7 +180,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
     head = {**head, "object": "chat.completion.chunk"}
     if body.include_usage:
         head["usage"] = None
-    usages: list[Usage] = []
+    usages = [Usage()] * body.n
     async for index, piece in answers:
         match piece:
             case Waiting():
@@ -189,7 +189,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
                 yield sse.data(openai_error(piece.refusal))
                 return
             case Ended():
-                usages.append(piece.usage)
+                usages[index] = piece.usage
                 yield sse.data({**head, "choices": [_chunk(index, {}, piece.reason)]})
             case _:
                 if delta := _delta(piece):
@@ -199,7 +199,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
                         chunk["logprobs"] = scores
                     yield sse.data({**head, "choices": [chunk]})
     if body.include_usage:
-        yield sse.data({**head, "choices": [], "usage": usage_json(usages)})
+        yield sse.data({**head, "choices": [], "usage": usage_json(usages, n=body.n)})
     yield sse.DONE
 
 

@@ -89,15 +89,16 @@ def request_of(
         raise invalid(str(problem)) from None
 
 
-def usage_json(usages: list[Usage]) -> dict[str, Any]:
-    """The figures of all answers to one prompt, which counts once."""
-    prompt = max((usage.prompt for usage in usages), default=0)
+def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
+    """The figures of `n` answers to each prompt. A prompt counts once."""
+    first = usages[::n]
+    prompt = sum(usage.prompt for usage in first)
     completion = sum(usage.completion for usage in usages)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": min((u.cached for u in usages), default=0)},
+        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning for usage in usages),
             "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
