@@ -68,6 +68,7 @@ class Application(QObject):
         self.backups.timeout.connect(store.back_up_if_due)
         self.answers.begun.connect(self.listing.refresh)
         self.titles.titled.connect(self.listing.refresh)
+        self.settings_changed.connect(self.pairs.load_again)
         files.set_last_folder(settings.last_folder)
 
     def begin(self) -> None:

@@ -37,6 +37,7 @@ class Attention(QObject):
         super().__init__(parent)
         self._windows, self._wanted = windows, wanted
         self._conversation = 0
+        self._ended: list[str] = []  # the titles of those that the message is about
         self._tray: QSystemTrayIcon | None = None
         # The icon is needed for the message alone, so it leaves with it.
         self._end = QTimer(self, singleShot=True, interval=_SHOWN_MS)
@@ -50,10 +51,15 @@ class Attention(QObject):
         if line is None or not windows or here or not self._wanted():
             return
         QApplication.alert(windows[0])
-        self.show_message(writing.title or "Slipstream", line, writing.message.conversation)
+        self._ended.append(writing.title or "Slipstream")
+        title = self._ended[0]
+        if len(self._ended) > 1:  # a message takes the place of the one before
+            title, line = f"{len(self._ended)} answers have ended.", ", ".join(self._ended)
+        self.show_message(title, line, writing.message.conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:
         """Show it among the system's messages, where there is a place for it."""
+        self._end.start()
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return
         if self._tray is None:
@@ -62,7 +68,6 @@ class Attention(QObject):
         self._conversation = conversation
         self._tray.show()
         self._tray.showMessage(title, line, QApplication.windowIcon(), _SHOWN_MS)
-        self._end.start()
 
     def _on_chosen(self) -> None:
         self._hide()
@@ -70,5 +75,6 @@ class Attention(QObject):
 
     def _hide(self) -> None:
         self._end.stop()
+        self._ended.clear()
         if self._tray is not None:
             self._tray.hide()

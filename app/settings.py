@@ -13,6 +13,7 @@ from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
+USUAL_PARALLEL, MOST_PARALLEL = 4, 8  # answers at once
 ThemeChoice = Literal["system", "light", "dark"]
 _MOST_PATHS = 8
 
@@ -107,6 +108,26 @@ class Settings(_Stored):
     @unload_minutes.setter
     def unload_minutes(self, minutes: int) -> None:
         self._keep("unload_minutes", str(minutes))
+
+    @property
+    def parallel(self) -> int:
+        """How many answers may be written at once."""
+        text = self._text("parallel", "")
+        number = int(text) if text.isdecimal() else USUAL_PARALLEL
+        return number if 1 <= number <= MOST_PARALLEL else USUAL_PARALLEL
+
+    @parallel.setter
+    def parallel(self, number: int) -> None:
+        self._keep("parallel", str(number))
+
+    @property
+    def exact(self) -> bool:
+        """Whether answers that are written at once are rounded as each would be alone."""
+        return self._text("exact", "False") == "True"
+
+    @exact.setter
+    def exact(self, on: bool) -> None:
+        self._keep("exact", str(on))
 
     @property
     def starter_name(self) -> str:

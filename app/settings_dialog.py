@@ -40,7 +40,13 @@ from app.choice_box import Choice, ChoiceBox
 from app.conversations.records import settings_from_json, settings_to_json
 from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox
 from app.sampling.presets import BUILT_IN, find_preset, presets_from_json
-from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
+from app.settings import (
+    LEAST_FONT_POINTS,
+    MOST_FONT_POINTS,
+    MOST_PARALLEL,
+    Settings,
+    ThemeChoice,
+)
 from app.theme.style import Theme
 from engine.request import Overflow
 
@@ -121,6 +127,7 @@ class SettingsDialog(QDialog):
         form.add("Text size", self._size_box())
         key = "enter" if self._settings.enter_sends else "ctrl"
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
+        form.add("Answers at once", self._parallel_row())
         form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
@@ -195,6 +202,24 @@ class SettingsDialog(QDialog):
         button.clicked.connect(lambda: self._opening(folder))
         return _row(path, button)
 
+    def _parallel_row(self) -> QWidget:
+        numbers = (str(number) for number in range(1, MOST_PARALLEL + 1))
+        choices = tuple(Choice(number, number) for number in numbers)
+        box = _choices(
+            "Answers at once", choices, str(self._settings.parallel), self._choose_parallel
+        )
+        box.setToolTip("Each takes memory. Changes load the model again.")
+        exact = EdgedCheckBox("Same rounding as alone")
+        exact.setAccessibleName(exact.text())
+        exact.setToolTip(
+            "Each answer has passes of its own, so that its last digits do not depend on the "
+            "others. Slower while there are several."
+        )
+        exact.setAccessibleDescription(exact.toolTip())
+        exact.setChecked(self._settings.exact)
+        exact.toggled.connect(self._choose_exact)
+        return _row(box, exact)
+
     def _notifications_box(self) -> QWidget:
         box = EdgedCheckBox("When an answer ends while you are elsewhere")
         box.setChecked(self._settings.notifications)
@@ -232,6 +257,14 @@ class SettingsDialog(QDialog):
 
     def _choose_key(self, chosen: str) -> None:
         self._settings.enter_sends = chosen == "enter"
+        self.changed.emit()
+
+    def _choose_parallel(self, chosen: str) -> None:
+        self._settings.parallel = int(chosen)
+        self.changed.emit()
+
+    def _choose_exact(self, on: bool) -> None:
+        self._settings.exact = on
         self.changed.emit()
 
     def _choose_notifications(self, on: bool) -> None:

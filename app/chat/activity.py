@@ -1,17 +1,16 @@
 """What is being done for an answer: it waits for its turn, its prompt is read, it is written.
 
-`Answers` makes these values of the engine's events and of the order in which answers were asked
-for; whatever shows them takes its words from here. Knows no widget.
+`Answers` makes these values of the engine's events, for each answer by itself; whatever shows them
+takes its words from here. Knows no widget.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
 from engine.events import Prefill
-from models.in_words import left, one_line
-
-_LONGEST_TITLE = 40  # characters
+from models.in_words import left
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +23,10 @@ class AwaitingModel:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingTurn:
-    """Other answers come first. `behind` has the titles of their conversations, in their order;
-    it is empty where the engine has other work."""
+    """As many run as may side by side, and `ahead` others are to begin first; None where the engine
+    has not said."""
 
-    behind: tuple[str, ...] = ()
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,13 @@ def in_a_line(activity: Activity) -> str:
             return "Waiting for the model to be loaded"
         case AwaitingModel(calibrated=calibrated):
             return f"Waiting for the model: calibrating, {calibrated:.0%}"
-        case AwaitingTurn(behind=behind):
-            return f"Waiting for {_listed(behind)}"
+        case AwaitingTurn(ahead=None):
+            return "Waiting for the engine"
+        case AwaitingTurn(ahead=0):
+            return "Waiting for its turn: it is next"
+        case AwaitingTurn(ahead=ahead):
+            others = "1 other begins" if ahead == 1 else f"{ahead:,} others begin"
+            return f"Waiting for its turn: {others} first"
         case Reading(processed=processed, total=total, left_seconds=seconds):
             if processed >= total - 1:  # the last token is read with the first round
                 return "The drafter is reading the prompt"
@@ -110,15 +114,12 @@ def in_a_word(activity: Activity) -> str:
             assert_never(activity)
 
 
-def _listed(titles: Sequence[str]) -> str:
-    if not titles:
-        return "the engine"
-    first, others = titles[0], len(titles) - 1
-    named = f"\u201c{_short(first)}\u201d" if first else "another answer"
-    more = f" and {others} more {'answer' if others == 1 else 'answers'}" if others else ""
-    return named + more
-
-
-def _short(title: str) -> str:
-    line = one_line(title)
-    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1].rstrip()}\u2026"
+def of_several(activities: Sequence[Activity]) -> str:
+    """What is being done for these answers, in a few words."""
+    match activities:
+        case []:
+            return ""
+        case [activity]:
+            return in_a_word(activity)
+    words = Counter(in_a_word(activity).partition(",")[0].lower() for activity in activities)
+    return ", ".join(f"{count} {word}" for word, count in words.most_common())

@@ -2,12 +2,12 @@
 
 An answer goes on whichever conversation is shown. It is begun in the store before the engine is
 asked, so that it is there whatever happens, and is kept in memory until its end is saved: a full
-disk delays that, and loses nothing. The engine writes one after another, in the order in which
-they were asked for. Knows no widget.
+disk delays that, and loses nothing. Several are written at once, each as if it were alone. Knows no
+widget.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -27,7 +27,7 @@ from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
-from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict
+from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.loops import REACH, loops
 from engine.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
@@ -51,7 +51,7 @@ class Writing:
         self.message = message
         self.title = title
         self.activity: Activity | None = None
-        self.progress: Reading | BeingWritten | None = None  # as far as its own events tell
+        self.progress: AwaitingTurn | Reading | BeingWritten | None = None  # as its events tell
         self.stopping = False
         self.tokens = 0  # committed so far, those of the answer before not counted
         self.generation = ""
@@ -70,6 +70,11 @@ class Writing:
     @property
     def events(self) -> list[Event]:
         return self._trace.events
+
+    @property
+    def begun(self) -> bool:
+        """Whether the engine is at it, or was."""
+        return isinstance(self.progress, Reading | BeingWritten)
 
     @property
     def last(self) -> Round | None:
@@ -97,17 +102,18 @@ class Writing:
 
     def push(self, event: Event) -> EventOrRound:
         """Take one more event; returns what happened, its rounds numbered as in the trace."""
+        if isinstance(event, Waiting):  # is over with it, and no part of the trace
+            self.progress = AwaitingTurn(event.ahead)
+            return event
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         if isinstance(happening, Round) and happening.verdict is not None:
             self._latest.extend(token.id for token in happening.committed)
+            self.tokens += len(happening.committed)
         match event:
             case Prefill():
                 self.progress = progress(event)
-            case Draft() | Text():
+            case Draft() | Verdict() | Text():
                 self.progress = _WRITTEN
-            case Verdict():
-                self.progress = _WRITTEN
-                self.tokens += event.accepted + (event.next is not None)
             case Done():
                 self.state = _state(event)
             case Failed():
@@ -143,7 +149,7 @@ class Answers(QObject):
         super().__init__(parent)
         self._store, self._engine = store, engine
         self._stepper = Stepper(self)
-        self._writings: dict[int, Writing] = {}  # by message, in the order they are written in
+        self._writings: dict[int, Writing] = {}  # by message, in the order they were asked for in
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
         self._held = False
         self._calibrated = 0.0
@@ -155,7 +161,7 @@ class Answers(QObject):
         engine.happened.connect(self._hear)
         engine.loading.connect(self._on_loading)
         engine.loaded.connect(self._on_loading)
-        engine.state_changed.connect(lambda state: self._review())
+        engine.state_changed.connect(self._review_all)
 
     def writing(self, message: int) -> Writing | None:
         """The answer with this message's id, where it is not saved yet."""
@@ -164,17 +170,17 @@ class Answers(QObject):
     @property
     def busy(self) -> bool:
         """Whether an answer has not ended yet."""
-        return self.current is not None
+        return bool(self.unfinished)
 
     @property
-    def current(self) -> Writing | None:
-        """The answer that the engine is at, or will be first."""
-        return next(iter(self._unfinished()), None)
+    def unfinished(self) -> tuple[Writing, ...]:
+        """The answers that have not ended, in the order in which they were asked for."""
+        return tuple(one for one in self._writings.values() if one.state == "streaming")
 
     def activities(self) -> dict[int, Activity]:
         """What is being done, by conversation; for the first answer of each."""
         activities: dict[int, Activity] = {}
-        for writing in self._unfinished():
+        for writing in self.unfinished:
             if writing.activity is not None:
                 activities.setdefault(writing.message.conversation, writing.activity)
         return activities
@@ -226,7 +232,7 @@ class Answers(QObject):
             self._waiting[message.id] = (tuple(lines), request)
         else:
             self._ask(writing, tuple(lines), request)
-        self._review()
+        self._review(writing)
         self.begun.emit(writing)
 
     def cancel(self, message: int) -> None:
@@ -238,15 +244,15 @@ class Answers(QObject):
             self._end(writing, "cancelled")
             return
         self._engine.cancel(writing.generation)
-        if writing.progress is None:  # the engine may be at others for minutes, and wrote nothing
-            self._end(writing, "cancelled")
-        else:
+        if writing.begun:
             writing.stopping = True
-            self._review()
+            self._review(writing)
+        else:  # the engine may be at others for minutes, and wrote nothing
+            self._end(writing, "cancelled")
 
     def cancel_in(self, conversations: Collection[int]) -> None:
         """End the answers in these conversations."""
-        for writing in tuple(self._unfinished()):
+        for writing in self.unfinished:
             if writing.message.conversation in conversations:
                 self.cancel(writing.message.id)
 
@@ -260,7 +266,7 @@ class Answers(QObject):
         waiting, self._waiting = self._waiting, {}
         for message, (lines, request) in waiting.items():
             self._ask(self._writings[message], lines, request)
-        self._review()
+        self._review_all()
 
     def refuse(self, problem: Problem) -> None:
         """Fail the answers that were held back: there will be no model for them."""
@@ -310,13 +316,13 @@ class Answers(QObject):
         before = writing.progress
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
-            self._review()
+            self._review(writing)
         if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
 
     def _end(self, writing: Writing, state: MessageState) -> None:
         writing.state = state
-        self._review()
+        self._review(writing)
         self.finished.emit(writing)
         if not writing.saving:
             writing.saving = True
@@ -324,35 +330,27 @@ class Answers(QObject):
 
     def _on_loading(self, happening: Loading | Loaded) -> None:
         self._calibrated = happening.measured if isinstance(happening, Loading) else 0.0
-        self._review()
+        self._review_all()
 
-    def _unfinished(self) -> Iterator[Writing]:
-        return (writing for writing in self._writings.values() if writing.state == "streaming")
-
-    def _review(self) -> None:
-        """Find out what is being done for each answer, and tell of what has changed."""
-        titles: list[str] = []
+    def _review_all(self) -> None:
         for writing in tuple(self._writings.values()):
-            activity = (
-                self._find_activity(writing, titles) if writing.state == "streaming" else None
-            )
-            if activity is not None:
-                titles.append(writing.title)
-            if activity != writing.activity:
-                writing.activity = activity
-                self.activity_changed.emit(writing)
+            self._review(writing)
 
-    def _find_activity(self, writing: Writing, before: Sequence[str]) -> Activity:
-        """`before` are the titles of what is written first."""
+    def _review(self, writing: Writing) -> None:
+        """Find out what is being done for an answer, and tell of it where it has changed."""
+        activity = self._find_activity(writing) if writing.state == "streaming" else None
+        if activity != writing.activity:
+            writing.activity = activity
+            self.activity_changed.emit(writing)
+
+    def _find_activity(self, writing: Writing) -> Activity:
         if writing.stopping:
             return Stopping()
-        if before:
-            return AwaitingTurn(tuple(before))
-        if writing.progress is not None:
+        if writing.progress is not None and writing.begun:
             return writing.progress
         if writing.message.id in self._waiting or self._engine.state is not EngineState.LOADED:
             return AwaitingModel(self._calibrated)
-        return AwaitingTurn()
+        return writing.progress or AwaitingTurn()
 
     def _save(self, writing: Writing) -> Steps:
         """Save what there is of it, and its end if it has ended; what comes meanwhile is next."""

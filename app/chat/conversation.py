@@ -235,7 +235,7 @@ class OpenConversation(QObject):
         if found.role == "assistant" and sampling is not None:
             if sampling.greedy and found.target == self._names()[0]:
                 self.remarked.emit(_SAME_WORDS)
-            request = replace(request, sampling=replace(sampling, seed=None))
+            request = replace(request, sampling=replace(sampling, seed=None, repeatable=False))
         self._sending = True
         self._ask(record, question, self._lines(until=question), request=request)
 

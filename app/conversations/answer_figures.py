@@ -47,7 +47,7 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
                 prefill_seconds = event.seconds
                 gap = (event.left_out_from, event.left_out)
             case Verdict():
-                tokens += event.accepted + (event.next is not None)
+                tokens += event.accepted + (event.next is not None) + len(event.forced)
                 decode_seconds += event.seconds
             case Text():
                 # Text before all rounds is of an answer that this one goes on with.

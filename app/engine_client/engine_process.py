@@ -3,9 +3,9 @@
 Knows `engine.protocol` and what is lost when a process dies; not what an answer looks like, nor
 what a conversation is. It keeps these promises:
 
-- Each generation ends with exactly one Done or Failed, whatever happens to the process, and no
-  event of it follows that. A cancelled one continues until its Done, so that its events add up;
-  the engine needs one pass at most for that.
+- Each generation ends with exactly one Done or Failed, whatever happens to the process and to the
+  generations beside it, and no event of it follows that. A cancelled one continues until its Done,
+  so that its events add up; the engine needs one pass at most for that.
 - Events are emitted in the order in which the engine sent them.
 - No method but `stop` waits, and no response is emitted before the id of its command was returned.
 """
@@ -22,7 +22,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 import engine
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog
-from app.engine_client.pending import EngineWork, Lost
+from app.engine_client.pending import EngineWork, Lost, Question, id_of, is_guest
 from app.engine_client.watchdog import Watchdog
 from engine.events import Done, Failed, Stats
 from engine.protocol import (
@@ -30,6 +30,7 @@ from engine.protocol import (
     PROTOCOL,
     Cancel,
     Command,
+    Count,
     Generate,
     Load,
     Loaded,
@@ -43,7 +44,7 @@ from engine.protocol import (
     command_to_json,
     response_from_json,
 )
-from engine.request import ChatMessage, Prompt, Request
+from engine.request import ChatMessage, Request, chat
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -94,6 +95,8 @@ class EngineProcess(QObject):
         loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
         unloaded(): there is no model any more, until the next `loaded`.
         happened(Event): an event of a generation that is not over.
+        told_guest(Event | Counted): the same of what was passed on for the guest; or what it
+            counted.
         failed(Failed): a failure that belongs to no generation. `generation` is the id of the
             `load` or `use_drafting` that failed; empty if the process itself failed.
         hung(float): a response is due and nothing was received for so many seconds. Offer to
@@ -111,6 +114,7 @@ class EngineProcess(QObject):
     loaded = Signal(Loaded)
     unloaded = Signal()
     happened = Signal(object)
+    told_guest = Signal(object)
     failed = Signal(Failed)
     hung = Signal(float)
     responsive = Signal()
@@ -163,7 +167,7 @@ class EngineProcess(QObject):
 
     @property
     def answering(self) -> bool:
-        """Whether a generation is not over."""
+        """Whether a generation is not over, the guest's included."""
         return self._work.generating
 
     @property
@@ -191,15 +195,17 @@ class EngineProcess(QObject):
         drafter: str = "none",
         draft_length: str = "auto",
         memory: Memory = _MEMORY,
+        parallel: int = 4,
+        exact: bool = False,
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
-        Drafter and draft length as for `engine.pair`. Returns the id that `loading`, `loaded` or
-        `failed` will carry.
+        Drafter and draft length as for `engine.pair`, the rest as in `Load`. Returns the id that
+        `loading`, `loaded` or `failed` will carry.
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())
-        command = Load(uuid4().hex, folder, drafter, draft_length, memory)
+        command = Load(uuid4().hex, folder, drafter, draft_length, memory, parallel, exact)
         self._work.ask(command)
         if self._child is None:
             self._launch()
@@ -234,19 +240,25 @@ class EngineProcess(QObject):
         *,
         race: bool = False,
     ) -> str:
-        """Answer a chat, once what was asked for before is done. Returns the generation's id.
+        """Answer a chat, beside others. Returns the generation's id.
 
-        The plain answer of a `race` is the generation `rival_of` that.
+        The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
         command = Generate(
             uuid4().hex,
             conversation,
-            Prompt(messages=tuple(messages)),
+            chat(messages),
             request,
             race=race,
         )
         self._log.hide(message.content for message in messages)
-        return self._ask(command, self.happened.emit)
+        return self._ask(command, self._tell_answer)
+
+    def pass_on(self, command: Question) -> None:
+        """Ask for something on behalf of the guest, who has chosen the id: see `is_guest`."""
+        prompt = command.prompt
+        self._log.hide((prompt.text, *(message.content for message in prompt.messages)))
+        self._ask(command, self._tell_answer)
 
     def cancel(self, generation: str) -> None:
         """End a generation; nothing happens if it is over."""
@@ -254,7 +266,7 @@ class EngineProcess(QObject):
             return
         if self._child is None:  # it has not been sent yet
             self._work.finish(generation)
-            self._soon(lambda: self.happened.emit(Done(generation, "cancelled", Stats())))
+            self._soon(lambda: self._tell_answer(Done(generation, "cancelled", Stats())))
         else:
             self._send(Cancel(generation))
 
@@ -286,14 +298,15 @@ class EngineProcess(QObject):
     # Asking
 
     def _ask(
-        self, command: SetDrafter | Generate | Unload, refuse: Callable[[Failed], None]
+        self, command: SetDrafter | Question | Unload, refuse: Callable[[Failed], None]
     ) -> str:
         problem = None
         if self.state in (EngineState.STOPPED, EngineState.GIVEN_UP):
             problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
         elif len(line := _line(command)) > LONGEST_LINE_BYTES:
             message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
-            problem = Failed(command.id, message, "Send less, or start a new conversation.")
+            remedy = "Send less, or start a new conversation."
+            problem = Failed(command.id, message, remedy, "request")
         if problem:
             self._soon(lambda: refuse(problem))
         else:
@@ -383,8 +396,8 @@ class EngineProcess(QObject):
             )
 
     def _fail(self, lost: Lost, message: str, remedy: str) -> None:
-        for id in lost.generations:
-            self.happened.emit(Failed(id, message, remedy))
+        for id in lost.questions:
+            self._tell_answer(Failed(id, message, remedy))
         for id in lost.others:
             self.failed.emit(Failed(id, message, remedy))
 
@@ -417,10 +430,15 @@ class EngineProcess(QObject):
             self._deaths = 0
         about = self._work.take(answer)
         self._update_state()
-        if about == "generation":
-            self.happened.emit(answer)
+        if about == "question":
+            self._tell_answer(answer)
         elif about == "process":
             self._tell(answer)
+
+    def _tell_answer(self, answer: Response) -> None:
+        """Pass on what is about a question, to whom it concerns."""
+        told = self.told_guest if is_guest(id_of(answer)) else self.happened
+        told.emit(answer)
 
     def _tell(self, answer: Response) -> None:
         match answer:
@@ -455,7 +473,7 @@ class EngineProcess(QObject):
         match self._work.next:
             case None:
                 return None
-            case Generate():
+            case Generate() | Count():
                 return self._patience.answering_seconds
             case _:
                 return self._patience.loading_seconds

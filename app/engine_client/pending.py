@@ -1,5 +1,8 @@
 """What the engine was asked for and has not done yet, and what it has loaded. No Qt, no process.
 
+Generations run side by side and end in any order. Some belong to a guest, the local server, which
+gives its commands their ids itself; the window has a part in them only when the process dies.
+
 One rule decides whether a response is passed on: its generation is not over. Another decides what
 a new process is asked for after a death: what had been loaded, then the loads that had not begun.
 """
@@ -10,6 +13,7 @@ from uuid import uuid4
 
 from engine.events import Done, Failed
 from engine.protocol import (
+    Count,
     Counted,
     Generate,
     Load,
@@ -23,15 +27,33 @@ from engine.protocol import (
     command_of,
 )
 
-Work = Load | SetDrafter | Generate | Unload
+Question = Generate | Count
+Work = Load | SetDrafter | Question | Unload
+GUEST = "http-"  # how the ids of its commands begin
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Work that will not be done: the ids of generations, and of the rest."""
+    """Work that will not be done: the ids of questions, and of the rest."""
 
-    generations: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+
+
+def is_guest(id: str) -> bool:
+    """Whether this is the id of a command of the guest's, or of its generation."""
+    return id.startswith(GUEST)
+
+
+def id_of(answer: Response) -> str:
+    """The id of the command or generation that a response is about; empty for that of none."""
+    match answer:
+        case Ready():
+            return ""
+        case Loading() | Loaded() | Unloaded() | Counted():
+            return answer.id
+        case _:
+            return answer.generation
 
 
 class EngineWork:
@@ -39,7 +61,7 @@ class EngineWork:
     loading a model or a drafter; `loaded`, the pair that it has, if any."""
 
     def __init__(self) -> None:
-        self._owed: dict[str, Work] = {}  # done one after another, in this order
+        self._owed: dict[str, Work] = {}  # in the order in which it was asked for
         self._cancelled: set[str] = set()
         self._begun = ""  # the id of the load or change of drafter that is being done
         self._again = ""  # the id of the load that the window did not ask for
@@ -53,7 +75,7 @@ class EngineWork:
 
     @property
     def next(self) -> Work | None:
-        """What the engine is doing, or will do first when it has started."""
+        """What was asked for first: the engine is at it, or at what runs beside it."""
         return next(iter(self._owed.values()), None)
 
     @property
@@ -66,14 +88,15 @@ class EngineWork:
     def cancel(self, generation: str) -> bool:
         """Note that a generation is cancelled; returns whether it is not over and was not
         cancelled before."""
-        if not self.owes(generation) or generation in self._cancelled:
+        asked = self._owed.get(generation)
+        if not isinstance(asked, Generate) or generation in self._cancelled:
             return False
         self._cancelled.add(generation)
         return True
 
     def owes(self, generation: str) -> bool:
-        """Whether a generation is not over; in a race the plain one is over with the other."""
-        return isinstance(self._owed.get(command_of(generation)), Generate)
+        """Whether a question is not answered; in a race the plain one is over with the other."""
+        return isinstance(self._owed.get(command_of(generation)), Question)
 
     def finish(self, id: str) -> None:
         """Note that this work is done."""
@@ -82,7 +105,7 @@ class EngineWork:
         if id == self._begun:
             self._begun = ""
 
-    def take(self, answer: Response) -> Literal["generation", "process", "stale"]:
+    def take(self, answer: Response) -> Literal["question", "process", "stale"]:
         """Take note of a response. Returns what it is about; a stale one is not passed on."""
         match answer:
             case Ready():
@@ -98,7 +121,10 @@ class EngineWork:
                     self.finish(answer.id)
                     self._wanted = None  # as it was asked for
             case Counted():
-                return "stale"
+                if not self.owes(answer.id):
+                    return "stale"
+                self.finish(answer.id)
+                return "question"
             case Failed() if not self.owes(answer.generation):
                 return self._take_failure(answer.generation)
             case _:
@@ -106,7 +132,7 @@ class EngineWork:
                     return "stale"
                 if isinstance(answer, Done | Failed):
                     self.finish(answer.generation)
-                return "generation"
+                return "question"
         return "process"
 
     def begin(self) -> tuple[Work, ...]:
@@ -129,7 +155,7 @@ class EngineWork:
         """The process is gone. Returns the work that was not done and is not asked for again.
 
         A load that had not begun did not cause the death, so the next process may do it. A
-        generation is never asked for twice, because part of it has been passed on.
+        question is never asked twice, because part of the answer has been passed on.
         """
         blamed = (self._begun, self._again)
         kept: dict[str, Work] = {
@@ -138,11 +164,11 @@ class EngineWork:
             if keep_loads and isinstance(work, Load) and id not in blamed
         }
         lost = {id: work for id, work in self._owed.items() if id not in (*kept, self._again)}
-        generations = tuple(id for id, work in lost.items() if isinstance(work, Generate))
+        questions = tuple(id for id, work in lost.items() if isinstance(work, Question))
         self._owed, self._begun, self._again = kept, "", ""
         self._cancelled.clear()
         self.greeted, self.loaded = False, None
-        return Lost(generations, tuple(id for id in lost if id not in generations))
+        return Lost(questions, tuple(id for id in lost if id not in questions))
 
     def _take_failure(self, id: str) -> Literal["process", "stale"]:
         if id and id not in self._owed:

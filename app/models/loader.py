@@ -63,9 +63,11 @@ class ModelLoader(QObject):
         self.fetching = False
         self.resting = False
         self.problem: Problem | None = None
+        self._side_by_side = (settings.parallel, settings.exact)  # as it was asked for
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
-        engine.happened.connect(lambda event: self._wait_for_rest())
+        for told in (engine.happened, engine.told_guest):
+            told.connect(lambda event: self._wait_for_rest())
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.unloaded.connect(self._on_rested)
@@ -133,6 +135,13 @@ class ModelLoader(QObject):
             self._settings.keep_memory(self.pair.target, memory)
             self.load(self.pair)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether what is loaded was asked to run answers side by side in another way than is set
+        now."""
+        wanted = (self._settings.parallel, self._settings.exact)
+        return self.loaded is not None and self._side_by_side != wanted
+
     def measure_again(self) -> None:
         """Calibrate the pair again, in place of what is stored for this machine."""
         if self.loaded is not None:
@@ -185,11 +194,14 @@ class ModelLoader(QObject):
         self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
+        parallel, exact = self._side_by_side = (self._settings.parallel, self._settings.exact)
         self._engine.load(
             target,
             drafter=self.pair.drafter,
             draft_length=self.pair.draft_length,
             memory=self.memory,
+            parallel=parallel,
+            exact=exact,
         )
         self.load_requested.emit()
 

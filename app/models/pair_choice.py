@@ -41,6 +41,11 @@ class PairChoice(QObject):
         self._next = pair
         self._load_next()
 
+    def load_again(self) -> None:
+        """Load what is loaded once more, where it is not as the settings want it now."""
+        if self._loader.outdated:
+            self.use(self._next or self._loader.pair)
+
     def use_drafter(self, drafter: str) -> None:
         """Draft with this from the next answer on."""
         self._loader.draft(drafter=drafter)

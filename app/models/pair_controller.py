@@ -6,7 +6,7 @@ Knows which choices there are, and when; not how a model is loaded.
 from PySide6.QtCore import QObject
 
 from app import files
-from app.chat.activity import in_a_line, in_a_word
+from app.chat.activity import in_a_line, of_several
 from app.chat.answers import Answers
 from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess, EngineState
@@ -118,13 +118,13 @@ class PairController(QObject):
         self._bar.set_answering(self._answers.busy)
 
     def _show_activity(self) -> None:
-        current = self._answers.current
-        if current is None or current.activity is None:
-            self._bar.set_activity("")
-        else:
-            line = in_a_line(current.activity)
-            tip = f"{line}\nConversation: {current.title}" if current.title else line
-            self._bar.set_activity(in_a_word(current.activity), tip=tip)
+        """Tell what is being done for all answers; the tool tip tells it for each."""
+        doing = {one: one.activity for one in self._answers.unfinished if one.activity is not None}
+        lines = [
+            f"{writing.title}: {in_a_line(activity)}" if writing.title else in_a_line(activity)
+            for writing, activity in doing.items()
+        ]
+        self._bar.set_activity(of_several(tuple(doing.values())), tip="\n".join(lines))
 
     def _show_stage(self, engine: EngineProcess) -> None:
         """Show how far the model is: the window may be opened at any time."""

@@ -28,13 +28,14 @@ from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
 from app.theme.style import colours_of, figures_font, set_ink
-from engine.events import Prefill, Stats, Text
+from engine.events import Prefill, Stats, Text, Verdict, Waiting
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
 from engine.stats import NoRatio, update
 from models.errors import Problem
 from models.in_words import clean
 
+_BOTH_READ = "Both are reading the prompt."
 _RULES = (
     "Both always take the likeliest token (the preset \u201cExact\u201d), whatever this "
     "conversation samples with, so they must write the same. They write in turns: whatever else "
@@ -131,7 +132,7 @@ class RaceDialog(QDialog):
         self._result, self._running = None, True
         for track in self.tracks.values():
             track.clear()
-        self.result_line.say("Both are reading the prompt.")
+        self.result_line.say(_BOTH_READ)
         self._race.start(self._messages, self._request)
         self._enable()
 
@@ -182,8 +183,13 @@ class RaceDialog(QDialog):
         if not self._running:
             return
         self.tracks[racer].push(happening)
-        if isinstance(happening, Round) and happening.verdict is not None:
-            self._tell_progress()
+        match happening:
+            case Waiting():
+                self.result_line.say("A race runs alone: it begins when other answers have ended.")
+            case Prefill():
+                self.result_line.say(_BOTH_READ)
+            case Round(verdict=Verdict()):
+                self._tell_progress()
 
     def _tell_progress(self) -> None:
         tokens = [self.tracks[racer].stats.committed for racer in RACERS]

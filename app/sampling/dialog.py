@@ -300,6 +300,7 @@ class SamplingDialog(QDialog):
             penalty_window=round(value["penalty_window"]),
             logit_bias=self._shown_sampling.logit_bias,  # which has no field here
             seed=int(seed) if seed else None,
+            repeatable=seed != "",
         )
         follows = self._follows and sampling == self._models_default
         return Request(
@@ -371,7 +372,12 @@ class SamplingDialog(QDialog):
     def _choose_preset(self, name: str) -> None:
         preset = next(preset for preset in (*BUILT_IN, *self._own) if preset.name == name)
         shown, sampling = self._shown_sampling, preset.sampling or self._models_default
-        sampling = replace(sampling, seed=shown.seed, logit_bias=shown.logit_bias)
+        sampling = replace(
+            sampling,
+            seed=shown.seed,
+            repeatable=shown.repeatable,
+            logit_bias=shown.logit_bias,
+        )
         self._follows = preset.sampling is None
         self._fill(replace(self._shown, sampling=sampling))
 
@@ -449,7 +455,7 @@ def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:
 
 def _preset_sampling(sampling: Sampling) -> Sampling:
     """The part that a preset has; the seed and the biases belong to the conversation."""
-    return replace(sampling, seed=None, logit_bias={})
+    return replace(sampling, seed=None, repeatable=False, logit_bias={})
 
 
 def _meaning(sampling: Sampling) -> Iterator[str]:

@@ -29,7 +29,7 @@ from engine.request import Overflow
 from models.errors import Problem
 
 if TYPE_CHECKING:
-    from engine.request import Sampling
+    from engine.request import Grammar, Sampling
     from engine.session import Session
 
 app = typer.Typer(
@@ -109,6 +109,12 @@ def generate(
     context: Context = None,
     measure: Measure = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Answer in JSON that obeys the JSON schema in this file.")
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(help="Answer with a text that this regular expression matches.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
     """Answer one prompt and exit."""
@@ -129,6 +135,7 @@ def generate(
         presence_penalty=presence_penalty,
         frequency_penalty=frequency_penalty,
     )
+    grammar = _grammar(schema, regex)
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
@@ -138,6 +145,7 @@ def generate(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
         stops=tuple(stop or ()),
+        grammar=grammar,
     )
     answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
@@ -437,6 +445,22 @@ def _sampling(**chosen: float | None) -> "Sampling | None":
 
     values: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     return Sampling(**values) if values else None
+
+
+def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
+    """What an answer must look like, where that was chosen."""
+    from engine.request import Grammar
+
+    if schema is not None and regex is not None:
+        raise Problem("There are a schema and a regular expression.", "Give one of them.")
+    if schema is not None:
+        try:
+            return Grammar("json schema", schema.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise Problem(
+                f"{schema} cannot be read as text: {error}.", "Give a file with a JSON schema."
+            ) from error
+    return None if regex is None else Grammar("regex", regex)
 
 
 def _show_remarks(*remarks: str) -> None:

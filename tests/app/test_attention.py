@@ -56,6 +56,26 @@ def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages
     assert chosen == [record.id]
 
 
+def test_several_that_end_together_are_told_of_together(
+    begin: Begin, window: QWidget, messages: Messages
+) -> None:
+    talk = begin("ready take load serve")
+    attention = Attention(talk.answers, windows=lambda: [window], parent=window)
+    chosen: list[int] = []
+    attention.chosen.connect(chosen.append)
+    for title in ("One", "Two"):
+        talk.conversation.new()
+        talk.ask(title)
+    record = talk.conversation.record
+    assert record is not None
+    assert "2" in messages.shown[-1][0]
+    assert all(title in messages.shown[-1][1] for title in ("One", "Two"))
+    attention.findChild(QSystemTrayIcon).messageClicked.emit()
+    assert chosen == [record.id], "the one that ended last"
+    talk.ask("Three")
+    assert messages.shown[-1][0] == "Two", "of the same conversation, and alone"
+
+
 @pytest.mark.parametrize(
     "why", ["the window is active", "the person stopped it", "it is closed", "nobody wants it"]
 )

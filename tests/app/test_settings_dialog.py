@@ -108,6 +108,17 @@ def test_notifications_can_be_switched_off(opened: Opened) -> None:
     assert not opened.field(QCheckBox, "Notifications").isChecked()
 
 
+def test_answers_at_once(opened: Opened) -> None:
+    assert (opened.settings.parallel, opened.settings.exact) == (4, False)
+    opened.choose("Answers at once", "2")
+    opened.field(QCheckBox, "Same rounding as alone").click()
+    assert (opened.settings.parallel, opened.settings.exact) == (2, True)
+    assert opened.changes == 2
+    opened.show()
+    assert opened.shown("Answers at once") == "2"
+    assert opened.field(QCheckBox, "Same rounding as alone").isChecked()
+
+
 def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
     assert opened.settings.new_settings == ""
     presets = (*BUILT_IN, MINE)

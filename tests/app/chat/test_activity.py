@@ -1,20 +1,19 @@
-"""What is being done for an answer is found from events and from the order of the answers."""
-
-from pathlib import Path
+"""What is being done for an answer is found from its own events, whatever is done for others."""
 
 from app.chat.activity import (
     AwaitingModel,
     AwaitingTurn,
     BeingWritten,
     Reading,
+    Stopping,
     in_a_line,
     in_a_word,
+    of_several,
     progress,
 )
 from app.chat.answers import Writing
-from engine.events import Prefill, Text
+from engine.events import Prefill
 from tests.support.app.talk import Begin, Talk
-from tests.support.app.window_maker import events_file
 
 READING = (Prefill("", 128, 5447, 128, 0.0), Prefill("", 1920, 5447, 128, 26.0))
 
@@ -32,14 +31,19 @@ def test_the_words_have_the_figures() -> None:
     line = in_a_line(progress(READING[1]))
     assert all(part in line for part in ("1,920", "5,447", "50 s"))
     assert "35%" in in_a_word(progress(READING[1]))
-    assert "\u201cA\nB\u201d".replace("\n", " ") in in_a_line(AwaitingTurn(("A\nB",)))
-    three = in_a_line(AwaitingTurn(("x" * 90, "B", "C")))
-    assert "2 more" in three
-    assert len(three) < 80
+    assert "3" in in_a_line(AwaitingTurn(3))
+    assert len({in_a_line(AwaitingTurn(ahead)) for ahead in (None, 0, 1, 2)}) == 4
     assert "40%" in in_a_line(AwaitingModel(0.4))
 
 
-def wait_for_turns(talk: Talk, titles: list[str]) -> list[Writing]:
+def test_several_are_told_in_a_few_words() -> None:
+    assert of_several(()) == ""
+    assert of_several((BeingWritten(),)) == in_a_word(BeingWritten())
+    several = of_several((BeingWritten(), AwaitingTurn(1), BeingWritten(), progress(READING[1])))
+    assert [word.split()[0] for word in several.split(", ")] == ["2", "1", "1"]
+
+
+def ask_in_each(talk: Talk, titles: list[str]) -> list[Writing]:
     """Ask in so many conversations; returns their answers once all are begun."""
     begun: list[Writing] = []
     talk.answers.begun.connect(begun.append)
@@ -50,30 +54,42 @@ def wait_for_turns(talk: Talk, titles: list[str]) -> list[Writing]:
     return begun
 
 
-def test_answers_wait_for_each_other_by_name(begin: Begin, tmp_path: Path) -> None:
-    path = events_file(tmp_path, [*READING, Text("", "all")])
-    talk = begin(f"ready take load take part:2:{path} take hang")
-    first, second, third = wait_for_turns(talk, ["Summarize this", "And this", "Last"])
-    talk.until(lambda: first.activity == progress(READING[1]))
-    assert second.activity == AwaitingTurn(("Summarize this",))
-    assert third.activity == AwaitingTurn(("Summarize this", "And this"))
-    assert talk.answers.current is first
+ALL_AT_ONCE = (
+    "ready take load take take take as:2 text:ab as:3 reading:5:20 as:4 waiting:1 waiting:0"
+)
+
+
+def test_each_answer_is_told_of_by_its_own_events(begin: Begin) -> None:
+    talk = begin(f"{ALL_AT_ONCE} take hang")
+    first, second, third = ask_in_each(talk, ["Summarize this", "And this", "Last"])
+    talk.until(lambda: third.activity == AwaitingTurn(0))
+    assert first.activity == BeingWritten()
+    assert second.activity == Reading(5, 20, 0, 0.1)
+    assert len(talk.answers.unfinished) == 3
     assert talk.answers.activities() == {
         writing.message.conversation: writing.activity for writing in (first, second, third)
     }
 
 
-def test_one_that_waits_can_be_stopped_at_once(begin: Begin, tmp_path: Path) -> None:
-    path = events_file(tmp_path, READING)
-    talk = begin(f"ready take load take part:2:{path} take hang")
-    first, second, third = wait_for_turns(talk, ["one", "two", "three"])
+def test_an_engine_that_does_not_say_who_waits_is_waited_for(begin: Begin) -> None:
+    talk = begin("ready take load take text:ab take hang")
+    first, second = ask_in_each(talk, ["one", "two"])
+    talk.until(lambda: first.activity == BeingWritten())
+    assert second.activity == AwaitingTurn()
+
+
+def test_one_that_waits_can_be_stopped_at_once(begin: Begin) -> None:
+    talk = begin(f"{ALL_AT_ONCE} take hang")
+    first, second, third = ask_in_each(talk, ["one", "two", "three"])
+    talk.until(lambda: third.activity == AwaitingTurn(0))
     changed: list[Writing] = []
     talk.answers.activity_changed.connect(changed.append)
+    talk.answers.cancel(third.message.id)
+    assert (third.state, third.activity) == ("cancelled", None)
+    assert changed == [third], "the others go on as they were"
     talk.answers.cancel(second.message.id)
-    assert (second.state, second.activity) == ("cancelled", None)
-    assert third.activity == AwaitingTurn(("one",))
-    assert changed == [second, third]
-    assert first.state == "streaming"
+    assert second.activity == Stopping(), "its prompt is being read"
+    assert first.activity == BeingWritten()
 
 
 def test_until_there_is_a_model_it_is_waited_for(begin: Begin) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from app.chat.answers import Writing
 from app.conversations.records import Message, from_milliseconds
 from app.rounds.trace import Trace
-from engine.events import Done, Draft, Event, Failed, Text, Verdict
+from engine.events import Done, Draft, Event, Failed, Text, Verdict, Waiting
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Begin, Talk
@@ -139,3 +139,41 @@ def test_closing_interrupts_and_saves(begin: Begin, tmp_path: Path) -> None:
         assert message.content == writing.text
         kept = store.trace(message.id).result()
         assert text_of(kept) == writing.text
+
+
+def test_answers_that_are_written_at_once_keep_apart(begin: Begin) -> None:
+    talk = begin(
+        "ready take load take take as:2 waiting:1 as:3 waiting:0 text:x as:2 text:a "
+        "as:3 text:y done as:2 text:b done take"
+    )
+    ended: list[Writing] = []
+    talk.answers.finished.connect(ended.append)
+    for number, text in enumerate(("first", "second"), start=1):
+        talk.conversation.new()
+        talk.conversation.say(text)
+        talk.until_told("begun", number)
+    talk.until_told("saved", 2)
+    assert [(writing.title, writing.text) for writing in ended] == [
+        ("second", "xy"),
+        ("first", "ab"),
+    ]
+    for writing in ended:
+        assert writing.state == "complete"
+        told = talk.store.trace(writing.message.id).result()
+        assert text_of(told) == writing.text
+        assert not any(isinstance(event, Waiting) for event in told), "waiting is no part of it"
+
+
+def test_one_failure_leaves_the_other_alone(begin: Begin) -> None:
+    talk = begin("ready take load take take as:2 text:a as:3 text:x failed as:2 text:b done take")
+    ended: dict[str, Writing] = {}
+    talk.answers.finished.connect(lambda writing: ended.update({writing.title: writing}))
+    for number, text in enumerate(("first", "second"), start=1):
+        talk.conversation.new()
+        talk.conversation.say(text)
+        talk.until_told("begun", number)
+    talk.until_told("saved", 2)
+    assert {title: (one.text, one.state) for title, one in ended.items()} == {
+        "first": ("ab", "complete"),
+        "second": ("x", "failed"),
+    }

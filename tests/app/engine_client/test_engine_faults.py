@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, EngineState, Patience
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import LONGEST_LINE_BYTES
-from engine.request import ChatMessage, Request
+from engine.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate
+from engine.request import ChatMessage, Prompt, Request
 from tests.support.app.engine_listener import Listener
 
 HELLO = [ChatMessage("user", "Hello, and tell me about the treasure under the oak.")]
@@ -80,6 +80,50 @@ def test_what_is_stale_is_dropped(start: Start) -> None:
     assert heard.of(first) == [Text(first, "a"), Done(first, "stop", Stats())]
     assert {event.generation for event in heard.all("happened")} == {first, second}
     assert not heard.all("failed")
+
+
+def test_a_guest_hears_of_its_own_and_of_nothing_else(start: Start) -> None:
+    heard = start(
+        "ready take load take take take as:3 text:x as:2 text:a done as:4 counted:7 as:3 done"
+    )
+    told: list[object] = []
+    heard.engine.told_guest.connect(told.append)
+    heard.engine.load(MODEL)
+    own = ask(heard)
+    prompt = Prompt(messages=tuple(HELLO))
+    heard.engine.pass_on(Generate("http-1", "", prompt))
+    heard.engine.pass_on(Count("http-2", prompt))
+    heard.until(lambda: len(told) == 3)
+    assert told == [Text("http-1", "x"), Counted("http-2", 7), Done("http-1", "stop", Stats())]
+    assert heard.of(own) == [Text(own, "a"), Done(own, "stop", Stats())]
+    assert not heard.of("http-1")
+
+
+def test_a_death_is_told_to_everyone(start: Start) -> None:
+    heard = start("ready take load take take take kill -- ready serve")
+    told: list[object] = []
+    heard.engine.told_guest.connect(told.append)
+    heard.engine.load(MODEL)
+    own = ask(heard)
+    heard.engine.pass_on(Generate("http-1", "", Prompt(text="a")))
+    heard.engine.pass_on(Count("http-2", Prompt(text="a")))
+    assert isinstance(heard.end_of(own), Failed)
+    assert [failed.generation for failed in told if isinstance(failed, Failed)] == [
+        "http-1",
+        "http-2",
+    ]
+    assert not heard.all("failed"), "the loading of the model did not fail"
+
+
+def test_what_no_engine_can_be_asked_is_refused(start: Start) -> None:
+    heard = start("ready serve")
+    heard.engine.stop()
+    told: list[object] = []
+    heard.engine.told_guest.connect(told.append)
+    heard.engine.pass_on(Generate("http-1", "", Prompt(text="a")))
+    heard.until(lambda: told)
+    assert isinstance(told[0], Failed)
+    assert told[0].generation == "http-1"
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,26 @@
 
 from dataclasses import replace
 
-from app.engine_client.pending import EngineWork, Lost, Work
-from engine.events import Done, Failed, Stats, Text
+import pytest
+
+from app.engine_client.pending import EngineWork, Lost, Work, id_of, is_guest
+from engine.events import Done, Failed, Stats, Text, Waiting
 from engine.protocol import (
+    Count,
+    Counted,
     Generate,
     Load,
     Loaded,
     Loading,
     Memory,
     Ready,
+    Response,
     SetDrafter,
     Unload,
     Unloaded,
     rival_of,
 )
-from engine.request import Sampling
+from engine.request import Prompt, Sampling
 
 READY = Ready(1, "", "", "", "")
 DONE = Done("g", "stop", Stats())
@@ -27,7 +32,8 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Memory(), Sampling())
+    rest = (Memory(), Sampling(), 4, False, True)
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 
 def with_model(target: str = "/a") -> EngineWork:
@@ -76,8 +82,8 @@ def test_what_is_over_is_stale() -> None:
     work.ask(generate("g"))
     assert work.generating
     assert work.take(Text("other", "a")) == "stale"
-    assert work.take(Text("g", "a")) == "generation"
-    assert work.take(DONE) == "generation"
+    assert work.take(Text("g", "a")) == "question"
+    assert work.take(DONE) == "question"
     assert not work.generating
     for late in (Text("g", "b"), DONE, Failed("g", "m", "r")):
         assert work.take(late) == "stale"
@@ -88,11 +94,11 @@ def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
     work = with_model()
     work.ask(generate("g"))
     plain = rival_of("g")
-    assert work.take(Text(plain, "a")) == "generation"
-    assert work.take(Done(plain, "stop", Stats())) == "generation"
+    assert work.take(Text(plain, "a")) == "question"
+    assert work.take(Done(plain, "stop", Stats())) == "question"
     assert work.generating
-    assert work.take(Text("g", "a")) == "generation"
-    assert work.take(DONE) == "generation"
+    assert work.take(Text("g", "a")) == "question"
+    assert work.take(DONE) == "question"
     assert not work.generating
     assert work.take(Text(plain, "b")) == "stale"
 
@@ -101,8 +107,8 @@ def test_a_generation_is_cancelled_once() -> None:
     work = with_model()
     work.ask(generate("g"))
     assert [work.cancel(id) for id in ("g", "g", "other", "load")] == [True, False, False, False]
-    assert work.take(Text("g", "a")) == "generation"
-    assert work.take(DONE) == "generation"
+    assert work.take(Text("g", "a")) == "question"
+    assert work.take(DONE) == "question"
     assert not work.cancel("g")
 
 
@@ -146,7 +152,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(SetDrafter("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
-    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Memory(), Sampling()))
+    work.take(replace(loaded("d", "/a"), drafter="lookup", draft_length="4"))
     work.ask(SetDrafter("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)
@@ -176,3 +182,42 @@ def test_the_next_comes_in_the_order_it_was_asked_for() -> None:
         done.append(following)
         work.finish(following.id)
     assert done == asked
+
+
+def test_generations_end_in_any_order() -> None:
+    work = with_model()
+    for id in ("a", "b", "c"):
+        work.ask(generate(id))
+    assert work.take(Waiting("c", 0)) == "question"
+    assert work.take(Done("b", "stop", Stats())) == "question"
+    assert work.take(Text("b", "late")) == "stale"
+    assert work.next == generate("a")
+    assert work.take(Done("a", "stop", Stats())) == "question"
+    assert work.next == generate("c")
+    assert work.take(Failed("c", "m", "r")) == "question"
+    assert not work.generating
+
+
+def test_a_count_is_answered_once_and_is_no_generation() -> None:
+    work = with_model()
+    work.ask(Count("http-1", Prompt()))
+    assert not work.generating
+    assert not work.cancel("http-1")
+    assert work.take(Counted("http-1", 7)) == "question"
+    assert work.take(Counted("http-1", 7)) == "stale"
+    work.ask(Count("http-2", Prompt()))
+    assert work.lose(keep_loads=True) == Lost(("http-2",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "id"),
+    [
+        (READY, ""),
+        (Counted("http-1", 7), "http-1"),
+        (Text("http-2", "a"), "http-2"),
+        (Unloaded("u"), "u"),
+    ],
+)
+def test_a_response_is_the_guests_by_its_id(answer: Response, id: str) -> None:
+    assert id_of(answer) == id
+    assert is_guest(id_of(answer)) == id.startswith("http-")

@@ -26,6 +26,25 @@ def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
 
 
+def test_other_answers_at_once_load_the_model_again(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take text:begun take -- ready serve")
+    loads: list[Loaded] = []
+    window.engine.loaded.connect(loads.append)
+    until(lambda: loads)
+    window.application.settings_changed.emit()
+    assert not window.loader.outdated
+    window.composer.set_text("Go on.")
+    window.composer.send()
+    until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
+    window.settings.parallel, window.settings.exact = 2, True
+    window.application.settings_changed.emit()
+    assert window.loader.outdated, "until the answer has ended"
+    window.engine.restart()  # which ends it
+    until(lambda: loads[-1].parallel == 2)
+    assert loads[-1].exact
+    assert not window.loader.outdated
+
+
 def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
     heard: list[str] = []

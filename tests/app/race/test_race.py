@@ -196,8 +196,8 @@ def test_one_request_runs_both_and_always_takes_the_likeliest_token(
     assert one.ends[0].difference is None
     (command,) = asked
     assert command.race
-    assert command.sampling == Sampling(temperature=0.0)
-    assert command.max_tokens == 400
+    assert command.request.sampling == Sampling(temperature=0.0)
+    assert command.request.max_tokens == 400
     assert not one.race.running
 
 
@@ -236,6 +236,17 @@ def test_the_dialog_shows_both_answers_and_the_result(
     report = dialog.report()
     assert report.count(TEXT) == 2
     assert LINES[0].content in report
+
+
+def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbot: QtBot) -> None:
+    one = course("ready take load take waiting:2 take as:2 reading:1:9 take")
+    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
+    qtbot.addWidget(dialog)
+    at_first = dialog.result_line.text
+    one.until(lambda: dialog.result_line.text != at_first)
+    one.engine.measure_again()  # the next command
+    one.until(lambda: dialog.result_line.text == at_first)
+    dialog.close()
 
 
 def test_a_race_belongs_to_one_dialog(

@@ -36,6 +36,7 @@ ALL = Request(
         penalty_window=128,
         logit_bias={5: -1.5},
         seed=2**64 - 1,
+        repeatable=True,
     ),
     max_tokens=1_000_000,
     stops=("\n\nUser:", "END\\"),
@@ -115,7 +116,7 @@ def test_the_defaults_are_returned_as_none(qtbot: QtBot) -> None:
 def test_every_number_has_a_field(opened: Opened) -> None:
     names = {field.key for field in FIELDS}
     owners = set(Sampling.__dataclass_fields__) | {"max_tokens"}
-    assert names == owners - {"seed", "logit_bias"}
+    assert names == owners - {"seed", "repeatable", "logit_bias"}
     for place, box in enumerate(opened.dialog.findChildren(NumberBox)):
         box.setValue(place / 16 + 1 if box.field.decimals else place + 2)
     settings = opened.answer()
@@ -195,7 +196,7 @@ def test_the_models_default_is_followed_until_a_value_is_changed(qtbot: QtBot) -
     # A seed is to give the same words again: it keeps the values of this model.
     settings = opened.answer()
     assert settings is not None
-    assert settings.sampling == replace(models, seed=4)
+    assert settings.sampling == replace(models, seed=4, repeatable=True)
 
 
 def test_balanced_is_balanced_whatever_the_model(qtbot: QtBot) -> None:

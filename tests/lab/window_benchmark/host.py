@@ -55,7 +55,8 @@ def main(arguments: Sequence[str]) -> None:
                 continue
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
-        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling()))
+        rest = (Memory(), Sampling(), 4, False, True)
+        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", *rest))
 
 
 def play(

@@ -5,9 +5,11 @@ and so on; the last is repeated. Each word is one step:
 
     ready | protocol:N     greet, as version N
     take                   read the next command that is not `cancel`, or the end
+    as:NUMBER              go on with the command that was taken as that one, from 1
     drafting               draft as it was asked; `drafting:TARGET`, with that target
     load | begin           load what was taken, or only unload what was there
     text:WORD | done | failed                 say so of what was taken
+    waiting:AHEAD | reading:DONE:TOTAL | counted:TOKENS   the same
     stale | refused        say something of a generation that is over, of nothing at all
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
@@ -29,10 +31,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine import protocol
-from engine.events import Done, Failed, Stats, Text, from_json
+from engine.events import Done, Failed, Prefill, Stats, Text, Waiting, from_json
 from engine.protocol import (
     Cancel,
     Command,
+    Count,
+    Counted,
     Generate,
     Load,
     Loaded,
@@ -54,8 +58,12 @@ def main() -> None:
         file.write(".")
         life = file.tell()
     command: Command = Cancel("")
+    taken: list[Command] = []
     for step in lives[min(life, len(lives)) - 1].split():
-        command = do(*step.partition(":")[::2], command)
+        name, _, word = step.partition(":")
+        command = taken[int(word) - 1] if name == "as" else do(name, word, command)
+        if name == "take":
+            taken.append(command)
 
 
 def do(step: str, word: str, command: Command) -> Command:
@@ -76,6 +84,13 @@ def do(step: str, word: str, command: Command) -> Command:
             say(Loading(id, "", "", "", 0.0), Unloaded(id))
         case "text":
             say(Text(id, word))
+        case "waiting":
+            say(Waiting(id, int(word)))
+        case "reading":
+            done, _, total = word.partition(":")
+            say(Prefill(id, int(done), int(total), 0, 0.1))
+        case "counted":
+            say(Counted(id, int(word)))
         case "done":
             say(Done(id, "stop", Stats()))
         case "failed" | "refused":
@@ -131,7 +146,8 @@ def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
     context = min(command.memory.context or 4096, 4096)
-    loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling())
+    side_by_side = (command.parallel, command.exact, not command.exact)
+    loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side)
     say(Loading(*pair, measured=0.0), loaded)
 
 
@@ -139,13 +155,16 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Memory(), Sampling()))
+    rest = (Memory(), Sampling(), 4, False, True)
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
 
 
 def serve() -> None:
     while command := take():
         if isinstance(command, Load):
             load(command)
+        elif isinstance(command, Count):
+            say(Counted(command.id, len(command.prompt.messages)))
         elif isinstance(command, Unload):
             say(Unloaded(command.id))
         elif isinstance(command, SetDrafter):
