@@ -7,6 +7,8 @@ the q are, the committed tokens have exactly the target's distribution:
 - `by_token`: x_i is accepted with chance min(1, p_i/q_i); the correction of the first rejected
   one is drawn from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al.,
   2302.01318).
+- `as_drawn`: tokens are accepted while they are what was drawn from p by the noise that belongs
+  to their positions.
 - `by_block`: prefixes are accepted as a whole, which accepts at least as many tokens from the
   same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
 
@@ -38,6 +40,13 @@ def greedily(drafted: mx.array, choices: mx.array) -> VerdictArrays:
     same = (drafted == choices[:-1]).astype(mx.int32)
     accepted = mx.sum(mx.cumprod(same))
     return VerdictArrays(accepted, choices[accepted], same.astype(mx.float32))
+
+
+def as_drawn(drafted: mx.array, p: mx.array, drawn: mx.array) -> VerdictArrays:
+    """`drafted` (n,) int32; `drawn` (n + 1,) int32 of `p` (n + 1, vocabulary): a draft changes
+    nothing then, and is accepted as far as it is what was drawn."""
+    verdict = greedily(drafted, drawn)
+    return VerdictArrays(verdict.accepted, verdict.next, entries(p[:-1], drafted))
 
 
 def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
@@ -80,4 +89,4 @@ def _replacement(
     residual = mx.maximum(weights[accepted] * p[accepted] - q[accepted], 0.0)
     # Where p and q are equal up to rounding, nothing is left; but then nothing is rejected either.
     residual = mx.where(mx.sum(residual) > 0.0, residual, p[accepted])
-    return draw(residual, key)
+    return draw(residual, mx.random.uniform(shape=(1,), key=key))

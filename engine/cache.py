@@ -190,6 +190,13 @@ class Timeline:
         layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
         return cls(layers, quantized=quantized)
 
+    def copy(self) -> "Timeline":
+        """One with the same tokens. The two share memory until one of them is written to."""
+        other = copy.copy(self)
+        other.layers = [_copy(layer) for layer in self.layers]
+        other._bookmarks, other._round = list(self._bookmarks), None
+        return other
+
     @property
     def nbytes(self) -> int:
         """Bytes held by the caches."""

@@ -33,6 +33,7 @@ class Decoder:
         self, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
     ) -> None:
         self.model = model
+        self._block = block
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
@@ -41,6 +42,16 @@ class Decoder:
         # On a GPU kernels round by the number of rows, which must not depend on a clock.
         self._timed = mx.default_device() == mx.cpu
         self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
+
+    def another(self) -> "Decoder":
+        """A decoder with caches of its own, for another conversation with the same model."""
+        return Decoder(self.model, quantized=self.timeline.quantized, block=self._block)
+
+    def copy(self) -> "Decoder":
+        """Another decoder, which has read what this one has; hidden states are not copied."""
+        other = self.another()
+        other.timeline = self.timeline.copy()
+        return other
 
     @property
     def length(self) -> int:
@@ -89,6 +100,14 @@ class Decoder:
             if self._timed:
                 self._fit_chunk(rows, perf_counter() - began)
             yield self.length
+
+    def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
+        """Read all of `tokens` but the last anew, in chunks; yields the logits of each."""
+        self.rewind(0)
+        while self.length < len(tokens) - 1:
+            rows = min(len(tokens) - 1 - self.length, _PREFILL_ROWS, self.timeline.room())
+            yield self.read(mx.array(tokens[self.length : self.length + rows]))
+            mx.clear_cache()
 
     def _fit_chunk(self, rows: int, seconds: float) -> None:
         """Choose the rows of the next chunk by how long the last one took."""

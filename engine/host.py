@@ -1,10 +1,9 @@
 """The child process: commands in, responses out, as `engine.protocol` defines them.
 
-The main thread owns MLX and runs one command after another. A reader thread parses the lines,
-refuses those that hold no command, and notes a cancelled generation at once.
-
-One session serves all conversations. The next answer in the same conversation reuses what was read;
-in another one everything is read again. A session for each would keep every chat's cache in memory.
+The main thread owns MLX. It lets the scheduler write the answers side by side, and between two
+rounds takes the commands that have come; what changes what is loaded waits until no answer runs. A
+reader thread parses the lines, refuses those that hold no command, and notes a cancelled generation
+at once.
 """
 
 import gc
@@ -13,6 +12,7 @@ import platform
 import signal
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -24,20 +24,34 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
+from engine.batch import can_share
 from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-from engine.events import Done, Event, Failed, Stats
+from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
-from engine.protocol import Generate, Load, Memory, Response, SetDrafter, Unload, Work
+from engine.protocol import (
+    Count,
+    Counted,
+    Generate,
+    Load,
+    Memory,
+    Response,
+    SetDrafter,
+    Unload,
+    Work,
+)
+from engine.request import TooLong
+from engine.scheduler import Job, Scheduler
 from engine.session import Session
 from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, resolve_drafters, resolve_target
-from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
+from models.records import Fit
 
 _GRACE_SECONDS = 5  # for a running command to notice that it must end
 
@@ -74,7 +88,7 @@ class CommandQueue:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._queue: SimpleQueue[Work | Count | None] = SimpleQueue()
         self._cancelled: set[str] = set()
         self.stopped = False
 
@@ -91,8 +105,6 @@ class CommandQueue:
                     break
                 if isinstance(command, protocol.Cancel):
                     self._cancelled.add(command.id)
-                elif isinstance(command, protocol.Count):
-                    pass
                 else:
                     self._cancelled.discard(command.id)  # an id may be used again
                     self._queue.put(command)
@@ -108,7 +120,7 @@ class CommandQueue:
         """Whether there is a command to take, or the end."""
         return not self._queue.empty()
 
-    def take(self) -> Work | None:
+    def take(self) -> Work | Count | None:
         """The next command; waits for it. None at the end."""
         return self._queue.get()
 
@@ -127,7 +139,7 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 class Host:
-    """Runs the commands of a queue, one after another, on the thread that calls `run`."""
+    """Runs the commands of a queue on the thread that calls `run`."""
 
     def __init__(self, queue: CommandQueue, send: Send) -> None:
         self._queue = queue
@@ -135,26 +147,62 @@ class Host:
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
         self._memory = Memory()
-        self._session: Session | None = None  # replaced after an unexpected error
+        self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
+        self._scheduler: Scheduler | None = None  # replaced after an unexpected error
+        self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
 
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
-        while (command := self._queue.take()) is not None:
-            try:
-                self._do(command)
-            except Disconnected:
-                raise
-            except Exception as error:
-                self._send(failure(command.id, error))
+        ended = False
+        while not ended or self._answering:
+            if not ended and (self._queue.waiting or not (self._answering or self._later)):
+                command = self._queue.take()
+                ended = command is None
+                if command is not None:
+                    self._take(command)
+            elif self._answering:
+                self._step()
+            else:
+                self._do_safely(self._later.popleft())
 
-    def _do(self, command: Work) -> None:
+    @property
+    def _answering(self) -> bool:
+        return self._scheduler is not None and self._scheduler.busy
+
+    def _take(self, command: Work | Count) -> None:
+        """Do a command now, or note it for later."""
+        at_once = isinstance(command, Generate) and not command.race
+        if isinstance(command, Count) or (at_once and not self._later):
+            self._do_safely(command)
+        else:
+            self._later.append(command)
+
+    def _step(self) -> None:
+        assert self._scheduler is not None
+        for event in self._scheduler.step():
+            self._send(event)
+
+    def _do_safely(self, command: Work | Count) -> None:
+        try:
+            self._do(command)
+        except Disconnected:
+            raise
+        except Exception as error:
+            self._send(failure(command.id, error))
+
+    def _do(self, command: Work | Count) -> None:
         match command:
             case Generate() if self._queue.cancelled(command.id):
                 self._send(Done(command.id, "cancelled", Stats()))
+            case Generate() if command.race:
+                self._race(command)
             case Generate():
                 self._generate(command)
             case _ if self._queue.stopped:
                 pass
+            case Count():
+                count = len(self._usable_scheduler().session.encode(command.prompt))
+                self._send(Counted(command.id, count))
             case Load():
                 self._load(command)
             case SetDrafter():
@@ -168,7 +216,7 @@ class Host:
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
         caches = quantized_caches(folder, command.memory)
-        require_room(folder, drafters, command.memory)
+        fit = require_room(folder, drafters, command.memory)
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -188,13 +236,17 @@ class Host:
             calibrations=CalibrationStore(calibration_folder()),
         )
         remark = self._calibrate(session, loading)
-        self._session, self._target = session, target
-        self._memory = command.memory
+        self._target, self._memory = target, command.memory
         self._drafter, self._draft_length = command.drafter, command.draft_length
+        self._parallel, self._exact = command.parallel, command.exact
+        self._room = room_tokens(fit)
+        several = command.parallel > 1 and not command.exact
+        self._batching = several and can_share(target.model)
+        self._schedule(session)
         self._send_loaded(command.id, remark)
 
     def _change_drafting(self, command: SetDrafter) -> None:
-        session = self._usable_session()
+        session = self._usable_scheduler().session
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
         if command.measure and (drafter == "none" or length != "auto"):
@@ -216,6 +268,7 @@ class Host:
         session.policy = policy
         remark = self._calibrate(session, loading, again=command.measure)
         self._drafter, self._draft_length = drafter, length
+        self._schedule(session)
         self._send_loaded(command.id, remark)
 
     def _calibrate(
@@ -236,20 +289,22 @@ class Host:
         return " ".join(remark.value for remark in remarks)
 
     def _generate(self, command: Generate) -> None:
-        session = self._usable_session()
-        try:
-            for event in self._events(session, command):
-                self._send(event)
-        except Exception as error:
-            if not isinstance(error, Problem):
-                self._session = None  # its caches may refer to passes that failed
-            raise
+        scheduler = self._usable_scheduler()
+        job = Job(
+            command.id,
+            command.prompt,
+            command.request,
+            cancelled=lambda: self._queue.cancelled(command.id),
+            compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
+            first=bool(command.conversation),
+        )
+        for event in scheduler.add(job):
+            self._send(event)
 
-    def _events(self, session: Session, command: Generate) -> Iterator[Event]:
-        """What `command` asks for: an answer, or two in turns."""
-
-        def cancelled() -> bool:
-            return self._queue.cancelled(command.id)
+    def _race(self, command: Generate) -> None:
+        session = self._usable_scheduler().session
+        caches = quantized_caches(session.target.folder, self._memory)
+        plain = Session(session.target, quantized=caches)
 
         def racer(session: Session, generation: str) -> Racer:
             clock = TurnClock()
@@ -257,47 +312,42 @@ class Host:
                 command.prompt.messages,
                 command.request,
                 generation=generation,
-                cancelled=cancelled,
+                cancelled=lambda: self._queue.cancelled(command.id),
                 clock=clock,
             )
             return Racer(events, clock)
 
-        if command.race:
-            caches = quantized_caches(session.target.folder, self._memory)
-            plain = Session(session.target, quantized=caches)
-            rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
-            return in_turns(*rivals, settle=mx.synchronize)
-        return session.answer(
-            command.prompt.messages,
-            command.request,
-            generation=command.id,
-            cancelled=cancelled,
-            compare=lambda: not self._queue.waiting,
+        rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
+        try:
+            for event in in_turns(*rivals, settle=mx.synchronize):
+                self._send(event)
+        except Exception as error:
+            if not isinstance(error, Problem):
+                self._schedule(session.another())  # its caches may refer to passes that failed
+            raise
+
+    def _schedule(self, session: Session) -> None:
+        """Answer with this session, and others like it, from now on."""
+        self._scheduler = Scheduler(
+            session,
+            parallel=self._parallel,
+            room=self._room,
+            batching=self._batching,
+            fail=failure,
         )
 
     def _unload(self, id: str) -> None:
-        self._session = self._target = None
+        self._scheduler = self._target = None
         free_memory()
         self._send(protocol.Unloaded(id))
 
-    def _usable_session(self) -> Session:
-        if self._target is None:
+    def _usable_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
             raise Problem("No model is loaded.", "Load one first.")
-        if self._session is None:
-            free_memory()
-            policy = make_policy(self._draft_length)
-            self._session = Session(
-                self._target,
-                drafter=self._drafter,
-                policy=policy,
-                quantized=quantized_caches(self._target.folder, self._memory),
-                calibrations=CalibrationStore(calibration_folder()),
-            )
-            self._session.calibrate()  # from what is stored
-        return self._session
+        return self._scheduler
 
     def _send_loaded(self, id: str, remark: str) -> None:
-        session = self._usable_session()
+        session = self._usable_scheduler().session
         target = session.target
         self._send(
             protocol.Loaded(
@@ -311,23 +361,32 @@ class Host:
                 remark,
                 memory=self._memory,
                 sampling=target.sampling,
-                parallel=1,
-                exact=True,
-                batching=False,
+                parallel=self._parallel,
+                exact=self._exact,
+                batching=self._batching,
             )
         )
 
 
-def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> None:
-    """Raise Problem unless there is room for a pair and its conversation, once what this process
-    holds is freed."""
-    require_pair(
+def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit | None:
+    """What a pair and one conversation need, once what this process holds is freed. Raises Problem
+    unless there is room for them; None where that cannot be told."""
+    return require_pair(
         folder,
         drafters,
         context=memory.context or DEFAULT_CONTEXT,
         cache_bits=memory.cache_bits or None,
         freed_bytes=held_bytes(),
     )
+
+
+def room_tokens(fit: Fit | None) -> int:
+    """How many tokens all conversations together may have in their caches."""
+    if fit is None:
+        return MOST_CONTEXT
+    each = (fit.cache_bytes + fit.drafter_cache_bytes) / fit.context
+    spare = fit.available_bytes - fit.needed_bytes
+    return fit.context + int(spare / max(each, 1.0))
 
 
 def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:
@@ -347,8 +406,11 @@ def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | N
 
 def failure(id: str, error: Exception) -> Failed:
     """The response to a failed command. An unexpected error is also written to standard error."""
+    if isinstance(error, TooLong):
+        where = {"tokens": error.tokens, "context": error.context}
+        return Failed(id, error.message, error.remedy, "too long", **where)
     if isinstance(error, Problem):
-        return Failed(id, error.message, error.remedy)
+        return Failed(id, error.message, error.remedy, "request")
     with suppress(OSError):
         traceback.print_exception(error)
     reason = next(iter(str(error).splitlines()), "").rstrip(".")

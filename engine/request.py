@@ -4,7 +4,7 @@ Values are checked when a request is made: one that is out of range raises a `Pr
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -74,6 +74,16 @@ class Prompt:
     options: str = ""
     text: str = ""
     tokens: tuple[int, ...] = ()
+
+
+def chat(messages: Sequence[ChatMessage]) -> Prompt:
+    """A chat as a prompt."""
+    return Prompt(messages=tuple(messages))
+
+
+def asked(text: str) -> Prompt:
+    """A chat that begins with this question."""
+    return chat([ChatMessage("user", text)])
 
 
 @dataclass(frozen=True, slots=True)

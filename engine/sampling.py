@@ -10,13 +10,25 @@ from mlx_lm.sample_utils import apply_top_k
 
 from engine.request import Sampling
 
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours are far apart
 
-def scores(logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
-    """Logits after bias and penalties, float32.
 
-    `logits` is (rows, vocabulary); `history`, needed only where `sampling.penalizes`, is
-    (rows, penalty_window): the ids before each row, padded with -1. See `windows`.
+def scores(
+    logits: mx.array,
+    history: mx.array | None,
+    sampling: Sampling,
+    masks: mx.array | None = None,
+) -> mx.array:
+    """Logits after bias and penalties, float32; -inf where `masks`, of truth values, forbids.
+
+    `logits` and `masks` are (rows, vocabulary); `history`, needed only where `sampling.penalizes`,
+    is (rows, penalty_window): the ids before each row, padded with -1. See `windows`.
     """
+    scored = _penalized(logits, history, sampling)
+    return scored if masks is None else mx.where(masks, scored, -mx.inf)
+
+
+def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
     logits = logits.astype(mx.float32)
     bias = {i: b for i, b in sampling.logit_bias.items() if i < logits.shape[-1]}
     if bias:
@@ -79,21 +91,43 @@ def choose(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) ->
     """One token id per row, int32 (rows,): the best of `log_weights`, or a sample of `p`."""
     if sampling.greedy:
         return mx.argmax(weights, axis=-1).astype(mx.int32)
-    return draw(p, key)
+    return draw(p, mx.random.uniform(shape=(p.shape[0], 1), key=key))
 
 
 @mx.compile
-def draw(p: mx.array, key: mx.array) -> mx.array:
+def draw(p: mx.array, points: mx.array) -> mx.array:
     """One index per row, int32: a sample of `p`, (..., n), whose rows need not sum to 1.
 
-    Where a point of the whole mass falls among the running sums. `mx.random.categorical` draws
+    Where a point of the whole mass falls among the running sums: `points`, (..., 1), are uniform
+    in [0, 1). `mx.random.categorical` draws
     from logarithms, by a number for every token: on a CPU that takes three times as long, and
     the logarithms have to be taken first. What has no mass is never drawn, however sums round.
     """
     reached = mx.where(p > 0.0, mx.cumsum(p, axis=-1), 0.0)
     whole = mx.max(reached, axis=-1, keepdims=True)
-    point = whole * mx.random.uniform(shape=whole.shape, key=key)
-    return mx.argmax((reached > point) | (reached == whole), axis=-1).astype(mx.int32)
+    return mx.argmax((reached > whole * points) | (reached == whole), axis=-1).astype(mx.int32)
+
+
+def noise(seed: int, position: int, rows: int) -> mx.array:
+    """What `draw` takes at `position` and those after it, (rows, 1): it depends on nothing else."""
+    keys = [
+        mx.random.key((seed + i * _GOLDEN) % (1 << 64)) for i in range(position, position + rows)
+    ]
+    return mx.stack([mx.random.uniform(shape=(1,), key=key) for key in keys])
+
+
+def logprobs(scored: mx.array) -> mx.array:
+    """Log probabilities of `scores`, (rows, vocabulary): before filters and temperature."""
+    return scored - mx.logsumexp(scored, axis=-1, keepdims=True)
+
+
+def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
+    """The ids of each row's largest entries, largest first, and these: (rows, count) each."""
+    count = min(count, rows.shape[-1])
+    largest = mx.argpartition(-rows, kth=max(count - 1, 0), axis=-1)[:, :count]
+    values = mx.take_along_axis(rows, largest, axis=-1)
+    order = mx.argsort(-values, axis=-1)
+    return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
 def entries(rows: mx.array, ids: mx.array) -> mx.array:

@@ -4,49 +4,58 @@ Joins the loop (`engine.speculate`), which knows token ids, with text and events
 """
 
 import secrets
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise, takewhile, zip_longest
+from itertools import pairwise, takewhile
 from time import perf_counter
 
 import mlx.core as mx
 
 from engine.accept import by_block
+from engine.answer_events import AnswerEvents, token_logprob
 from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
 from engine.decoder import Decoder
+from engine.device import fetch
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
 from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.prediction import PredictionDrafter
 from engine.events import (
     Done,
     DoneReason,
-    Draft,
-    DraftedToken,
     Event,
-    Origin,
     Prefill,
-    Span,
+    PromptLogprobs,
     Stats,
-    Text,
-    TokenVerdict,
-    Verdict,
-    WrittenToken,
 )
+from engine.grammar import Grammars
 from engine.loading import LoadedModel
 from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
-from engine.request import ChatMessage, Request
-from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
+from engine.request import ChatMessage, Prompt, Request, TooLong, chat
+from engine.sampling import entries, likeliest, logprobs
+from engine.speculate import (
+    AcceptanceRule,
+    Company,
+    Logprob,
+    Pass,
+    RoundDraft,
+    Task,
+    alone,
+    draft_and_verify,
+    speculate,
+)
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
-from engine.template import render
+from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -68,6 +77,7 @@ class Remark(Enum):
 
 
 _DEFAULT = Request()
+_FORCED = "the grammar allows nothing else"
 _AROUND_A_MESSAGE = 6  # tokens that a chat template usually adds
 
 
@@ -98,6 +108,8 @@ class Session:
         self._measured: Calibration | None = None  # whose costs are to be stored
         self.disturbed = False
         self._token_texts = TokenTexts(target.tokenizer)
+        vocabulary = self.decoder.vocabulary
+        self._grammars = Grammars(target.tokenizer, vocabulary=vocabulary, ends=target.ends)
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -155,24 +167,38 @@ class Session:
             outdated = policy.costs.outdated
             store.write(key, None if outdated else self._measured, policy.acceptance)
 
-    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
-        """The prompt for the next answer, in tokens, by the model's own chat template.
+    def another(self) -> "Session":
+        """A session for another conversation: it shares the weights, and begins with what was
+        learned of the pair."""
+        return self._beside(self.decoder.another())
+
+    def _beside(self, decoder: Decoder) -> "Session":
+        other = copy(self)
+        other.decoder, other.drafter = decoder, self.drafter.beside(decoder)
+        other.policy = self.policy.another()
+        other._tokens = self._tokens[: decoder.length]
+        return other
+
+    def copy(self) -> "Session":
+        """As `another`, with a copy of what this one has read."""
+        return self._beside(self.decoder.copy())
+
+    @property
+    def length(self) -> int:
+        """How many tokens it has read."""
+        return self.decoder.length
+
+    def shared(self, prompt: Sequence[int]) -> int:
+        """With how many tokens `prompt` begins as what was read for the latest answer did."""
+        pairs = zip(self._tokens, prompt, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """A prompt in tokens; a chat by the model's own chat template.
 
         Where the last message is the assistant's, the answer continues it.
         """
-        tokenizer = self.target.tokenizer
-        if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
-            raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if tokenizer.has_chat_template:
-            text = render(tokenizer, messages)
-        else:
-            text = "\n\n".join(message.content for message in messages)
-        tokens: list[int] = tokenizer.encode(
-            text,
-            add_special_tokens=False,
-            verbose=False,  # `complete` refuses a long prompt itself
-        )
-        return tokens
+        return encode_prompt(self.target.tokenizer, prompt)
 
     def answer(
         self,
@@ -184,59 +210,10 @@ class Session:
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat. Raises `Problem` before the first event, or not at all."""
-        if not messages or not messages[-1].content.strip():
-            raise Problem("The prompt is empty.", "Write something to answer.")
-        prompt, gap = self._fitting(messages, request)
-        events = self.complete(
-            prompt,
-            request,
-            generation=generation,
-            cancelled=cancelled,
-            compare=compare,
-            clock=clock,
-        )
-        return self._telling(gap, events) if gap else events
-
-    def _fitting(
-        self, messages: Sequence[ChatMessage], request: Request
-    ) -> tuple[list[int], range]:
-        """The prompt with room for an answer, and which messages were left out of it for that.
-
-        Where nothing can be left out any more it may still be too long.
-        """
-        context = self.target.context_length
-        limit = context - min(request.max_tokens, context // 4)
-        prompt, gap = self.encode(messages), range(0)
-        if len(prompt) <= limit or request.overflow == "stop":
-            return prompt, gap
-        bounds = turn_bounds(messages)
-        lengths = [self._length(message) for message in messages]
-        turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
-        head = len(self.encode(messages[: bounds[0] + 1])) - lengths[bounds[0]]
-        room = limit
-        while len(prompt) > limit and gap.stop < bounds[-2]:
-            found = left_out(head, turns, overflow=request.overflow, limit=room)
-            gap = range(bounds[found.start], bounds[found.stop])
-            prompt = self.encode([*messages[: gap.start], *messages[gap.stop :]])
-            room -= max(1, len(prompt) - limit)  # the template may add more than was counted
-        return prompt, gap
-
-    def _length(self, message: ChatMessage) -> int:
-        """About how many tokens a message takes in a prompt."""
-        tokens = self.target.tokenizer.encode(
-            message.content, add_special_tokens=False, verbose=False
-        )
-        return len(tokens) + _AROUND_A_MESSAGE
-
-    def _telling(self, gap: range, events: Iterator[Event]) -> Iterator[Event]:
-        """The events, of which those of the prefill say that the messages in `gap` are left out."""
-        context = self.target.context_length
-        for event in events:
-            if isinstance(event, Prefill):
-                start, count = gap.start, len(gap)
-                event = replace(event, left_out_from=start, left_out=count, context=context)
-            yield event
+        """Answer a chat: see `begin`."""
+        answer = self.prepare(chat(messages), request, generation=generation)
+        events = self.begin(answer, cancelled=cancelled, compare=compare, clock=clock)
+        return alone(self.decoder, events)
 
     def complete(
         self,
@@ -248,35 +225,107 @@ class Session:
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Continue `prompt`, token ids. `cancelled` is called at least once a round.
+        """Continue `prompt`, token ids: see `begin`."""
+        answer = self.prepare(Prompt(tokens=tuple(prompt)), request, generation=generation)
+        events = self.begin(answer, cancelled=cancelled, compare=compare, clock=clock)
+        return alone(self.decoder, events)
 
-        An answer that drafted has something to be compared with: where it has too few plain rounds
-        of its own, plain passes are measured behind its last text, for as long as `compare` says
-        so. `clock` gives the seconds of the rounds; it may rest while the answer does.
-
-        Raises `Problem` before the first event, or not at all. May be closed early, which is the
-        same as cancelling.
-        """
-        context = self.target.context_length
-        if not prompt:
+    def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
+        """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""
+        messages = prompt.messages
+        if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
             raise Problem("The prompt is empty.", "Write something to answer.")
-        if len(prompt) >= context:
-            raise Problem(
-                f"The prompt has {len(prompt)} tokens, and the model can look at {context}.",
-                "Shorten it, or start a new conversation.",
-            )
+        tokens, gap = self._fitting(prompt, request)
+        context = self.target.context_length
+        if not tokens:
+            raise Problem("The prompt is empty.", "Write something to answer.")
+        if len(tokens) >= context:
+            raise TooLong(len(tokens), context)
         sampling = request.sampling or self.target.sampling
         task = Task(
             sampling=sampling,
             seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
-            max_tokens=min(request.max_tokens, context - len(prompt)),
+            max_tokens=min(request.max_tokens, context - len(tokens)),
             ends=self.target.ends,
             accept=self._accept,
+            logprobs=request.logprobs,
         )
-        text = AnswerText(self.target.tokenizer, request.stops)
-        return self._run(
-            list(prompt), task, text, generation, cancelled=cancelled, compare=compare, clock=clock
+        if request.grammar is not None:
+            task = replace(task, constraint=self._grammars.constrain(request.grammar))
+        text = AnswerText(
+            self.target.tokenizer, request.stops, special=request.special, ends=self.target.ends
         )
+        prediction: list[int] = []
+        if request.prediction:
+            prediction = self.target.tokenizer.encode(
+                request.prediction, add_special_tokens=False, verbose=False
+            )
+        return Answer(generation, tokens, gap, task, text, prediction, request.prompt_logprobs)
+
+    def begin(
+        self,
+        answer: "Answer",
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
+        company: Company | None = None,
+    ) -> Generator[Event | Pass]:
+        """The events of an answer, and the passes that it asks for: see `engine.speculate`.
+
+        `cancelled` is called at least once a round. An answer that drafted has something to be
+        compared with: where it has too few plain rounds of its own, plain passes are measured
+        behind its last text, for as long as `compare` says so. `clock` gives the seconds of the
+        rounds; it may rest while the answer does. `company`: who else is answered meanwhile.
+
+        May be closed early, which is the same as cancelling.
+        """
+        task = replace(answer.task, company=company or Company())
+        events = self._run(
+            replace(answer, task=task), cancelled=cancelled, compare=compare, clock=clock
+        )
+        return self._telling(answer.left_out, events) if answer.left_out else events
+
+    def _fitting(self, prompt: Prompt, request: Request) -> tuple[list[int], range]:
+        """The prompt with room for an answer, and which messages were left out of it for that.
+
+        Where nothing can be left out any more it may still be too long.
+        """
+        messages, context = prompt.messages, self.target.context_length
+        limit = context - min(request.max_tokens, context // 4)
+        tokens, gap = self.encode(prompt), range(0)
+        if len(tokens) <= limit or request.overflow == "stop" or not messages:
+            return tokens, gap
+        bounds = turn_bounds(messages)
+        lengths = [self._length(message) for message in messages]
+        turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
+        first = replace(prompt, messages=messages[: bounds[0] + 1])
+        head = len(self.encode(first)) - lengths[bounds[0]]
+        room = limit
+        while len(tokens) > limit and gap.stop < bounds[-2]:
+            found = left_out(head, turns, overflow=request.overflow, limit=room)
+            gap = range(bounds[found.start], bounds[found.stop])
+            kept = (*messages[: gap.start], *messages[gap.stop :])
+            tokens = self.encode(replace(prompt, messages=kept))
+            room -= max(1, len(tokens) - limit)  # the template may add more than was counted
+        return tokens, gap
+
+    def _length(self, message: ChatMessage) -> int:
+        """About how many tokens a message takes in a prompt."""
+        tokens = self.target.tokenizer.encode(
+            message.content, add_special_tokens=False, verbose=False
+        )
+        return len(tokens) + _AROUND_A_MESSAGE
+
+    def _telling(self, gap: range, events: Generator[Event | Pass]) -> Generator[Event | Pass]:
+        """The events, of which those of the prefill say that the messages in `gap` are left out."""
+        context = self.target.context_length
+        with closing(events):
+            for event in events:
+                if isinstance(event, Prefill):
+                    start, count = gap.start, len(gap)
+                    event = replace(event, left_out_from=start, left_out=count, context=context)
+                yield event
 
     def plain_passes(
         self,
@@ -308,53 +357,53 @@ class Session:
 
     def _run(
         self,
-        prompt: list[int],
-        task: Task,
-        text: AnswerText,
-        generation: str,
+        answer: "Answer",
         *,
         cancelled: Callable[[], bool],
         compare: Callable[[], bool],
         clock: Callable[[], float],
-    ) -> Iterator[Event]:
+    ) -> Generator[Event | Pass]:
+        generation, task = answer.generation, answer.task
+        drafter = self.drafter
+        if answer.prediction:
+            prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
+            drafter = Cascade(prediction, drafter)
         stats, contention, self.disturbed = Stats(), Contention(), False
-        for prefill in self._prefill(prompt, generation):
+        if answer.prompt_logprobs:
+            yield from self._judge_prompt(answer)
+        for prefill in self._prefill(answer.tokens, generation):
             stats = update(stats, prefill)
             yield prefill
             if cancelled():
                 yield Done(generation, "cancelled", stats)
                 return
 
-        committed: deque[tuple[int, int]] = deque()  # round and index of tokens without a span
-
-        def written(delta: str, lengths: Sequence[int]) -> Text:
-            spans = tuple(Span(*committed.popleft(), length) for length in lengths)
-            return Text(generation, delta, spans)
-
         ending: DoneReason = "length"
-        with closing(self._rounds(task, generation, clock)) as rounds:
-            for event in rounds:
-                if isinstance(event, Draft):
-                    yield event
+        telling = AnswerEvents(generation, self._token_texts, answer.text)
+        last = clock()
+        with closing(
+            draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
+        ) as loop:
+            for item in loop:
+                if isinstance(item, Pass):
+                    yield item
                     continue
-                stats = update(stats, event)
-                yield event
-                count = event.accepted + (event.next is not None)
-                committed.extend((event.round, index) for index in range(count))
-                delta, lengths = text.push(self._tokens[-count:])
-                if delta:
-                    yield written(delta, lengths)
-                if text.stopped or self._tokens[-1] in task.ends:
+                now = clock()
+                for event in telling.push(item, self._tokens, now - last):
+                    stats = update(stats, event)
+                    yield event
+                if isinstance(item, RoundDraft):
+                    continue
+                last = now
+                if answer.text.stopped or self._tokens[-1] in task.ends:
                     ending = "stop"
                     break
                 if cancelled():
                     ending = "cancelled"
                     break
-        delta, lengths = text.finish()
-        if lengths:
-            yield written(delta, lengths)
+        yield from telling.finish()
         self.disturbed = self._measured is not None and contention.heavy
-        if not self.disturbed:
+        if not self.disturbed and not task.company.in_turns:
             self._store()
         few = stats.plain < ENOUGH_PLAIN_ROUNDS
         if stats.proposed and few and ending != "cancelled" and compare() and not cancelled():
@@ -362,15 +411,14 @@ class Session:
                 Request(sampling=task.sampling), going_on=lambda: compare() and not cancelled()
             )
             stats = replace(stats, reference_seconds=reference)
-        yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
+        ending = "stop" if answer.text.stopped else ending
+        yield Done(generation, ending, stats, cut=answer.text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
         """Read all but the last token of the prompt, from where it differs from the text so far."""
         began = perf_counter()
-        pairs = zip(self._tokens, prompt, strict=False)
-        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        common = min(known, len(prompt) - 1)
-        self._tokens = prompt
+        common = min(self.shared(prompt), len(prompt) - 1)
+        self._tokens = list(prompt)
         self.decoder.rewind(common)
         self.drafter.rewind(common)
         reused = self.decoder.length
@@ -391,45 +439,37 @@ class Session:
         candidates = self.drafter.candidates(prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
 
-    def _rounds(
-        self, task: Task, generation: str, clock: Callable[[], float]
-    ) -> Generator[Draft | Verdict]:
-        """The loop's drafts and verdicts as events."""
-        number, last = 1, clock()
-        items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
-        with closing(items):
-            for item in items:
-                if isinstance(item, RoundDraft):
-                    yield Draft(
-                        generation,
-                        number,
-                        tuple(
-                            DraftedToken(token, self._token_texts.text_of(token), q, sure)
-                            for token, q, sure in zip_longest(item.tokens, item.q, item.confidence)
-                        ),
-                        item.drafter,
-                    )
-                    continue
-                now = clock()
-                yield Verdict(
-                    generation,
-                    number,
-                    item.accepted,
-                    tuple(map(TokenVerdict, item.p, item.chance)),
-                    self._written(item),
-                    item.draft_seconds,
-                    item.verify_seconds,
-                    now - last,
-                    str(item.reason),
-                )
-                number, last = number + 1, now
+    def _judge_prompt(self, answer: "Answer") -> Iterator[PromptLogprobs]:
+        """What the target thought of each token of the prompt, which is read from its beginning."""
+        prompt, count = answer.tokens, answer.task.logprobs or 0
+        told = [token_logprob(prompt[0], None, self._token_texts)]
+        for logits in self.decoder.read_from_start(prompt):
+            rows = logprobs(logits.astype(mx.float32))
+            behind = prompt[len(told) : len(told) + rows.shape[0]]
+            own, ids, values = fetch(entries(rows, mx.array(behind)), *likeliest(rows, count))
+            tops = [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
+            told += [
+                token_logprob(token, Logprob(*pair), self._token_texts)
+                for token, *pair in zip(behind, own, tops, strict=True)
+            ]
+        self._tokens = prompt[:-1]
+        yield PromptLogprobs(answer.generation, tuple(told))
 
-    def _written(self, verdict: RoundVerdict) -> WrittenToken | None:
-        if verdict.own is None:
-            return None
-        origin: Origin = "plain"
-        if verdict.p:
-            origin = "bonus" if verdict.accepted == len(verdict.p) else "correction"
-        return WrittenToken(
-            verdict.own, self._token_texts.text_of(verdict.own), verdict.own_p, origin
-        )
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that can be begun: its prompt, which messages are left out of it, and what is to be
+    written. `prediction`: tokens to draft from."""
+
+    generation: str
+    tokens: list[int]
+    left_out: range
+    task: Task
+    text: AnswerText
+    prediction: list[int]
+    prompt_logprobs: bool
+
+    @property
+    def most_tokens(self) -> int:
+        """How long prompt and answer can become together."""
+        return len(self.tokens) + self.task.max_tokens

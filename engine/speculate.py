@@ -4,28 +4,81 @@ Knows token ids, and nothing of text. It writes what the target alone would have
 token in greedy decoding, in distribution when sampling.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, by_block, greedily
+from engine.accept import VerdictArrays, as_drawn, by_block, greedily
 from engine.decoder import Decoder
 from engine.device import fetch, start
 from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound, Reason, Why
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, entries, log_weights, scores
+from engine.sampling import (
+    History,
+    choose,
+    distribution,
+    draw,
+    entries,
+    likeliest,
+    log_weights,
+    logprobs,
+    noise,
+    scores,
+)
 
 AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
+
+
+class Constraint(Protocol):
+    """What may come behind the committed tokens of one answer: see `engine.grammar`."""
+
+    def forced(self, most: int) -> list[int]:
+        """The tokens behind which there is no choice, at most so many."""
+
+    def masks(self, drafted: list[int]) -> mx.array | None:
+        """What is allowed, (len(drafted) + 1, vocabulary), behind each prefix of a draft; None
+        where all is."""
+
+    def commit(self, tokens: list[int]) -> None:
+        """These are committed."""
+
+
+class Unconstrained:
+    """Everything may come."""
+
+    def forced(self, most: int) -> list[int]:
+        return []
+
+    def masks(self, drafted: list[int]) -> mx.array | None:
+        return None
+
+    def commit(self, tokens: list[int]) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class Company:
+    """Who else is answered meanwhile: changed while the loop runs, by who runs several.
+
+    `in_turns`: nothing may be under way while others have their turn. `beside`: how many others
+    share the target's passes.
+    """
+
+    in_turns: bool = False
+    beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """What to write: at most `max_tokens` tokens, up to one of `ends`.
 
-    `accept` is the acceptance rule for sampling; greedy decoding has its own.
+    `accept` is the acceptance rule for sampling; greedy decoding and repeatable sampling have their
+    own. `logprobs`: as in `engine.request.Request`.
     """
 
     sampling: Sampling
@@ -33,6 +86,26 @@ class Task:
     max_tokens: int
     ends: frozenset[int]
     accept: AcceptanceRule = by_block
+    constraint: Constraint = field(default_factory=Unconstrained)
+    logprobs: int | None = None
+    company: Company = field(default_factory=Company)
+
+
+@dataclass(slots=True)
+class Pass:
+    """The loop needs a pass of the target over `tokens`: it goes on once `logits` are there.
+
+    `began`: the moment when its round began. Where several loops take turns, whoever runs them says
+    what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, the moment
+    `since` when the pass began, and how many `rows` it has in all.
+    """
+
+    tokens: mx.array
+    began: float = 0.0
+    logits: mx.array | None = None
+    rows: int = 0
+    since: float = 0.0
+    draft_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +122,20 @@ class RoundDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class Logprob:
+    """A committed token's log probability, and the likeliest tokens in its place with theirs."""
+
+    own: float
+    top: list[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
 class RoundVerdict:
     """A round's verdict: the first `accepted` drafted tokens are accepted, `own` is the target's.
 
     `p` and `chance` have one entry per drafted token. `own` is None where an accepted token ended
-    the text; `own_p` is its probability.
+    the text; `own_p` is its probability. `logprobs`, where they are asked for, has one entry per
+    committed token.
     """
 
     accepted: int
@@ -64,15 +146,46 @@ class RoundVerdict:
     draft_seconds: float
     verify_seconds: float
     reason: Reason
+    logprobs: list[Logprob] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundForced:
+    """A round without draft or pass: the grammar allows only these tokens.
+
+    `told`: whether log probabilities are asked for; each is 0.
+    """
+
+    tokens: list[int]
+    told: bool
+
+
+Round = RoundDraft | RoundVerdict | RoundForced
 
 
 def speculate(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
-) -> Generator[RoundDraft | RoundVerdict]:
-    """Append to `tokens`, of which the models have read a prefix.
+) -> Generator[Round]:
+    """`draft_and_verify`, with passes of its own."""
+    return alone(target, draft_and_verify(target, drafter, policy, tokens, task))
 
-    May be closed after any item: `tokens` then has what was committed, and the models hold
-    nothing else.
+
+def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
+    """The items but the passes, which `target` makes as they are asked for."""
+    with closing(items):
+        for item in items:
+            if isinstance(item, Pass):
+                item.logits = target.read(item.tokens)
+            else:
+                yield item
+
+
+def draft_and_verify(
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
+) -> Generator[Round | Pass]:
+    """Append to `tokens`, of which the models have read a prefix. Asks for its passes, so that
+    several loops can share them. May be closed after any item: `tokens` then has what was
+    committed, and the models hold nothing else.
     """
     prompt, limit = len(tokens), len(tokens) + task.max_tokens
     key = mx.random.key(task.seed)
@@ -80,33 +193,33 @@ def speculate(
     drafter.rewind(prompt - 1)
     try:
         while len(tokens) < limit and (len(tokens) == prompt or tokens[-1] not in task.ends):
-            began = perf_counter()
-            key, draft_key, verify_key = mx.random.split(key, 3)
-            context = len(tokens)
-            room = min(target.begin_round(tokens), limit - context - 1)
-            candidates = drafter.candidates(tokens)
-            choice = policy.choose(candidates, most=room, context=context).within(room)
+            if forced := task.constraint.forced(limit - len(tokens)):
+                tokens += forced
+                task.constraint.commit(forced)
+                yield RoundForced(forced, told=task.logprobs is not None)
+                continue
 
             # Draft, then verify in one pass. Where the device runs beside the host, both are
             # under way before either is waited for.
-            draft = None
-            if choice.length:
-                draft = drafter.propose(tokens, choice, task.sampling, draft_key)
+            began, context = perf_counter(), len(tokens)
+            key, draft_key, keys = mx.random.split(key, 3)
+            room = min(target.begin_round(tokens), limit - context - 1)
+            candidates = drafter.candidates(tokens)
+            choice = policy.choose(candidates, most=room, context=context).within(room)
+            draft = _propose(drafter, tokens, choice, task.sampling, draft_key)
             if draft is None:
-                yield from _write_plain(
-                    target, drafter, policy, tokens, task, choice, limit - context, verify_key
-                )
+                yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
-            confidence = draft.q[:0] if draft.confidence is None else draft.confidence
-            mx.async_eval(draft.tokens, draft.q, confidence)
-            verification = _verify(target, tokens, draft, task, verify_key)
-            drafted, q, sure = fetch(draft.tokens, draft.q, confidence)
-            draft_seconds = perf_counter() - began
+            reading = Pass(mx.concatenate([_unread(target, tokens), draft.tokens]), began)
+            logits = yield from _read(reading)
+            drafted, q, sure = fetch(*draft.shown)
+            draft_seconds = reading.draft_seconds or perf_counter() - began
             yield RoundDraft(drafted, q, draft.drafter, sure)
 
             # Accept a prefix of the draft, then the target's own token.
-            resumed = perf_counter()
-            accepted, own, p, own_p, chance = fetch(*verification)
+            resumed = reading.since or perf_counter()
+            judged = _judge(logits, tokens, draft, drafted, task, keys)
+            accepted, own, p, own_p, chance, *likely = fetch(*judged)
             verify_seconds = perf_counter() - resumed
             committed = _until_end([*drafted[:accepted], own], task.ends)
             accepted = min(accepted, len(committed))
@@ -114,11 +227,12 @@ def speculate(
 
             # Commit, and take back from both models what was not accepted.
             tokens += committed
+            task.constraint.commit(committed)
             target.rewind(len(tokens) - (own is not None))
             drafter.accept(accepted)
-            reason = choice.reason
+            told = _told(likely, accepted, len(committed))
             verdict = RoundVerdict(
-                accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason
+                accepted, own, p, chance, own_p, draft_seconds, verify_seconds, choice.reason, told
             )
             policy.observe(_measured(verdict, draft, sure or q, choice, context))
             yield verdict
@@ -127,36 +241,101 @@ def speculate(
         drafter.rewind(len(tokens))
 
 
-def _verify(
-    target: Decoder, tokens: list[int], draft: DraftArrays, task: Task, key: mx.array
-) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array]:
-    """One pass over the unread tokens and the draft: (accepted, own, p, own p, chance)."""
-    drafted, rows = draft.tokens, draft.tokens.size + 1
-    unread = mx.array(tokens[target.length :], dtype=mx.int32)
-    logits = target.read(mx.concatenate([unread, drafted]))[-rows:]
-    history = History(tokens, task.sampling).windows(drafted, 0, rows)
-    scored = scores(logits, history, task.sampling)
-    weights = log_weights(scored, task.sampling)
+def _propose(
+    drafter: Drafter, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+) -> DraftArrays | None:
+    """The draft that was chosen, under way; None for none.
+
+    What a repeatable answer says does not depend on its drafts: the likeliest ones serve best.
+    """
+    if not choice.length:
+        return None
+    if sampling.repeatable:
+        sampling = replace(sampling, temperature=0.0)
+    draft = drafter.propose(tokens, choice, sampling, key)
+    if draft is not None:
+        mx.async_eval(*draft.shown)
+    return draft
+
+
+def _unread(target: Decoder, tokens: list[int]) -> mx.array:
+    """The committed tokens that the target has not read, (n,)."""
+    return mx.array(tokens[target.length :], dtype=mx.int32)
+
+
+def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
+    """The logits of a pass, (rows, vocabulary), under way."""
+    yield asked
+    if asked.logits is None:
+        raise RuntimeError("a loop went on before the pass that it asked for")
+    start(asked.logits)
+    return asked.logits
+
+
+def _judge(
+    logits: mx.array,
+    tokens: list[int],
+    draft: DraftArrays,
+    ids: list[int],
+    task: Task,
+    key: mx.array,
+) -> tuple[mx.array, ...]:
+    """What the target's pass over a draft says: (accepted, own, p, own p, chance), then what
+    `_likely` gives. `ids`: the draft's tokens, fetched."""
+    drafted, rows, sampling = draft.tokens, draft.tokens.size + 1, task.sampling
+    logits = logits[-rows:]
+    history = History(tokens, sampling).windows(drafted, 0, rows)
+    scored = scores(logits, history, sampling, task.constraint.masks(ids))
+    weights = log_weights(scored, sampling)
     p = distribution(weights)
-    if task.sampling.greedy:
-        verdict = greedily(drafted, choose(weights, p, task.sampling, key))
+    if sampling.greedy:
+        verdict = greedily(drafted, choose(weights, p, sampling, key))
+    elif sampling.repeatable:
+        verdict = as_drawn(drafted, p, draw(p, noise(task.seed, len(tokens), rows)))
     else:
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if draft.distributions is None else draft.distributions
         verdict = task.accept(drafted, p, q, key)
-    verification = (
+    judged = (
         verdict.accepted,
         verdict.next,
         entries(p[:-1], drafted),
         p[verdict.accepted, verdict.next],
         verdict.chance,
+        *_likely(scored, mx.concatenate([drafted, verdict.next[None]]), verdict.accepted, task),
     )
-    start(*verification)
-    return verification
+    start(*judged)
+    return judged
+
+
+def _likely(
+    scored: mx.array, ids: mx.array, last: mx.array | int, task: Task
+) -> tuple[mx.array, ...]:
+    """What `_told` makes log probabilities of, where they are asked for: those of `ids`, one per
+    row but for the last id, which is in row `last`; each row's likeliest ids, and theirs."""
+    if task.logprobs is None:
+        return ()
+    of_rows = logprobs(scored)
+    own = mx.concatenate([entries(of_rows[:-1], ids[:-1]), of_rows[last, ids[-1]][None]])
+    return (own, *likeliest(of_rows, task.logprobs))
+
+
+def _told(likely: list[list[Any]], accepted: int, count: int) -> list[Logprob]:
+    """The log probabilities of a round's `count` committed tokens."""
+    if not likely:
+        return []
+    own, ids, values = likely
+    in_order = [*own[:accepted], own[-1]]
+    tops = [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
+    return [Logprob(*pair) for pair in zip(in_order, tops, strict=False)][:count]
 
 
 def _measured(
-    verdict: RoundVerdict, draft: DraftArrays, q: list[float], choice: DraftChoice, context: int
+    verdict: RoundVerdict,
+    draft: DraftArrays,
+    q: list[float],
+    choice: DraftChoice,
+    context: int,
 ) -> MeasuredRound:
     """A drafted round, as the policy observes it."""
     return MeasuredRound(
@@ -179,30 +358,35 @@ def _write_plain(
     tokens: list[int],
     task: Task,
     choice: DraftChoice,
-    most: int,
+    limit: int,
     key: mx.array,
-) -> Iterator[RoundVerdict]:
-    """Write `choice.rounds` tokens without drafts, `most` at most, fewer where a match wakes it.
+) -> Generator[RoundVerdict | Pass]:
+    """Write `choice.rounds` tokens without drafts, `limit` in all, fewer where a match wakes it;
+    one where others want their turn, or a grammar may force the next.
 
     The next pass is under way while a token is waited for: once woken, that token is written too.
     """
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    began, left = perf_counter(), min(choice.rounds, most)
+    began, left = perf_counter(), min(choice.rounds, limit - len(tokens))
+    if task.company.in_turns or not isinstance(task.constraint, Unconstrained):
+        left = 1
     keys = iter(mx.random.split(key, left))
-    unread = mx.array(tokens[target.length :], dtype=mx.int32)
-    ahead = _write_one(target, tokens, unread, unread[:0], task.sampling, next(keys))
+    reading = Pass(_unread(target, tokens), began)
+    logits = yield from _read(reading)
+    began = reading.since or began
     while left:
-        token, p = ahead
+        chosen = _choose_one(logits[-1:], tokens, task, next(keys))
         left -= 1
         if left:
-            ahead = _write_one(target, tokens, token, token, task.sampling, next(keys))
-        (own,), (own_p,) = fetch(token, p)
+            logits = yield from _read(Pass(chosen[0]))
+        (own,), (own_p,), *likely = fetch(*chosen)
         tokens.append(own)
+        task.constraint.commit([own])
         seconds = perf_counter() - began
         policy.observe(MeasuredRound(0, 0, 0.0, seconds, context=len(tokens) - 1))
-        yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason)
+        yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason, _told(likely, 0, 1))
         if own in task.ends:
             return
         began = perf_counter()
@@ -210,26 +394,22 @@ def _write_plain(
             left = min(left, 1)
 
 
-def _write_one(
-    target: Decoder,
-    tokens: list[int],
-    inputs: mx.array,
-    latest: mx.array,
-    sampling: Sampling,
-    key: mx.array,
-) -> tuple[mx.array, mx.array]:
-    """Start the pass that gives (token, p), both (1,), behind `tokens` and the `latest` ones.
-
-    The `latest` tokens may still be on their way from the device.
-    """
-    history = History(tokens, sampling).windows(latest, latest.size, 1)
-    scored = scores(target.read(inputs)[-1:], history, sampling)
+def _choose_one(
+    logits: mx.array, tokens: list[int], task: Task, key: mx.array
+) -> tuple[mx.array, ...]:
+    """The token behind `tokens`, under way: (token, p), both (1,), then what `_likely` gives."""
+    sampling = task.sampling
+    history = History(tokens, sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
+    scored = scores(logits, history, sampling, task.constraint.masks([]))
     weights = log_weights(scored, sampling)
     p = distribution(weights)
-    token = choose(weights, p, sampling, key)
-    own_p = entries(p, token)
-    mx.async_eval(token, own_p)
-    return token, own_p
+    if sampling.repeatable and not sampling.greedy:
+        token = draw(p, noise(task.seed, len(tokens), 1))
+    else:
+        token = choose(weights, p, sampling, key)
+    chosen = token, entries(p, token), *_likely(scored, token, 0, task)
+    mx.async_eval(*chosen)
+    return chosen
 
 
 def _until_end(tokens: list[int], ends: frozenset[int]) -> list[int]:

@@ -1,20 +1,31 @@
-"""A model's chat template turns messages into the text of a prompt.
+"""A prompt's tokens: of a chat by the model's template, of a text, or given as they are.
 
-It is a program that came with the model, in Jinja's sandbox: it can reach nothing, but it could
-loop for ever or fill the memory. So its time and its memory are limited.
+A chat template is a program that came with the model, in Jinja's sandbox: it can reach nothing, but
+it could loop for ever or fill the memory. So its time and its memory are limited.
+
+What people, tools and clients say in a chat is text, also where it spells a token that gives the
+chat its structure, such as `<|im_end|>`. So is what the assistant said, but for such tokens as are
+not special: `<think>` it may have written itself.
 """
 
+import hashlib
+import json
 import os
+import re
 import resource
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
 from types import FrameType
 from typing import Any
 
-from engine.request import ChatMessage
+from transformers import PreTrainedTokenizerBase
+
+from engine.request import ChatMessage, Prompt, ToolCall
 from models.errors import Problem
 from models.in_words import size
 
@@ -22,33 +33,106 @@ SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice what the messages have; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
+_PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
+_MISTRAL = "[TOOL_CALLS]"
+_MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 class _TooLong(BaseException):
     """The time is over. No Exception, so that no filter takes it for an error of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Shield:
+    """Marks, in text that a template is given, the names of tokens that it may not become.
+
+    `names` are found by `ours` in what the assistant wrote, and by `theirs` in all else. `before`
+    and `behind` are characters that no text of the prompt has.
+    """
+
+    names: frozenset[str]
+    ours: re.Pattern[str]
+    theirs: re.Pattern[str]
+    before: str
+    behind: str
+
+    def over(self, value: Any, *, of_assistant: bool = False) -> Any:
+        """`value`, plain JSON, with the names marked in all its texts."""
+        found = self.ours if of_assistant else self.theirs
+        return _mapped(value, lambda text: found.sub(rf"{self.before}\g<0>{self.behind}", text))
+
+    def pieces(self, rendered: str) -> Iterator[tuple[str, bool]]:
+        """The parts of what a template made, and which of them may be no token. A template may cut
+        a text, and a mark can be without its other half: it separates then, and does no more."""
+        parts = re.split(f"([{self.before}{self.behind}])", rendered)
+        for mark, part in zip(["", *parts[1::2]], parts[::2], strict=True):
+            if part:
+                yield part, mark == self.before and part in self.names
+
+
+def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
+    """The prompt in tokens. Where a chat's last message is the assistant's, the answer goes on
+    with it; a text begins as texts of this tokenizer do. Raises `Problem`, as `render` does.
+    """
+    if prompt.tokens:
+        return list(prompt.tokens)
+    _refuse_half_characters(prompt)
+    if not prompt.messages:
+        return _begun(tokenizer, _encode(tokenizer, prompt.text))
+    shield = _shield(tokenizer, prompt)
+    if tokenizer.has_chat_template:
+        rendered = _rendered(tokenizer, prompt, shield)
+    else:
+        rendered = "\n\n".join(shield.over(message.content) for message in prompt.messages)
+    tokens: list[int] = []
+    for piece, plain in shield.pieces(rendered):
+        first = not tokens
+        if plain:  # its halves spell no token
+            tokens += _encode(tokenizer, piece[:1], first=first)
+            tokens += _encode(tokenizer, piece[1:], first=False)
+        else:
+            tokens += _encode(tokenizer, piece, first=first)
+    return tokens
+
+
 def render(
-    tokenizer: Any,
-    messages: Sequence[ChatMessage],
-    *,
-    seconds: float = SECONDS,
-    more_bytes: int = MORE_BYTES,
+    tokenizer: Any, prompt: Prompt, *, seconds: float = SECONDS, more_bytes: int = MORE_BYTES
 ) -> str:
-    """The prompt, by the tokenizer's template. The assistant's last message is continued.
+    """A chat as text, by the tokenizer's template. The assistant's last message is continued.
 
     Raises Problem where the template refuses the messages, or takes more than `seconds` of the
     processor or `more_bytes` of memory. Only in the main thread is the time limited, and only on
     Linux the memory.
     """
-    going_on = bool(messages) and messages[-1].role == "assistant"
+    shield = _shield(tokenizer, prompt)
+    text = _rendered(tokenizer, prompt, shield, seconds=seconds, more_bytes=more_bytes)
+    return "".join(piece for piece, _ in shield.pieces(text))
+
+
+def _rendered(
+    tokenizer: Any,
+    prompt: Prompt,
+    shield: _Shield,
+    *,
+    seconds: float = SECONDS,
+    more_bytes: int = MORE_BYTES,
+) -> str:
+    """What the template makes of a chat, with the shield's marks in it."""
+    messages = _messages(prompt.messages, mistral=_MISTRAL in _template(tokenizer))
+    given = [shield.over(one, of_assistant=one["role"] == "assistant") for one in messages]
+    tools = shield.over(_json(prompt.tools, list, "tools"))
+    options = shield.over(_json(prompt.options, dict, "template options") or {})
+    _refuse_own_parameters(options)
+    going_on = prompt.messages[-1].role == "assistant"
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
             text: str = tokenizer.apply_chat_template(
-                [{"role": m.role, "content": m.content} for m in messages],
+                given,
+                tools=tools or None,
                 add_generation_prompt=not going_on,
                 continue_final_message=going_on,
                 tokenize=False,
+                **options,
             )
     except _TooLong:
         raise Problem(
@@ -66,12 +150,151 @@ def render(
             f"The model's chat template refuses these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
-    given = sum(len(message.content) for message in messages)
-    if len(text) > 2 * given + MORE_CHARACTERS:
+    said = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
+    said += len(prompt.tools)
+    if len(text) > 2 * said + MORE_CHARACTERS:
         raise Problem(
-            f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
+            f"The model's chat template makes {len(text):,} characters of {said:,}.", _REMEDY
         )
     return text
+
+
+def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[str, Any]]:
+    """The messages as templates know them, with one system message at most, and that first."""
+    system = [message.content for message in messages if message.role == "system"]
+    found: list[dict[str, Any]] = []
+    if system:
+        found.append({"role": "system", "content": "\n\n".join(filter(None, system))})
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    for message in messages:
+        if message.role == "system":
+            continue
+        one: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.reasoning:  # by the names that Qwen's templates, and OpenAI's and LFM2's know
+            one |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
+        if message.tool_calls:
+            one["tool_calls"] = [_call(call, mistral=mistral) for call in message.tool_calls]
+        if message.role == "tool":
+            one["tool_call_id"] = _call_id(message.tool_call_id, mistral=mistral)
+            one["name"] = message.name or names.get(message.tool_call_id, "")
+        found.append(one)
+    return found
+
+
+def _call(call: ToolCall, *, mistral: bool) -> dict[str, Any]:
+    arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": _call_id(call.id, mistral=mistral), "type": "function", "function": function}
+
+
+def _call_id(id: str, *, mistral: bool) -> str:
+    """Mistral's templates refuse ids that are no nine letters and digits, and clients give any."""
+    if not mistral or _MISTRAL_ID.fullmatch(id):
+        return id
+    return hashlib.sha256(id.encode()).hexdigest()[:9]
+
+
+def _json[T](text: str, kind: type[T], what: str) -> T | None:
+    """The value of a JSON text; None of an empty one."""
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"The {what} are not JSON: {error}.", "Send valid JSON.") from None
+    if not isinstance(value, kind):
+        form = "object" if kind is dict else "list"
+        raise Problem(f"The {what} are no JSON {form}.", f"Send a JSON {form}.")
+    return value
+
+
+def _refuse_own_parameters(options: Mapping[str, Any]) -> None:
+    """Variables of the template may be chosen; what else could be, among it the template, not."""
+    taken = signature(PreTrainedTokenizerBase.apply_chat_template).parameters.keys()
+    for name in options:
+        if name in taken or name == "messages":
+            raise Problem(
+                f"{name} is no variable of a chat template.", "Leave it out of the options."
+            )
+
+
+def _template(tokenizer: Any) -> str:
+    """The source of the template, or of all of them where there are several."""
+    template = tokenizer.chat_template or ""
+    return template if isinstance(template, str) else "\n".join(template.values())
+
+
+def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
+    template = _template(tokenizer)
+    tokens = tokenizer.added_tokens_decoder.values()
+    special = {token.content for token in tokens if token.special}
+    spelled = {token.content for token in tokens if token.content in template}
+    names = special | {name for name in spelled if not name.isspace()}
+    said = {letter for text in _texts(prompt) for letter in text if ord(letter) in _PRIVATE}
+    free = (chr(code) for code in _PRIVATE if chr(code) not in said)
+    return _Shield(
+        names=frozenset(names),
+        ours=_any_of(special),
+        theirs=_any_of(names),
+        before=next(free),
+        behind=next(free),
+    )
+
+
+def _any_of(names: Collection[str]) -> re.Pattern[str]:
+    """Finds the longest of these names at a place."""
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+
+def _texts(prompt: Prompt) -> Iterator[str]:
+    """Everything that a client wrote."""
+    yield from (prompt.text, prompt.tools, prompt.options)
+    for message in prompt.messages:
+        yield from (message.content, message.reasoning, message.name, message.tool_call_id)
+        for call in message.tool_calls:
+            yield from (call.id, call.name, call.arguments)
+
+
+def _refuse_half_characters(prompt: Prompt) -> None:
+    if any("\ud800" <= letter <= "\udfff" for text in _texts(prompt) for letter in text):
+        raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Plain JSON with every text changed, names of fields too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(name): _mapped(one, change) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_mapped(one, change) for one in value]
+    return value
+
+
+def _encode(tokenizer: Any, text: str, *, first: bool = True) -> list[int]:
+    """The tokens of a text in which the names of special tokens are those tokens.
+
+    Where it is not `first`, nothing is put before it, as SentencePiece puts a space before a text:
+    it is read behind a line's end, which is taken away again.
+    """
+
+    def tokens_of(text: str) -> list[int]:
+        # `verbose`: whoever wants the tokens refuses a long prompt itself.
+        return list(tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+    if first:
+        return tokens_of(text)
+    end, behind = tokens_of("\n"), tokens_of("\n" + text)
+    return behind[len(end) :] if behind[: len(end)] == end else tokens_of(text)
+
+
+def _begun(tokenizer: Any, tokens: list[int]) -> list[int]:
+    """With the token that begins a text, where this tokenizer has one and it is not there."""
+    begin = tokenizer.encode("", add_special_tokens=True)[:1]
+    if begin and begin == [tokenizer.bos_token_id] and tokens[:1] != begin:
+        return begin + tokens
+    return tokens
 
 
 @contextmanager

@@ -7,7 +7,7 @@ here and passed on: `engine.events` has the laws.
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
@@ -15,6 +15,16 @@ from models.errors import Problem
 
 _HALF = "\ufffd"
 _BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+
+
+def _byte_letters() -> dict[str, int]:
+    """Which byte each letter stands for in the names of byte-level tokens (GPT-2)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+_BYTE_OF_LETTER = _byte_letters()
 
 
 class Tokenizer(Protocol):
@@ -57,6 +67,19 @@ class TokenTexts:
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
 
+    def bytes_of(self, token_id: int) -> bytes:
+        """The bytes of the token's text, also where they are a part of a character."""
+        text = self.text_of(token_id)
+        if _HALF not in text:
+            return text.encode()
+        name_of = getattr(self._tokenizer, "convert_ids_to_tokens", None)
+        name = str(name_of(token_id)) if name_of else text
+        if _BYTE_NAME.fullmatch(name):
+            return bytes([int(name[3:5], 16)])
+        if all(letter in _BYTE_OF_LETTER for letter in name):
+            return bytes(_BYTE_OF_LETTER[letter] for letter in name)
+        return text.encode()
+
     def text_of(self, token_id: int) -> str:
         """The token's text with its leading space, a special token's name, U+FFFD for half a
         character, and nothing for an id that the tokenizer does not know."""
@@ -84,8 +107,12 @@ class TextStream:
     makes the decoder print the whole run as U+FFFD.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, special: bool = False, ends: Container[int] = ()
+    ) -> None:
+        """`special`: the names of special tokens are part of the text, but for the `ends`."""
         self._tokenizer = tokenizer
+        self._skip_special, self._ends_text = not special, ends
         self._window: list[int] = []  # one final stretch, then what may still change
         self._final_ids = 0  # ids of the window that nothing can change any longer
         self._returned = 0  # ids of the window whose text was returned
@@ -107,7 +134,7 @@ class TextStream:
         end = self._bytes_from
         if end == self._returned:
             return "", self._with_silent([])
-        text = _decode(self._tokenizer, self._window[:end])
+        text = self._text(self._window[:end])
         ends = self._ends(text, end)
         if not text.endswith(_HALF):
             piece = self._take(text, ends)
@@ -119,11 +146,14 @@ class TextStream:
 
     def finish(self) -> tuple[str, list[int]]:
         """The text that was held back, as no more tokens will complete it."""
-        text = _decode(self._tokenizer, self._window)
+        text = self._text(self._window)
         piece = self._take(text, self._ends(text, len(self._window)))
         self._window, self._final_ids, self._returned = [], 0, 0
         self._shown = self._bytes_from = 0
         return piece
+
+    def _text(self, token_ids: Sequence[int]) -> str:
+        return _decode(self._tokenizer, token_ids, skip_special=self._skip_special)
 
     def _take(self, text: str, ends: list[int]) -> tuple[str, list[int]]:
         """The new text of the window's next tokens, which end at `ends`."""
@@ -158,7 +188,7 @@ class TextStream:
                 stop += 1
             there = len(text)
             if stop < end:
-                there = _agreeing(text, _decode(self._tokenizer, self._window[:stop]))
+                there = _agreeing(text, self._text(self._window[:stop]))
             shares = _byte_ends(text[place:there], stop - start) if falls_back else [there - place]
             ends += [place + max(0, share) for share in shares]
             place, start = ends[-1], stop
@@ -169,7 +199,7 @@ class TextStream:
         self._window = self._window[start:]
         self._final_ids = self._returned = end - start
         self._bytes_from -= start
-        self._shown = len(_decode(self._tokenizer, self._window[: self._final_ids]))
+        self._shown = len(self._text(self._window[: self._final_ids]))
 
     def _finalize_bad_bytes(self, text: str, end: int) -> None:
         """Keep the window short where invalid bytes go on and on.
@@ -181,8 +211,8 @@ class TextStream:
         if end - self._final_ids <= 8:
             return
         for split in range(end - 1, end - 5, -1):
-            left = _decode(self._tokenizer, self._window[self._final_ids : split])
-            right = _decode(self._tokenizer, self._window[split:end])
+            left = self._text(self._window[self._final_ids : split])
+            right = self._text(self._window[split:end])
             if right and text.endswith(left + right):
                 self._window = self._window[split:]
                 self._final_ids = 0
@@ -194,11 +224,14 @@ class TextStream:
     def _own_text(self, token_id: int) -> str:
         """The text of a token that is not the first.
 
-        Empty where decoding skips it: a special token, or an id beyond the vocabulary.
+        Empty where decoding skips it: a special token, an end, or an id beyond the vocabulary.
         """
         text = self._own.get(token_id)
         if text is None:
-            text = self._own[token_id] = _second(self._tokenizer, token_id, skip_special=True)
+            text = ""
+            if self._skip_special or token_id not in self._ends_text:
+                text = _second(self._tokenizer, token_id, skip_special=self._skip_special)
+            self._own[token_id] = text
         return text
 
     def _falls_back(self, token_id: int) -> bool:
@@ -292,8 +325,17 @@ class AnswerText:
     of its text: where a part of it could begin a stop string, the whole token waits.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
-        self._stream, self._stops = TextStream(tokenizer), StopStrings(stops)
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        stops: Sequence[str],
+        *,
+        special: bool = False,
+        ends: Container[int] = (),
+    ) -> None:
+        """`special` and `ends` as for `TextStream`."""
+        self._stream = TextStream(tokenizer, special=special, ends=ends)
+        self._stops = StopStrings(stops)
         self._lengths: deque[int] = deque()  # of the tokens that wait
         self._final = ""  # a part of their text, as far as no stop string can begin in it
 

@@ -12,15 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bundle import licences, sbom
-from bundle.assemble import (
-    assemble_for_mac,
-    assemble_for_twin,
-    set_times,
-    size_bytes,
-    starter_bytes,
-)
+from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
 from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
+from bundle.sizes import part_sizes, size_bytes, starter_bytes
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
 from models.errors import Problem
@@ -30,6 +25,8 @@ from verify.twin import matrix_library, self_test
 
 DIST = REPOSITORY / "dist"
 TWIN = REPOSITORY / "build" / "twin"
+
+_WORTH_KNOWING_BYTES = 500_000
 
 
 def build_app(configuration: Configuration, *, starter: bool) -> int:
@@ -43,6 +40,7 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
     set_times(app)
     whole, weights = size_bytes(app), starter_bytes(app)
     print(f"{_shown(app)}: {_megabytes(whole)}, {_megabytes(whole - weights)} without the starter")
+    print("\n".join(_largest_parts(app)))
     return verify(app, configuration)
 
 
@@ -100,6 +98,14 @@ def sign(app: Path) -> int:
     identifier: str = plistlib.loads(info_plist.read_bytes())["CFBundleIdentifier"]
     sign_bundle(app, identifier=identifier)
     return 0
+
+
+def _largest_parts(app: Path) -> list[str]:
+    """A line for each part that takes a share worth knowing, and one for the others."""
+    sizes = part_sizes(app)
+    largest = {part: size for part, size in sizes.items() if size >= _WORTH_KNOWING_BYTES}
+    largest[f"{len(sizes) - len(largest)} others"] = sum(sizes.values()) - sum(largest.values())
+    return [f"{_megabytes(size):>10}  {part}" for part, size in largest.items()]
 
 
 def _shown(path: Path) -> str:

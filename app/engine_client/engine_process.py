@@ -44,7 +44,7 @@ from engine.protocol import (
     command_to_json,
     response_from_json,
 )
-from engine.request import ChatMessage, Prompt, Request
+from engine.request import ChatMessage, Request, chat
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -248,7 +248,7 @@ class EngineProcess(QObject):
         command = Generate(
             uuid4().hex,
             conversation,
-            Prompt(messages=tuple(messages)),
+            chat(messages),
             request,
             race=race,
         )

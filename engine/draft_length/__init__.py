@@ -154,3 +154,6 @@ class DraftLengthPolicy(Protocol):
 
     def restart(self) -> None:
         """Another drafter from now on: forget what was measured."""
+
+    def another(self) -> "DraftLengthPolicy":
+        """One for another text with the same drafter, that begins with what was learned so far."""

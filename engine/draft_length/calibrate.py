@@ -121,6 +121,9 @@ class _Survey:
                 if len(self.measured) > 1:  # the first may have to load kernels
                     slowest = max(slowest, self.timer.clock() - began)
 
+    def another(self) -> "_Survey":
+        return self
+
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:

@@ -76,6 +76,9 @@ class Fixed:
     def restart(self) -> None:
         self._threshold = MatchThreshold()
 
+    def another(self) -> "Fixed":
+        return Fixed(self._length)
+
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
@@ -188,6 +191,9 @@ class Automatic:
         self.calibration = calibration
         self._remembered = acceptance.to_json() if acceptance else None
         self.restart()
+
+    def another(self) -> "Automatic":
+        return Automatic(self.calibration, self.acceptance)
 
     def restart(self) -> None:
         self.costs = Costs(self.calibration)

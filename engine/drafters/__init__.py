@@ -14,6 +14,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
+from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from models.errors import Problem
@@ -46,6 +47,11 @@ class DraftArrays:
     match: int = 0
     confidence: mx.array | None = None
 
+    @property
+    def shown(self) -> tuple[mx.array, mx.array, mx.array]:
+        """What is shown before the verdict: tokens, q and confidence, which may be empty."""
+        return self.tokens, self.q, self.q[:0] if self.confidence is None else self.confidence
+
 
 class Drafter(Protocol):
     """Calls come in the order prepare, (candidates, propose, accept)*, with rewind anywhere."""
@@ -71,6 +77,9 @@ class Drafter(Protocol):
     def rewind(self, length: int) -> None:
         """Only the first `length` committed tokens remain."""
 
+    def beside(self, target: Decoder) -> "Drafter":
+        """The same for another conversation, which `target` reads: it shares the weights."""
+
 
 class Memoryless:
     """The part of a drafter that reads nothing ahead, and so has nothing to take back."""
@@ -89,6 +98,9 @@ class NoDrafter(Memoryless):
     """Proposes nothing: plain decoding, the baseline."""
 
     name = "none"
+
+    def beside(self, target: Decoder) -> Drafter:
+        return self
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return ()

@@ -15,7 +15,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.drafter_kinds import Tap
@@ -104,6 +104,9 @@ class BlockDrafter:
         self._vocabulary = target.vocabulary
         self._cache = network.make_cache()
         self._first = self._end = 0  # the positions in the context
+
+    def beside(self, target: Decoder) -> Drafter:
+        return type(self)(target, self._network, name=self.name)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self.rewind(len(tokens) - 1)

@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.cache import keys_and_values
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Memoryless
+from engine.drafters import DraftArrays, Drafter, Memoryless
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -45,6 +45,9 @@ class CacheDrafter(Memoryless):
         self._target = target
         self._network = network
         self._states = target.record(("norm",))
+
+    def beside(self, target: Decoder) -> Drafter:
+        return type(self)(target, self._network, name=self.name)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return (DraftCandidate(self.name, LONGEST),)

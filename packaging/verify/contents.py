@@ -12,8 +12,8 @@ from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import macho
-from bundle.assemble import size_bytes, starter_bytes
 from bundle.runtime import LIBRARY
+from bundle.sizes import size_bytes, starter_bytes
 from configuration import Configuration
 from verify import Finding
 

@@ -51,7 +51,7 @@ from engine.protocol import (
     command_to_json,
     response_from_json,
 )
-from engine.request import ChatMessage, Request
+from engine.request import Prompt, Request, asked
 from engine.session import Remark, Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -59,7 +59,7 @@ from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
-QUESTION = (protocol.ChatMessage("user", "Tell me a story, and a long one."),)
+QUESTION = asked("Tell me a story, and a long one.")
 LONG = 3000  # tokens, several seconds' worth
 
 
@@ -110,7 +110,7 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     responses = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
     assert {response.generation for response in responses} == {"g1"}
     session = Session(load(ModelFolder(folder)))
-    message = ChatMessage("user", QUESTION[0].content)
+    (message,) = QUESTION.messages
     expected = list(session.answer([message], Request(max_tokens=64)))
     assert written(responses) == written(list(expected))
     assert isinstance(responses[0], Prefill)
@@ -315,7 +315,7 @@ def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
         (Load("l", "/nowhere"), "l", "no model folder"),
         (Generate("g", "c", Prompt()), "g", "empty"),
         (
-            b'{"command": "generate", "id": "g", "conversation": "c", "messages": [],'
+            b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
             b' "sampling": {"temperature": -1}}',
             "g",
             "temperature",

@@ -13,8 +13,10 @@ from engine.events import Done, Failed, Stats, to_json
 from engine.protocol import (
     CACHE_BITS,
     LONGEST_LINE_BYTES,
+    MOST_PARALLEL,
     Cancel,
     Command,
+    Count,
     Fault,
     Generate,
     InvalidCommand,
@@ -31,7 +33,7 @@ from engine.protocol import (
     response_from_json,
     response_to_json,
 )
-from engine.request import ChatMessage, Sampling
+from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, ToolCall, asked
 from models.errors import Problem
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -45,15 +47,53 @@ sampling = st.builds(
     penalty_window=st.integers(1, 100),
     logit_bias=st.dictionaries(st.integers(0, 10**9 - 1), figure, max_size=3),
     seed=st.none() | st.integers(0, 2**64 - 1),
+    repeatable=st.booleans(),
 )
+texts = st.lists(text, max_size=3).map(tuple)
 messages = st.builds(
-    ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text
+    ChatMessage,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=text,
+    reasoning=text,
+    tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2).map(tuple),
+    tool_call_id=text,
+    name=text,
+)
+prompts = st.builds(
+    Prompt,
+    messages=st.lists(messages, max_size=3).map(tuple),
+    tools=text,
+    options=text,
+    text=text,
+    tokens=st.lists(st.integers(0, 10**6), max_size=3).map(tuple),
+)
+grammars = st.builds(Grammar, st.sampled_from(["json schema", "regex", "lark"]), text, text)
+requests = st.builds(
+    Request,
+    sampling=st.none() | sampling,
+    max_tokens=st.integers(1),
+    stops=texts,
+    overflow=st.sampled_from(["stop", "rolling", "middle"]),
+    prediction=text,
+    grammar=st.none() | grammars,
+    logprobs=st.none() | st.integers(0, 20),
+    prompt_logprobs=st.booleans(),
+    special=st.booleans(),
 )
 memory = st.builds(
     Memory, context=st.just(0) | st.integers(2, 1 << 20), cache_bits=st.sampled_from(CACHE_BITS)
 )
 commands: st.SearchStrategy[Command] = st.one_of(
-    st.builds(Load, id=name, target=text, drafter=text, draft_length=text, memory=memory),
+    st.builds(
+        Load,
+        id=name,
+        target=text,
+        drafter=text,
+        draft_length=text,
+        memory=memory,
+        parallel=st.integers(1, MOST_PARALLEL),
+        exact=st.booleans(),
+    ),
     st.builds(
         SetDrafter,
         id=name,
@@ -65,12 +105,11 @@ commands: st.SearchStrategy[Command] = st.one_of(
         Generate,
         id=name,
         conversation=text,
-        messages=st.lists(messages, max_size=3).map(tuple),
-        sampling=st.none() | sampling,
-        max_tokens=st.integers(1),
-        stops=st.lists(text, max_size=3).map(tuple),
-        overflow=st.sampled_from(["stop", "rolling", "middle"]),
+        prompt=prompts,
+        request=requests,
+        race=st.booleans(),
     ),
+    st.builds(Count, id=name, prompt=prompts),
     st.builds(Cancel, id=name),
     st.builds(Unload, id=name),
     st.just(Quit()),
@@ -93,6 +132,7 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         str: text,
         int: st.integers(),
         float: st.floats(0.0, 1.0),
+        bool: st.booleans(),
         Memory: memory,
         Sampling: sampling,
     }
@@ -154,7 +194,8 @@ def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.Dat
 
 
 HELLO = {"role": "user", "content": "hi"}
-GENERATE = {"command": "generate", "id": "g", "conversation": "c", "messages": [HELLO]}
+CHAT = {"messages": [HELLO]}
+GENERATE = {"command": "generate", "id": "g", "conversation": "c", "prompt": CHAT}
 
 
 @pytest.mark.parametrize(
@@ -197,66 +238,116 @@ def test_what_is_wrong_with_a_line(line: bytes, id: str, fault: Fault, place: st
 @pytest.mark.parametrize(
     ("change", "fault", "place", "wanted"),
     [
-        ({"messages": HELLO}, Fault.WRONG_TYPE, "messages", "list"),
-        ({"messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "messages[1]", "object"),
-        ({"messages": [{"role": "user"}]}, Fault.MISSING_FIELD, "messages[0].content", "content"),
-        ({"messages": [HELLO | {"role": "root"}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
-        ({"messages": [HELLO | {"role": []}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
-        ({"messages": [HELLO | {"name": "x"}]}, Fault.UNKNOWN_FIELD, "messages[0]", "role"),
-        ({"sampling": 1}, Fault.WRONG_TYPE, "sampling", "object"),
-        ({"sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "sampling", "temperature"),
-        ({"sampling": {"temperature": "1"}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),
-        ({"sampling": {"temperature": True}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),
+        ({"prompt.messages": HELLO}, Fault.WRONG_TYPE, "prompt.messages", "list"),
+        ({"prompt.messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "prompt.messages[1]", "object"),
         (
-            {"sampling": {"temperature": float("nan")}},
-            Fault.WRONG_VALUE,
-            "",
-            "",
-        ),
-        ({"sampling": {"temperature": 10**400}}, Fault.WRONG_VALUE, "sampling.temperature", ""),
-        ({"sampling": {"top_k": 1.0}}, Fault.WRONG_TYPE, "sampling.top_k", "whole number"),
-        ({"sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
-        ({"sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
-        ({"sampling": {"logit_bias": {"-1": 1}}}, Fault.WRONG_VALUE, "sampling.logit_bias", "keys"),
-        (
-            {"sampling": {"logit_bias": {"9" * 999: 1}}},
-            Fault.WRONG_VALUE,
-            "sampling.logit_bias",
-            "",
+            {"prompt.messages": [{"role": "user"}]},
+            Fault.MISSING_FIELD,
+            "prompt.messages[0].content",
+            "content",
         ),
         (
-            {"sampling": {"logit_bias": {"1": "a"}}},
+            {"prompt.messages": [HELLO | {"role": "root"}]},
+            Fault.WRONG_VALUE,
+            "prompt.messages[0].role",
+            "user",
+        ),
+        (
+            {"prompt.messages": [HELLO | {"role": []}]},
+            Fault.WRONG_VALUE,
+            "prompt.messages[0].role",
+            "user",
+        ),
+        (
+            {"prompt.messages": [HELLO | {"nick": "x"}]},
+            Fault.UNKNOWN_FIELD,
+            "prompt.messages[0]",
+            "role",
+        ),
+        ({"request.sampling": 1}, Fault.WRONG_TYPE, "request.sampling", "object"),
+        ({"request.sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "request.sampling", "temperature"),
+        (
+            {"request.sampling": {"temperature": "1"}},
             Fault.WRONG_TYPE,
-            "sampling.logit_bias",
+            "request.sampling.temperature",
             "number",
         ),
-        ({"max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
-        ({"max_tokens": True}, Fault.WRONG_TYPE, "max_tokens", "whole number"),
-        ({"stops": "END"}, Fault.WRONG_TYPE, "stops", "list"),
-        ({"stops": [None]}, Fault.WRONG_TYPE, "stops[0]", "text"),
+        (
+            {"request.sampling": {"temperature": True}},
+            Fault.WRONG_TYPE,
+            "request.sampling.temperature",
+            "number",
+        ),
+        (
+            {"request.sampling": {"temperature": float("nan")}},
+            Fault.WRONG_VALUE,
+            "",
+            "",
+        ),
+        (
+            {"request.sampling": {"temperature": 10**400}},
+            Fault.WRONG_VALUE,
+            "request.sampling.temperature",
+            "",
+        ),
+        (
+            {"request.sampling": {"top_k": 1.0}},
+            Fault.WRONG_TYPE,
+            "request.sampling.top_k",
+            "whole number",
+        ),
+        ({"request.sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
+        ({"request.sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
+        (
+            {"request.sampling": {"logit_bias": {"-1": 1}}},
+            Fault.WRONG_VALUE,
+            "request.sampling.logit_bias",
+            "keys",
+        ),
+        (
+            {"request.sampling": {"logit_bias": {"9" * 999: 1}}},
+            Fault.WRONG_VALUE,
+            "request.sampling.logit_bias",
+            "",
+        ),
+        (
+            {"request.sampling": {"logit_bias": {"1": "a"}}},
+            Fault.WRONG_TYPE,
+            "request.sampling.logit_bias",
+            "number",
+        ),
+        ({"request.max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
+        ({"request.max_tokens": True}, Fault.WRONG_TYPE, "request.max_tokens", "whole number"),
+        ({"request.stops": "END"}, Fault.WRONG_TYPE, "request.stops", "list"),
+        ({"request.stops": [None]}, Fault.WRONG_TYPE, "request.stops[0]", "text"),
     ],
 )
 def test_the_field_that_is_wrong_is_named(
     change: dict[str, Any], fault: Fault, place: str, wanted: str
 ) -> None:
     with pytest.raises(InvalidCommand) as refused:
-        parse_command(json.dumps(GENERATE | change).encode())
+        parse_command(json.dumps(changed(change)).encode())
     found = refused.value
     assert (found.id, found.fault) == ("g", fault)
     assert found.place == ".".join(filter(None, ("generate", place)))
     assert wanted in found.remedy
 
 
+def changed(change: dict[str, Any]) -> dict[str, Any]:
+    """GENERATE with one field, given by its path, as it should not be."""
+    ((path, value),) = change.items()
+    part, _, name = path.partition(".")
+    return GENERATE | {part: (CHAT if part == "prompt" else {}) | {name: value}}
+
+
 def test_what_is_left_out_is_what_the_engine_would_take() -> None:
-    command = parse_command(json.dumps(GENERATE | {"sampling": {"temperature": 1}}).encode())
-    assert command == Generate(
-        "g", "c", (ChatMessage("user", "hi"),), sampling=Sampling(temperature=1.0)
-    )
+    command = parse_command(json.dumps(changed({"request.sampling": {"temperature": 1}})).encode())
+    assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
 
 
 def test_a_command_that_would_be_refused_cannot_be_made() -> None:
     with pytest.raises(Problem, match="max_tokens"):
-        Generate("g", "c", (), max_tokens=0)
+        Request(max_tokens=0)
 
 
 def test_the_greeting_can_be_read_by_every_version() -> None:
@@ -268,7 +359,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = response_from_json(first)
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert response_to_json(greeting) == first
-    assert protocol.PROTOCOL == 4
+    assert protocol.PROTOCOL == 5
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

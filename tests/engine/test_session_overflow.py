@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.events import Event, Prefill
-from engine.request import ChatMessage, Overflow, Request
+from engine.request import ChatMessage, Overflow, Request, chat
 from engine.session import Session
 from models.errors import Problem
 from tests.support.engine.sessions import (
@@ -70,7 +70,7 @@ def test_what_is_left_out_is_not_in_the_prompt(tokenizer: Any) -> None:
     assert "assistant 0" in prompt
     assert "the last" in prompt
     assert "user 1" not in prompt
-    whole = session.encode(asked)
+    whole = session.encode(chat(asked))
     assert len(session._tokens) < 300 < len(whole)
 
 

@@ -10,7 +10,7 @@ from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic
 from engine.drafters.model import ModelDrafter
 from engine.events import Done, Event, Text
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, chat
 from engine.session import Session
 from engine.stats import ENOUGH_PLAIN_ROUNDS
 from tests.support.engine.helpers import (
@@ -52,7 +52,7 @@ def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session,
         fresh = new_session(tokenizer, architecture, "none")
         request = Request(max_tokens=24)
         before = list(session._tokens)
-        prompt = session.encode(messages)
+        prompt = session.encode(chat(messages))
         events = collect(session, session.answer(messages, request))
         assert tokens_of(events) == tokens_of(list(fresh.answer(messages, request)))
         check_reuse(session, events, before, prompt)
@@ -89,7 +89,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
     expected = tokens_of(
         list(new_session(tokenizer, architecture, "none").answer(messages, request))
     )
-    prompt = session.encode(messages)
+    prompt = session.encode(chat(messages))
     for _ in range(2):
         events = collect(session, session.answer(messages, request))
         assert tokens_of(events) == expected
@@ -101,7 +101,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
     before = list(session._tokens)
     events = collect(session, session.answer(edited, request))
     assert tokens_of(events) == tokens_of(list(other.answer(edited, request)))
-    check_reuse(session, events, before, session.encode(edited))
+    check_reuse(session, events, before, session.encode(chat(edited)))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_last_turn_but_one_is_still_remembered(architecture: str, tokenizer: Any
     session, messages = conversation(tokenizer, architecture, "model")
     second = messages[:3]
     events = collect(session, session.answer(second, Request(max_tokens=24)))
-    assert reused_of(events) == len(session.encode(second)) - 1
+    assert reused_of(events) == len(session.encode(chat(second))) - 1
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5", "gemma3_text"])
@@ -204,12 +204,12 @@ def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) ->
     answer = text_of(collect(session, session.answer(QUESTION, request)))
     messages = [*QUESTION, reply(answer), ChatMessage("user", "Go on")]
     before = list(session._tokens)
-    drafter.rewind(common_prefix(before, session.encode(messages)))
-    assert own.length >= len(session.encode(QUESTION)) - 1
+    drafter.rewind(common_prefix(before, session.encode(chat(messages))))
+    assert own.length >= len(session.encode(chat(QUESTION))) - 1
     collect(session, session.answer(messages, request))
 
     # Regenerating: the prompt is read but for its last token.
-    prompt = session.encode(messages)
+    prompt = session.encode(chat(messages))
     session.drafter.rewind(len(prompt) - 1)
     assert own.length == len(prompt) - 1
     assert list(drafter.prepare(prompt)) == []
@@ -248,6 +248,6 @@ def test_an_answer_goes_on_where_it_was_cut(tokenizer: Any) -> None:
     """No new turn begins: the prompt ends with what was written so far."""
     session = new_session(tokenizer)
     begun = "It depends, as"
-    prompt = session.encode([*QUESTION, reply(begun)])
-    assert prompt == session.encode(QUESTION) + tokenizer.encode(begun)
+    prompt = session.encode(chat([*QUESTION, reply(begun)]))
+    assert prompt == session.encode(chat(QUESTION)) + tokenizer.encode(begun)
     assert tokenizer.decode(prompt).endswith(f"<assistant>{begun}")

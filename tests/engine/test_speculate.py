@@ -299,7 +299,9 @@ def test_the_policy_is_told_what_there_was() -> None:
 
 def test_the_loop_fits_on_a_screen() -> None:
     tree = ast.parse(inspect.getsource(engine.speculate))
-    (loop,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "speculate")
+    (loop,) = (
+        n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "draft_and_verify"
+    )
     assert loop.end_lineno is not None
     assert loop.end_lineno - loop.lineno < 60
 

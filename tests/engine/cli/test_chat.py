@@ -14,7 +14,7 @@ from engine.cli.chat import TerminalChat, save
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling, chat
 from engine.session import Session
 from models.errors import Problem
 from models.in_words import clean
@@ -138,8 +138,8 @@ def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
 def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:
     table.say("hello", "and then?")
     assert table.roles == ["user", "assistant"] * 2
-    first = len(table.session.encode(table.messages[:1]))
-    second = len(table.session.encode(table.messages[:3]))
+    first = len(table.session.encode(chat(table.messages[:1])))
+    second = len(table.session.encode(chat(table.messages[:3])))
     prefills = [event for event in table.session.answers[1] if isinstance(event, Prefill)]
     assert prefills[0].total == second
     assert first <= prefills[0].reused < second
@@ -187,7 +187,7 @@ def test_regenerate_keeps_one_copy(table: Table) -> None:
     table.say("/regenerate", "/regenerate")
     assert table.messages == before, "greedy decoding gives the same answer again"
     assert len(table.session.answers) == 4
-    assert table.done.stats.prompt_tokens == len(table.session.encode(before[:3]))
+    assert table.done.stats.prompt_tokens == len(table.session.encode(chat(before[:3])))
 
 
 def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> None:

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -138,6 +139,25 @@ def test_stop_strings(generate: Command, drafter: Path) -> None:
     assert done.reason == "stop"
     assert whole.startswith((whole[:end] + done.cut).rstrip("\ufffd"))
     assert clean(generate("--stop", stop).out) == clean(whole[:first]) + "\n"
+
+
+def test_what_an_answer_must_look_like(generate: Command, drafter: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(
+        '{"type": "array", "items": {"enum": ["é", 7]}, "minItems": 2, "maxItems": 2}'
+    )
+    for option, value, wanted in (
+        ("--schema", schema, r'\[("é"|7), ("é"|7)\]'),
+        ("--regex", r"(so|no)[!?]{3,5}", r"(so|no)[!?]{3,5}"),
+    ):
+        plain = generate("--drafter", "none", option, value)
+        assert plain.code == 0
+        assert re.fullmatch(wanted, plain.out.removesuffix("\n"))
+        for name in ("lookup", drafter):
+            assert generate("--drafter", name, option, value).out == plain.out
+        done = events_of(generate("--json", option, value))[-1]
+        assert isinstance(done, Done)
+        assert done.reason == "stop"
 
 
 def test_the_system_prompt_is_read(generate: Command) -> None:

@@ -253,6 +253,30 @@ def test_an_empty_stop_string(generate: Command) -> None:
     assert_refused(generate("--stop", ""), "stop string is empty")
 
 
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (b"", ["JSON schema"]),
+        (b"\xff", ["schema.json", "read"]),
+        (b'{"type": "string", "not": {}}', ["JSON schema", '"not"']),
+        (b'{"$ref": "http://127.0.0.1/a.json"}', ["http://127.0.0.1/a.json"]),
+    ],
+)
+def test_a_schema_that_cannot_be_followed(
+    schema: bytes, words: list[str], generate: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "schema.json"
+    path.write_bytes(schema)
+    assert_refused(generate("--schema", path), *words)
+
+
+def test_grammars_that_are_none(generate: Command, tmp_path: Path) -> None:
+    assert_refused(generate("--schema", tmp_path / "none.json"), "none.json")
+    assert_refused(generate("--regex", "a("), "regular expression", "unclosed group")
+    assert_refused(generate("--regex", "caf\udce9"), "half a character")
+    assert_refused(generate("--regex", "a", "--schema", "b.json"), "one")
+
+
 @pytest.mark.parametrize("where", ["--prompt", "--system"])
 def test_text_that_is_no_unicode(where: str, generate: Command) -> None:
     # What Python makes of an argument that is not UTF-8.

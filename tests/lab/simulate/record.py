@@ -20,7 +20,7 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from engine.request import ChatMessage, Sampling
+from engine.request import Sampling, asked
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
 from models.errors import Problem
@@ -117,7 +117,7 @@ class _Pair:
     def record(
         self, prompt: Prompt, sampling: Sampling, options: RecordOptions, *, seed: int
     ) -> AnswerTrace:
-        tokens = self._session.encode([ChatMessage("user", prompt.text)])
+        tokens = self._session.encode(asked(prompt.text))
         length = len(tokens)
         if length >= self._target.context_length:
             raise Problem(

@@ -74,6 +74,12 @@ def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
             assert name == "pip" or locked[name] in requirement.specifier, "run: make locks"
 
 
+@pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
+def test_what_is_never_asked_is_not_shipped(platform: Platform):
+    """The hub's client prefers hf-xet where it finds it; all that we fetch comes by plain HTTP."""
+    assert {wheel.name for wheel in read_lock(platform.lock)}.isdisjoint({"pip", "hf-xet"})
+
+
 def test_the_mac_gets_the_mlx_that_runs_on_its_oldest_system():
     names = [wheel.filename for wheel in read_lock(MAC.lock) if wheel.name.startswith("mlx-metal")]
     assert len(names) == 1

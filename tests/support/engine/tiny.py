@@ -187,7 +187,7 @@ def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
 
 def byte_tokenizer(folder: Path) -> int:
     """Write the files of a tokenizer of bytes, then `SPECIAL_TOKENS`; return how many it has."""
-    letters = _letters_of_bytes()
+    letters = letters_of_bytes()
     vocabulary = {letter: byte for byte, letter in enumerate(letters)}
     tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -254,7 +254,7 @@ def _replace(model: nn.Module, change: Callable[[str, mx.array], mx.array]) -> N
     model.update(tree_map_with_path(change, model.parameters()))
 
 
-def _letters_of_bytes() -> list[str]:
+def letters_of_bytes() -> list[str]:
     """The letter that stands for each byte in byte-level tokenizers: itself where printable."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = (chr(0x100 + index) for index in range(256))

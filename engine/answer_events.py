@@ -1,0 +1,114 @@
+"""The rounds of an answer as events: what the loop did, with texts in place of token ids.
+
+Keeps the laws of `engine.events`. Knows a tokenizer, and nothing of models.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Origin,
+    Span,
+    Text,
+    TokenLogprob,
+    TokenVerdict,
+    TopToken,
+    Verdict,
+    WrittenToken,
+)
+from engine.speculate import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
+from engine.text import AnswerText, TokenTexts
+
+_FORCED = "the grammar allows nothing else"
+
+
+class AnswerEvents:
+    """Turns the rounds of one answer into events. Attribute: `text`, the answer's."""
+
+    def __init__(self, generation: str, token_texts: TokenTexts, text: AnswerText) -> None:
+        self.text = text
+        self._generation = generation
+        self._token_texts = token_texts
+        self._number = 1  # of the round
+        self._committed: deque[tuple[int, int]] = deque()  # round and index of those without a span
+
+    def push(
+        self, item: Round, tokens: list[int], seconds: float
+    ) -> Iterator[Draft | Verdict | Text]:
+        """The events of what the loop did; `tokens` are committed, the round took `seconds`."""
+        if isinstance(item, RoundDraft):
+            yield self._draft(item)
+            return
+        if isinstance(item, RoundForced):
+            count, verdict = len(item.tokens), self._forced(item, seconds)
+        else:
+            count = item.accepted + (item.own is not None)
+            verdict = self._verdict(item, tokens[-count:], seconds)
+        yield verdict
+        self._committed.extend((self._number, index) for index in range(count))
+        self._number += 1
+        delta, lengths = self.text.push(tokens[-count:])
+        if delta:
+            yield self._written(delta, lengths)
+
+    def finish(self) -> Iterator[Text]:
+        """The text that was held back."""
+        delta, lengths = self.text.finish()
+        if lengths:
+            yield self._written(delta, lengths)
+
+    def _written(self, delta: str, lengths: Sequence[int]) -> Text:
+        spans = tuple(Span(*self._committed.popleft(), length) for length in lengths)
+        return Text(self._generation, delta, spans)
+
+    def _draft(self, draft: RoundDraft) -> Draft:
+        parts = zip_longest(draft.tokens, draft.q, draft.confidence)
+        spell = self._token_texts.text_of
+        tokens = tuple(DraftedToken(token, spell(token), q, sure) for token, q, sure in parts)
+        return Draft(self._generation, self._number, tokens, draft.drafter)
+
+    def _forced(self, item: RoundForced, seconds: float) -> Verdict:
+        spell = self._token_texts.text_of
+        certain = Logprob(0.0, [])
+        return Verdict(
+            *(self._generation, self._number, 0, (), None, 0.0, 0.0, seconds, _FORCED),
+            forced=tuple(WrittenToken(t, spell(t), 1.0, "forced") for t in item.tokens),
+            logprobs=tuple(token_logprob(t, certain, self._token_texts) for t in item.tokens)
+            if item.told
+            else (),
+        )
+
+    def _verdict(self, item: RoundVerdict, committed: list[int], seconds: float) -> Verdict:
+        told = zip(committed, item.logprobs, strict=False)
+        return Verdict(
+            self._generation,
+            self._number,
+            item.accepted,
+            tuple(map(TokenVerdict, item.p, item.chance)),
+            self._own(item),
+            item.draft_seconds,
+            item.verify_seconds,
+            seconds,
+            str(item.reason),
+            logprobs=tuple(token_logprob(*each, self._token_texts) for each in told),
+        )
+
+    def _own(self, verdict: RoundVerdict) -> WrittenToken | None:
+        if verdict.own is None:
+            return None
+        origin: Origin = "plain"
+        if verdict.p:
+            origin = "bonus" if verdict.accepted == len(verdict.p) else "correction"
+        text = self._token_texts.text_of(verdict.own)
+        return WrittenToken(verdict.own, text, verdict.own_p, origin)
+
+
+def token_logprob(token: int, logprob: Logprob | None, texts: TokenTexts) -> TokenLogprob:
+    """A token's log probability as an event has it; None for a token that nothing predicted."""
+    if logprob is None:
+        return TokenLogprob(token, tuple(texts.bytes_of(token)), None)
+    top = (TopToken(id, tuple(texts.bytes_of(id)), value) for id, value in logprob.top)
+    return TokenLogprob(token, tuple(texts.bytes_of(token)), logprob.own, tuple(top))

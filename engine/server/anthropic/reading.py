@@ -1,0 +1,137 @@
+"""From the body of /v1/messages to what the engine is asked. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from engine.protocol import Loaded
+from engine.request import ChatMessage, Prompt, Request, ToolCall
+from engine.server.answers import Ask
+from engine.server.anthropic.bodies import (
+    AssistantBlock,
+    AssistantMessage,
+    CountTokensBody,
+    Message,
+    MessagesBody,
+    NamedChoice,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
+from engine.server.conversation import BETWEEN, in_order
+
+_BILLING = "x-anthropic-billing-header:"
+
+
+def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
+    """What the body asks for. Raises Refusal."""
+    form = body.output_config.format if body.output_config is not None else None
+    request = Request(
+        sampling=sampling_of(
+            loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=body.top_k
+        ),
+        max_tokens=min(body.max_tokens, loaded.context_length),
+        stops=tuple(body.stop_sequences or ()),
+        grammar=schema_grammar(form.schema_, "output_config.format.schema") if form else None,
+    )
+    return Ask(prompt=prompt_of(body), request=request)
+
+
+def prompt_of(body: CountTokensBody) -> Prompt:
+    """What is read before the answer. Raises Refusal."""
+    functions = functions_of(body)
+    check_choice(choice_of(body), [function["name"] for function in functions])
+    return Prompt(
+        messages=messages_of(body),
+        tools=tools_json(functions),
+        options=json.dumps(options_of(body)),
+    )
+
+
+def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
+    """The conversation.
+
+    Claude Code begins its system prompt with a line for Anthropic's bills, another one each time.
+    It is left out: nothing behind it would be in the cache otherwise.
+    """
+    system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
+    said = [text for text in system if text and not text.startswith(_BILLING)]
+    messages = [ChatMessage("system", BETWEEN.join(said))] if said else []
+    messages += [made for message in body.messages for made in _messages(message)]
+    return in_order(messages)
+
+
+def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
+    """The tools, as OpenAI describes functions. Those that would run at Anthropic are left out."""
+    if body.tool_choice is not None and body.tool_choice.type == "none":
+        return []
+    return [_function(tool) for tool in body.tools or () if tool.type in (None, "custom")]
+
+
+def choice_of(body: CountTokensBody) -> str:
+    """OpenAI's word for whether tools are called, or the name of the one that is to be."""
+    match body.tool_choice:
+        case None:
+            return "auto"
+        case NamedChoice():
+            return body.tool_choice.name
+        case choice:
+            return "required" if choice.type == "any" else choice.type
+
+
+def options_of(body: CountTokensBody) -> dict[str, Any]:
+    """The variables of the model's template. A model thinks where it is asked to, as at Anthropic;
+    how much, some templates can be told."""
+    thinking = body.thinking is not None and body.thinking.type != "disabled"
+    effort = body.output_config.effort if body.output_config is not None else None
+    return {"enable_thinking": thinking} | ({"reasoning_effort": effort} if effort else {})
+
+
+def _messages(message: Message) -> Iterator[ChatMessage]:
+    if isinstance(message.content, str):
+        yield ChatMessage(message.role, message.content)
+    elif isinstance(message, AssistantMessage):
+        yield _said(message.content)
+    else:
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                yield _result(block)
+            else:
+                yield ChatMessage(message.role, block.text)
+
+
+def _said(blocks: Sequence[AssistantBlock]) -> ChatMessage:
+    return ChatMessage(
+        "assistant",
+        BETWEEN.join(_texts(blocks)),
+        reasoning=BETWEEN.join(b.thinking for b in blocks if isinstance(b, ThinkingBlock)),
+        tool_calls=tuple(_call(b) for b in blocks if isinstance(b, ToolUseBlock)),
+    )
+
+
+def _result(block: ToolResultBlock) -> ChatMessage:
+    content = block.content or ""
+    text = content if isinstance(content, str) else BETWEEN.join(_texts(content))
+    if block.is_error:
+        text = f"Error: {text}"
+    return ChatMessage("tool", text, tool_call_id=block.tool_use_id)
+
+
+def _call(block: ToolUseBlock) -> ToolCall:
+    return ToolCall(block.id, block.name, json.dumps(block.input, ensure_ascii=False))
+
+
+def _texts(blocks: Sequence[Any]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, TextBlock)]
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description or "",
+        "parameters": tool.input_schema or {"type": "object", "properties": {}},
+        "strict": bool(tool.strict),
+    }

@@ -1,0 +1,122 @@
+"""The server as an ASGI application: which endpoint answers which path, and in which dialect
+errors are written. Knows no socket."""
+
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from uuid import uuid4
+
+from engine.server.bodies import read_json
+from engine.server.errors import Refusal, anthropic_error, broken, openai_error
+from engine.server.exchange import (
+    Call,
+    Receive,
+    Reply,
+    Scope,
+    Send,
+    client_of,
+    json_reply,
+    read_whole,
+    send_reply,
+    while_there,
+)
+from engine.server.guard import Guard
+from engine.server.service import Service
+
+Endpoint = Callable[[Service, Call], Awaitable[Reply]]
+Routes = Mapping[str, Mapping[str, Endpoint]]
+"""Endpoints by path and method. A path is without /v1; one that ends with "/*" is that of all below
+it."""
+
+
+_CLOSE = {"connection": "close"}
+
+
+class App:
+    """Answers requests, each checked by the guard first."""
+
+    def __init__(self, service: Service, guard: Guard, routes: Routes) -> None:
+        self._service = service
+        self._guard = guard
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        async with AsyncExitStack() as held:
+            await self._answer(_call(scope, held), scope, receive, send)
+
+    async def _answer(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        cors: Mapping[str, str] = {}
+        try:
+            cors = self._guard.check_place(scope["headers"])
+            if call.method == "OPTIONS" and cors:  # which a browser asks without the key
+                await self._send(call, Reply(204, dict(cors)), send)
+                return
+            self._guard.check(call)
+            endpoint = self._endpoint(call)
+            if call.method == "POST":
+                call = replace(call, body=read_json(await read_whole(receive)))
+        except Refusal as refusal:
+            # What is left of the body is not read.
+            reply = _refused(call, refusal)
+            await self._send(
+                call, replace(reply, headers={**reply.headers, **cors, **_CLOSE}), send
+            )
+            return
+
+        async def answer() -> None:
+            try:
+                reply = await endpoint(self._service, call)
+            except Refusal as refusal:
+                reply = _refused(call, refusal)
+            except Exception as error:
+                traceback.print_exception(error, file=sys.stderr)
+                reply = _refused(call, broken())
+            await self._send(call, replace(reply, headers={**reply.headers, **cors}), send)
+
+        await while_there(receive, answer())
+
+    def _endpoint(self, call: Call) -> Endpoint:
+        """Raises Refusal where there is none."""
+        above = "/".join(call.path.split("/")[:2]) + "/*"
+        methods = self._routes.get(call.path) or self._routes.get(above)
+        if methods is None:
+            raise Refusal(404, "not_found", f"There is nothing at {call.path}.")
+        method = "GET" if call.method == "HEAD" else call.method
+        if method not in methods:
+            allow = ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
+            message = f"{call.path} takes {allow}, not {call.method}."
+            raise Refusal(405, "method_not_allowed", message, allow=allow)
+        return methods[method]
+
+    async def _send(self, call: Call, reply: Reply, send: Send) -> None:
+        ids = {"x-request-id": call.id, "request-id": call.id}
+        reply = replace(reply, headers={**ids, **reply.headers})
+        await send_reply(reply, send, head=call.method == "HEAD")
+
+
+def _call(scope: Scope, held: AsyncExitStack) -> Call:
+    # Not from the URL, which a client makes up in part by its Host.
+    path = scope["path"].rstrip("/")
+    if path == "/v1" or path.startswith("/v1/"):
+        path = path.removeprefix("/v1")
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    return Call(
+        id="req_" + uuid4().hex[:24],
+        method=scope["method"],
+        path=path or "/",
+        query=scope["query_string"].decode("latin-1"),
+        headers=headers,
+        client=client_of(headers.get("user-agent", "")),
+        held=held,
+    )
+
+
+def _refused(call: Call, refusal: Refusal) -> Reply:
+    """The response, in the words of the API that the client speaks."""
+    anthropic = call.path.startswith("/messages") or "anthropic-version" in call.headers
+    error = anthropic_error(refusal, call.id) if anthropic else openai_error(refusal)
+    return json_reply(error, refusal.status, refusal.headers)

@@ -1,0 +1,129 @@
+"""Bodies of requests: JSON that is checked before anything looks at it. Knows no dialect.
+
+What is refused here is refused for every endpoint; what a field may hold, its dialect's models say.
+A field that a model does not have is ignored, and `null` is the same as a field left out.
+"""
+
+import json
+import math
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from engine.server.errors import Refusal, invalid
+
+DEEPEST = 100
+
+
+class Body(BaseModel):
+    """An object in a body. Numbers are numbers, and texts are texts: nothing is converted."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: item for name, item in value.items() if item is not None}
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON value in a body. Raises Refusal, also on what the standard does not have: NaN,
+    numbers without end, halves of characters."""
+    try:
+        value = json.loads(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise _not_json("it is not UTF-8") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:
+        raise _not_json(str(error)) from None
+    _check(value)
+    return value
+
+
+def read_body[B: Body](kind: type[B], value: Any) -> B:
+    """A body's JSON value as a `kind`. Raises a Refusal that names a field that is wrong."""
+    if not isinstance(value, dict):
+        raise invalid("The body is not a JSON object.")
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise _of_field(error, value) from None
+
+
+def _check(value: Any) -> None:
+    """Level by level, so that no depth is too much for this."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise _too_deep()
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below += item.keys()
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif isinstance(item, str):
+                if not item.isascii():
+                    _whole_characters(item)
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise _not_json("it has a number that is not finite")
+        level = below
+
+
+def _whole_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _not_json("it holds half a character") from None
+
+
+def _not_json(reason: str) -> Refusal:
+    return invalid(f"The body is not JSON: {reason}.", code="invalid_json")
+
+
+def _too_deep() -> Refusal:
+    return invalid(f"The body is nested deeper than {DEEPEST} levels.", code="invalid_json")
+
+
+def _of_field(error: ValidationError, body: Any) -> Refusal:
+    """The refusal for the field that pydantic complains about, with its own words.
+
+    Where a value may be one of several kinds, it complains about each: the deepest complaint is
+    about the kind that was meant.
+    """
+    complaints = error.errors(include_url=False, include_input=False)
+    paths = [_path(complaint, body) for complaint in complaints]
+    path, complaint = max(zip(paths, complaints, strict=True), key=lambda pair: len(pair[0]))
+    param = ""
+    for part in path:
+        param += f"[{part}]" if isinstance(part, int) else f".{part}" if param else part
+    if complaint["type"] == "none_required":
+        return invalid(f"{param} is not supported.", param, "unsupported_parameter")
+    if complaint["type"] == "union_tag_invalid":
+        kind, known = complaint["ctx"]["tag"], complaint["ctx"]["expected_tags"]
+        return invalid(f"{param}: {kind!r} is not supported. There are {known}.", param or None)
+    message = complaint["msg"].removeprefix("Value error, ")
+    missing = complaint["type"] == "missing"
+    code = "missing_required_parameter" if missing else "invalid_value"
+    return invalid(f"{param}: {message}." if param else f"{message}.", param or None, code)
+
+
+def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
+    """Where in the body it is. Names of kinds stand in pydantic's place too; they are no fields."""
+    missing = complaint["type"] == "missing"  # the last name is not in the body, or null
+    names = complaint["loc"][:-1] if missing else complaint["loc"]
+    path: list[int | str] = []
+    value = body
+    for name in names:
+        try:
+            value = value[name]
+        except (KeyError, IndexError, TypeError):
+            continue
+        path.append(name)
+    return [*path, complaint["loc"][-1]] if missing else path

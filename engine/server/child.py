@@ -1,0 +1,113 @@
+"""The engine as a child process of the server: started, loaded, and started again when it dies.
+
+Knows processes; what they say is the link's. Requests that come while there is none are refused,
+and those that were being answered have failed.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import engine
+from engine.protocol import Load
+from engine.server.link import READ_LIMIT_BYTES, EngineFailed, EngineLink
+from models.errors import Problem
+
+_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
+_WAITS_SECONDS = (0.2, 1.0, 4.0, 10.0, 30.0)  # before it is started again; the last one repeats
+_STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one more death
+_GRACE_SECONDS = 5.0  # to end by itself
+
+
+def host_command() -> tuple[str, ...]:
+    """The command that starts the engine."""
+    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
+
+
+class EngineChild:
+    """Keeps an engine running behind a link. Attribute: `pid`, 0 where there is none."""
+
+    def __init__(
+        self,
+        link: EngineLink,
+        load: Load,
+        *,
+        command: Sequence[str] = (),
+        waits_seconds: Sequence[float] = _WAITS_SECONDS,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`load` is what each engine is asked for first; `report` is told of deaths."""
+        self.pid = 0
+        self._link = link
+        self._load = load
+        self._command = tuple(command) or host_command()
+        self._waits_seconds = waits_seconds
+        self._report = report
+
+    async def run(self, loaded: asyncio.Future[None]) -> None:
+        """Keep it running until this is cancelled. `loaded` is done once the first one can answer.
+
+        Raises Problem where the first one cannot load the pair, or is of another version.
+        """
+        loop = asyncio.get_running_loop()
+        deaths = 0
+        while True:
+            began = loop.time()
+            reason = await self._live(loaded)
+            deaths = 0 if loop.time() - began >= _STEADY_SECONDS else deaths
+            wait = self._waits_seconds[min(deaths, len(self._waits_seconds) - 1)]
+            deaths += 1
+            self._report(f"The engine ended: {reason} Starting it again in {wait:g} s.")
+            await asyncio.sleep(wait)
+
+    async def _live(self, loaded: asyncio.Future[None]) -> str:
+        """One life of the engine; returns how it ended."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=READ_LIMIT_BYTES,
+            cwd=_FOLDER,
+        )
+        self.pid = process.pid
+        assert process.stdin is not None
+        assert process.stdout is not None
+        talking = asyncio.create_task(self._link.run(process.stdout, process.stdin))
+        try:
+            await asyncio.sleep(0)  # so that the link has its streams
+            await self._link.load(replace(self._load, id=f"{self._load.id}-{uuid4().hex}"))
+            if not loaded.done():
+                loaded.set_result(None)
+            await asyncio.shield(talking)
+            return f"status {await process.wait()}."
+        except EngineFailed as error:
+            if not talking.done():
+                await asyncio.wait((talking,), timeout=0)
+            if talking.done() and (wrong := talking.exception()):
+                raise wrong from None
+            if not loaded.done():
+                raise Problem(error.failed.message, error.failed.remedy) from None
+            return error.failed.message
+        finally:
+            self.pid = 0
+            await _end(process, talking)
+
+
+async def _end(process: asyncio.subprocess.Process, talking: asyncio.Task[None]) -> None:
+    """Close its input, which ends it; kill it where it does not end."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(_GRACE_SECONDS):
+            await asyncio.wait((talking,))  # reads what it still writes
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    talking.cancel()
+    await asyncio.gather(talking, return_exceptions=True)

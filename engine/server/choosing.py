@@ -1,0 +1,54 @@
+"""How tokens are chosen where a client says some of it, and the form that it wants of an answer."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.request import Grammar, Sampling
+from engine.server.errors import invalid
+
+LARGEST_SCHEMA_BYTES = 64 << 10
+_GREEDY_BELOW = 0.001
+
+
+def sampling_of(
+    default: Sampling,
+    *,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    top_k: int | None = None,
+) -> Sampling:
+    """The model's default, with what the client says in place of it."""
+    if top_p == 0:  # the likeliest token alone; ours would take it for "all"
+        top_p, temperature = 1.0, 0.0
+    if temperature is not None and temperature < _GREEDY_BELOW:
+        temperature = 0.0
+    fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    return replace(default, **given)
+
+
+def schema_grammar(schema: Mapping[str, Any], param: str) -> Grammar:
+    """An answer that is JSON of this schema, which stood in the field `param`. Raises Refusal."""
+    source = json.dumps(schema, ensure_ascii=False)
+    if len(source.encode()) > LARGEST_SCHEMA_BYTES:
+        raise invalid(f"{param} is over {LARGEST_SCHEMA_BYTES >> 10} KB.", param)
+    return Grammar("json schema", source)
+
+
+def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:
+    """Functions as a prompt has them: the JSON text of OpenAI's list of tools."""
+    if not functions:
+        return ""
+    tools = [{"type": "function", "function": function} for function in functions]
+    return json.dumps(tools, ensure_ascii=False)
+
+
+def check_choice(choice: str, names: Sequence[str]) -> None:
+    """Refuse to call a tool that is not there. Raises Refusal."""
+    if choice in ("none", "auto") or choice in names or (choice == "required" and names):
+        return
+    there = f"The tools are {', '.join(names[:20])}." if names else "There are no tools."
+    what = "asks for a call" if choice == "required" else f"names {choice!r}"
+    raise invalid(f"tool_choice {what}. {there}", "tool_choice")

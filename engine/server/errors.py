@@ -1,0 +1,121 @@
+"""Why a request is refused, and how each dialect writes that. Knows no request and no engine.
+
+A refusal says one thing to all clients. Before the first byte of an answer it is the response;
+behind it, it is an event of the stream.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.events import Failed
+
+
+@dataclass(eq=False)
+class Refusal(Exception):
+    """A request that is not answered, or not to its end.
+
+    `code` is OpenAI's word for the mistake, `param` the field that has it. `again`: whether the
+    same request may succeed later; clients ask twice more where it may. `tokens` and `context` are
+    those of a prompt that is too long. `allow`: the methods of a path that has not this one.
+    """
+
+    status: int
+    code: str
+    message: str
+    param: str | None = None
+    again: bool = False
+    retry_after_seconds: int | None = None
+    tokens: int = 0
+    context: int = 0
+    allow: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the response."""
+        headers = {"x-should-retry": "true" if self.again else "false"}
+        if self.retry_after_seconds is not None:
+            headers["retry-after"] = str(self.retry_after_seconds)
+        if self.allow:
+            headers["allow"] = self.allow
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        return headers
+
+
+def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Refusal:
+    """A request that can never be answered as it is."""
+    return Refusal(400, code, message, param)
+
+
+def not_loaded() -> Refusal:
+    """There is no model at the moment."""
+    message = "No model is loaded at the moment. Try again in a few seconds."
+    return Refusal(503, "model_not_ready", message, again=True, retry_after_seconds=3)
+
+
+def crowded(waiting: int) -> Refusal:
+    """More requests wait than is of use."""
+    message = f"{waiting} requests wait already. Try again in a few seconds."
+    return Refusal(429, "rate_limit_exceeded", message, again=True, retry_after_seconds=5)
+
+
+def broken() -> Refusal:
+    """Something went wrong here; what, stands in the log."""
+    return Refusal(500, "server_error", "The server made a mistake; its log says which.")
+
+
+def of_failure(failed: Failed) -> Refusal:
+    """The refusal that a failed generation amounts to."""
+    message = f"{failed.message} {failed.remedy}".strip()
+    match failed.cause:
+        case "request":
+            return Refusal(400, "invalid_value", message)
+        case "too long":
+            return Refusal(
+                400,
+                "context_length_exceeded",
+                message,
+                "messages",
+                tokens=failed.tokens,
+                context=failed.context,
+            )
+        case "no room":
+            return Refusal(503, "no_room", message, again=True, retry_after_seconds=5)
+        case "engine":
+            return Refusal(503, "engine_failed", message, again=True, retry_after_seconds=2)
+
+
+def openai_error(refusal: Refusal) -> dict[str, Any]:
+    """As OpenAI writes errors, in responses and in streams alike."""
+    return {
+        "error": {
+            "message": refusal.message,
+            "type": _OPENAI_TYPES.get(refusal.status, _either(refusal, "invalid_request_error")),
+            "param": refusal.param,
+            "code": refusal.code,
+        }
+    }
+
+
+def anthropic_error(refusal: Refusal, request_id: str) -> dict[str, Any]:
+    """As Anthropic writes errors, in responses and in streams alike."""
+    message = refusal.message
+    if refusal.context:  # at these words Claude Code makes its conversation shorter
+        message = f"prompt is too long: {refusal.tokens} tokens > {refusal.context} maximum"
+    kind = _ANTHROPIC_TYPES.get(refusal.status, _either(refusal, "invalid_request_error"))
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
+
+
+def _either(refusal: Refusal, theirs: str) -> str:
+    return theirs if refusal.status < 500 else "api_error"
+
+
+_OPENAI_TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}

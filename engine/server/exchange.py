@@ -1,0 +1,119 @@
+"""A request and its response, as the endpoints see them: plain values, over ASGI.
+
+Knows how a body is sent, and when a client has left. Knows no path and no dialect.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.server.errors import Refusal
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+LARGEST_BODY_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request. `path` is without a leading /v1 and a trailing slash; the names of `headers` are
+    in small letters; `body` is its JSON value, checked, or None where it has none.
+
+    What an answer holds is entered into `held`, which is closed when the call is over, whichever
+    way: answered, refused, or left by the client.
+    """
+
+    id: str
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    client: str = ""
+    held: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response, whole or as it is written."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes | AsyncIterator[bytes] = b""
+
+
+def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """A response that is one JSON value."""
+    body = json.dumps(value, ensure_ascii=False).encode()
+    return Reply(status, {"content-type": "application/json", **(headers or {})}, body)
+
+
+def client_of(agent: str) -> str:
+    """What a client calls itself: the first word of its user agent, fit to be shown."""
+    name = agent.split("/")[0].split(" ")[0][:32]
+    return "".join(letter for letter in name if letter.isprintable())
+
+
+async def read_whole(receive: Receive) -> bytes:
+    """The body of a request. Raises Refusal where it is too large, or not all there."""
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "incomplete", "The body ended before its end.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > LARGEST_BODY_BYTES:
+            raise Refusal(413, "too_large", f"The body is over {LARGEST_BODY_BYTES >> 20} MB.")
+    return bytes(body)
+
+
+async def send_reply(reply: Reply, send: Send, *, head: bool = False) -> None:
+    """Send a response; with `head` its headers alone."""
+    headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    if isinstance(reply.body, bytes):
+        headers.append((b"content-length", str(len(reply.body)).encode()))
+    start = {"type": "http.response.start", "status": reply.status, "headers": headers}
+    await send(start)
+    if head or isinstance(reply.body, bytes):
+        body = b"" if head or not isinstance(reply.body, bytes) else reply.body
+        await _send_body(send, body, more=False)
+        return
+    async for chunk in reply.body:
+        await _send_body(send, chunk, more=True)
+    await _send_body(send, b"", more=False)
+
+
+async def while_there(receive: Receive, work: Awaitable[None]) -> bool:
+    """Do `work`, once the body was received; end it where the client leaves before it is done.
+
+    Returns whether it was done.
+    """
+    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((doing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return True
+        return False
+    finally:
+        for task in (doing, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(task, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})

@@ -1,0 +1,81 @@
+"""Who may ask: the checks of a request's headers, on every path.
+
+A page that a person has open in a browser can send requests here too. So each request must name
+this server in its Host, which a rebound name does not, and come from no other origin. Knows no path
+but those that tell nothing, and no body.
+"""
+
+import hmac
+from collections.abc import Collection, Iterable, Mapping
+
+from engine.server.errors import Refusal
+from engine.server.exchange import Call
+
+_OPEN = ("/", "/health")  # without a key
+
+
+class Guard:
+    """Refuses requests that are not meant for this server, or not allowed."""
+
+    def __init__(
+        self, hosts: Collection[str], *, key: str | None = None, origins: Collection[str] = ()
+    ) -> None:
+        """`hosts`: what may stand in Host, in small letters; `key`: what clients must show;
+        `origins`: of pages that may ask."""
+        self._hosts = frozenset(hosts)
+        self._key = key.encode() if key is not None else None
+        self._origins = frozenset(origins)
+
+    def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+        """Whom a request is for, and where it comes from; `headers` with names in small letters.
+
+        Returns what the response must tell a page that may ask. Raises Refusal.
+        """
+        headers = list(headers)
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1:
+            raise Refusal(400, "bad_host", f"There are {len(hosts)} Host headers, not one.")
+        if hosts[0].decode("latin-1").lower() not in self._hosts:
+            raise Refusal(403, "bad_host", "Host does not name this server.")
+        origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
+        if not origins:
+            return {}
+        if len(origins) > 1 or origins[0] not in self._origins:
+            message = "Pages of this origin may not ask. Start the server with --allow-origin."
+            raise Refusal(403, "bad_origin", message)
+        return {
+            "access-control-allow-origin": origins[0],
+            "access-control-allow-headers": "authorization, content-type, x-api-key, "
+            "anthropic-version, anthropic-beta",
+            "access-control-allow-methods": "GET, POST",
+            "vary": "origin",
+        }
+
+    def check(self, call: Call) -> None:
+        """What a request must bring with it. Raises Refusal."""
+        if self._key is not None and call.path not in _OPEN:
+            self._check_key(call.headers)
+        if call.method == "POST":
+            _check_body(call.headers)
+
+    def _check_key(self, headers: Mapping[str, str]) -> None:
+        assert self._key is not None
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        shown = headers.get("x-api-key") or (bearer if scheme.lower() == "bearer" else "")
+        if not hmac.compare_digest(shown.strip().encode("latin-1"), self._key):
+            raise Refusal(401, "invalid_api_key", "The API key is missing or wrong.")
+
+
+def hosts_of(host: str, port: int) -> frozenset[str]:
+    """What may stand in the Host of a server at this address."""
+    names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
+    return frozenset((*names, *(f"{name}:{port}" for name in names)))
+
+
+def _check_body(headers: Mapping[str, str]) -> None:
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":  # else any page could send it without asking first
+        raise Refusal(415, "unsupported_type", "Send application/json.")

@@ -1,0 +1,54 @@
+"""The file of the API key: one line, which only its owner can read."""
+
+import os
+import secrets
+from pathlib import Path
+
+from models.errors import Problem
+from models.files import data_folder
+
+_SHORTEST = 16
+
+
+def default_key_file() -> Path:
+    """Where the key is if no other file is named: in the app's data folder."""
+    return data_folder() / "server-key"
+
+
+def read_key(path: Path) -> str:
+    """The key in a file; makes the file, with a key of its own, where there is none.
+
+    Raises Problem where others can read it, or it holds no key.
+    """
+    if not path.exists():
+        return _make(path)
+    try:
+        with path.open(encoding="ascii") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            key = file.read(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(
+            f"The key file {path} cannot be read: {error}.", "Name another file."
+        ) from None
+    if mode & 0o077:
+        raise Problem(f"Others can read the key file {path}.", f"Run: chmod 600 {path}")
+    if len(key) < _SHORTEST or not key.isprintable() or " " in key:
+        raise Problem(
+            f"The key file {path} holds no key of {_SHORTEST} or more letters.",
+            "Delete it, and a new one is made.",
+        )
+    return key
+
+
+def _make(path: Path) -> str:
+    key = "sk-slipstream-" + secrets.token_urlsafe(24)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(file, "w", encoding="ascii") as opened:
+            opened.write(key + "\n")
+    except OSError as error:
+        raise Problem(
+            f"The key file {path} cannot be made: {error.strerror}.", "Name another file."
+        ) from None
+    return key

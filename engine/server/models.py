@@ -1,0 +1,63 @@
+"""GET /v1/models: what is loaded, in the shapes of OpenAI and of Anthropic. GET /metrics."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from engine.server.errors import Refusal
+from engine.server.exchange import Call, Reply, json_reply
+from engine.server.metrics import CONTENT_TYPE
+from engine.server.service import Service
+
+_CREATED = 1_700_000_000  # of a model nobody knows; clients want a number
+
+
+async def models(service: Service, call: Call) -> Reply:
+    """The list: one model, or none while none is loaded."""
+    listed = [service.model] if service.link.loaded else []
+    if _anthropic(call):
+        return json_reply(
+            {
+                "data": [_for_anthropic(name) for name in listed],
+                "has_more": False,
+                "first_id": listed[0] if listed else None,
+                "last_id": listed[-1] if listed else None,
+            }
+        )
+    shown = [_for_openai(service, name) for name in listed]
+    return json_reply({"object": "list", "data": shown, "models": shown})  # Codex reads the latter
+
+
+async def model(service: Service, call: Call) -> Reply:
+    """One of them."""
+    name = call.path.removeprefix("/models/")
+    if name != service.model:
+        raise Refusal(404, "model_not_found", "The model is not loaded.", "model")
+    return json_reply(_for_anthropic(name) if _anthropic(call) else _for_openai(service, name))
+
+
+async def metrics(service: Service, call: Call) -> Reply:
+    """Counts and times since the server began."""
+    status = service.board.status
+    text = service.metrics.text(running=status.running, waiting=status.waiting)
+    return Reply(200, {"content-type": CONTENT_TYPE}, text.encode())
+
+
+def _for_openai(service: Service, name: str) -> dict[str, Any]:
+    context = service.loaded.context_length
+    return {
+        "id": name,
+        "object": "model",
+        "created": _CREATED,
+        "owned_by": "slipstream",
+        "max_model_len": context,
+        "context_length": context,
+    }
+
+
+def _for_anthropic(name: str) -> dict[str, Any]:
+    created = datetime.fromtimestamp(_CREATED, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": "model", "id": name, "display_name": name, "created_at": created}
+
+
+def _anthropic(call: Call) -> bool:
+    return "anthropic-version" in call.headers

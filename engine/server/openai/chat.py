@@ -1,0 +1,231 @@
+"""POST /v1/chat/completions."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from engine.events import TokenLogprob
+from engine.request import Prompt
+from engine.server import sse
+from engine.server.answers import (
+    Ask,
+    Began,
+    Broken,
+    CallArguments,
+    CallBegan,
+    Content,
+    Ended,
+    Piece,
+    Reasoning,
+    Usage,
+    Waiting,
+)
+from engine.server.bodies import Body, read_body
+from engine.server.conversation import in_order
+from engine.server.errors import invalid, openai_error
+from engine.server.exchange import Call, Reply, json_reply
+from engine.server.openai.fields import ChoosingFields, request_of, usage_json
+from engine.server.openai.logprobs import chat_logprobs
+from engine.server.openai.messages import Content as MessageContent
+from engine.server.openai.messages import Messages, text_of
+from engine.server.openai.tools import MOST_TOOLS, ResponseFormat, Tool, ToolChoice, grammar_of
+from engine.server.service import Service
+
+Pieces = AsyncIterator[tuple[int, Piece]]
+
+
+class Prediction(Body):
+    type: Literal["content"] = "content"
+    content: MessageContent
+
+
+class ChatBody(ChoosingFields):
+    messages: Messages
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
+    tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    response_format: ResponseFormat | None = None
+    prediction: Prediction | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    # What would change an answer, and is not done here:
+    modalities: list[Literal["text"]] = Field(default_factory=list)
+    audio: Any = None
+    web_search_options: Any = None
+    functions: Any = None
+    function_call: Any = None
+
+
+_NOT_DONE = ("audio", "web_search_options", "functions", "function_call")
+
+
+async def chat_completions(service: Service, call: Call) -> Reply:
+    """Answer a chat."""
+    body = read_body(ChatBody, call.body)
+    ask = ask_of(body, service)
+    head = {
+        "id": "chatcmpl-" + call.id.removeprefix("req_"),
+        "created": int(time.time()),
+        "model": service.model,
+        "system_fingerprint": service.fingerprint,
+    }
+    answers = await service.answer(call, ask)
+    if body.stream:
+        return sse.event_reply(_frames(answers, head, body))
+    return json_reply(await _whole(answers, head, body))
+
+
+def ask_of(body: ChatBody, service: Service) -> Ask:
+    """What the body asks for. Raises Refusal."""
+    for name in _NOT_DONE:
+        if getattr(body, name) is not None:
+            raise invalid(f"{name} is not supported.", name, "unsupported_parameter")
+    if body.top_logprobs and not body.logprobs:
+        raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
+    tools = body.tools if body.tool_choice != "none" else []
+    prediction = text_of(body.prediction.content) if body.prediction else ""
+    prompt = Prompt(
+        messages=in_order(message.value() for message in body.messages),
+        tools=json.dumps([tool.value() for tool in tools]) if tools else "",
+        options=_options(body),
+    )
+    grammar = grammar_of(body.response_format, tools, body.tool_choice)
+    most = body.max_completion_tokens or body.max_tokens
+    request = request_of(
+        body,
+        service.loaded,
+        max_tokens=most,
+        logprobs=body.top_logprobs if body.logprobs else None,
+        prediction=prediction,
+        grammar=grammar,
+    )
+    return Ask(prompt=prompt, request=request, n=body.n)
+
+
+def _options(body: ChatBody) -> str:
+    options: dict[str, Any] = {}
+    if body.reasoning_effort is not None:
+        options["reasoning_effort"] = body.reasoning_effort
+        options["enable_thinking"] = body.reasoning_effort != "none"
+    options |= body.chat_template_kwargs
+    return json.dumps(options) if options else ""
+
+
+@dataclass
+class _Choice:
+    """One answer, as far as it has come."""
+
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    scores: list[TokenLogprob] = field(default_factory=list)
+    end: Ended = field(default_factory=lambda: Ended("stop", "", Usage()))
+
+    def take(self, piece: Piece) -> None:
+        match piece:
+            case Content():
+                self.content.append(piece.text)
+                self.scores += piece.logprobs
+            case Reasoning():
+                self.reasoning.append(piece.text)
+            case CallBegan():
+                function = {"name": piece.name, "arguments": ""}
+                self.calls.append({"id": piece.id, "type": "function", "function": function})
+            case CallArguments():
+                self.calls[piece.index]["function"]["arguments"] += piece.text
+            case Ended():
+                self.end = piece
+            case Broken():
+                raise piece.refusal
+
+    def value(self, index: int, *, logprobs: bool) -> dict[str, Any]:
+        content = "".join(self.content)
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if self.calls:
+            message |= {"content": content or None, "tool_calls": self.calls}
+        if self.reasoning:
+            message |= _reasoning("".join(self.reasoning))
+        scores = {"content": chat_logprobs(self.scores), "refusal": None} if logprobs else None
+        return {
+            "index": index,
+            "message": message,
+            "finish_reason": self.end.reason,
+            "logprobs": scores,
+        }
+
+
+async def _whole(answers: Pieces, head: dict[str, Any], body: ChatBody) -> dict[str, Any]:
+    choices = [_Choice() for _ in range(body.n)]
+    async for index, piece in answers:
+        choices[index].take(piece)
+    return {
+        **head,
+        "object": "chat.completion",
+        "choices": [
+            choice.value(index, logprobs=body.logprobs) for index, choice in enumerate(choices)
+        ],
+        "usage": usage_json([choice.end.usage for choice in choices]),
+    }
+
+
+async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> AsyncIterator[bytes]:
+    head = {**head, "object": "chat.completion.chunk"}
+    if body.include_usage:
+        head["usage"] = None
+    usages: list[Usage] = []
+    async for index, piece in answers:
+        match piece:
+            case Waiting():
+                yield sse.COMMENT
+            case Broken():
+                yield sse.data(openai_error(piece.refusal))
+                return
+            case Ended():
+                usages.append(piece.usage)
+                yield sse.data({**head, "choices": [_chunk(index, {}, piece.reason)]})
+            case _:
+                if delta := _delta(piece):
+                    chunk = _chunk(index, delta)
+                    if isinstance(piece, Content) and body.logprobs:
+                        scores = {"content": chat_logprobs(piece.logprobs), "refusal": None}
+                        chunk["logprobs"] = scores
+                    yield sse.data({**head, "choices": [chunk]})
+    if body.include_usage:
+        yield sse.data({**head, "choices": [], "usage": usage_json(usages)})
+    yield sse.DONE
+
+
+def _chunk(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+    return {"index": index, "delta": delta, "finish_reason": reason, "logprobs": None}
+
+
+def _delta(piece: Piece) -> dict[str, Any]:
+    """What a piece adds to its message; at most one call in each."""
+    match piece:
+        case Began():
+            return {"role": "assistant", "content": ""}
+        case Content():
+            return {"content": piece.text}
+        case Reasoning():
+            return _reasoning(piece.text)
+        case CallBegan():
+            function = {"name": piece.name, "arguments": ""}
+            call = {"index": piece.index, "id": piece.id, "type": "function", "function": function}
+            return {"tool_calls": [call]}
+        case CallArguments():
+            call = {"index": piece.index, "function": {"arguments": piece.text}}
+            return {"tool_calls": [call]}
+        case _:
+            return {}
+
+
+def _reasoning(text: str) -> dict[str, Any]:
+    return {"reasoning_content": text, "reasoning": text}  # clients read the one or the other

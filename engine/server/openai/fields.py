@@ -1,0 +1,144 @@
+"""The fields that chat completions and completions share: how tokens are chosen, where an answer
+ends, what is told of it."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from engine.protocol import Loaded
+from engine.request import Grammar, Request, Sampling
+from engine.server.answers import Usage
+from engine.server.bodies import Body
+from engine.server.errors import invalid
+from models.errors import Problem
+
+MOST_STOPS = 16
+MOST_CHOICES = 8
+MOST_BIASES = 1024
+_SEEDS = 1 << 64
+
+Token = Annotated[int, Field(ge=0)]
+
+
+class StreamOptions(Body):
+    include_usage: bool = False
+
+
+class ChoosingFields(Body):
+    """What both bodies have. What is left out is the model's own default."""
+
+    model: str = ""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
+        default_factory=dict, max_length=MOST_BIASES
+    )
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS)] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
+    stop: str | list[str] = Field(default_factory=list)
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+
+    @field_validator("stop", mode="after")
+    @classmethod
+    def _stops(cls, stop: str | list[str]) -> list[str]:
+        stops = [stop] if isinstance(stop, str) else stop
+        if len(stops) > MOST_STOPS:
+            raise ValueError(f"There are more than {MOST_STOPS}")
+        if "" in stops:
+            raise ValueError("An empty text would end every answer at once")
+        return stops
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream is to end with the figures."""
+        return self.stream and self.stream_options.include_usage
+
+
+def request_of(
+    body: ChoosingFields,
+    loaded: Loaded,
+    *,
+    max_tokens: int | None,
+    logprobs: int | None = None,
+    prompt_logprobs: bool = False,
+    prediction: str = "",
+    grammar: Grammar | None = None,
+    special: bool = False,
+) -> Request:
+    """The engine's request. Raises Refusal."""
+    most = loaded.context_length
+    try:
+        return Request(
+            sampling=_sampling(body, loaded),
+            max_tokens=most if max_tokens is None else min(max_tokens, most),
+            stops=tuple(body.stop),
+            prediction=prediction,
+            grammar=grammar,
+            logprobs=logprobs,
+            prompt_logprobs=prompt_logprobs,
+            special=special,
+        )
+    except Problem as problem:
+        raise invalid(str(problem)) from None
+
+
+def usage_json(usages: list[Usage]) -> dict[str, Any]:
+    """The figures of all answers to one prompt, which counts once."""
+    prompt = max((usage.prompt for usage in usages), default=0)
+    completion = sum(usage.completion for usage in usages)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": min((u.cached for u in usages), default=0)},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(usage.reasoning for usage in usages),
+            "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
+            "rejected_prediction_tokens": sum(usage.prediction_rejected for usage in usages),
+        },
+        "slipstream": {
+            "rounds": sum(usage.rounds for usage in usages),
+            "drafted": sum(usage.drafted for usage in usages),
+            "accepted": sum(usage.accepted for usage in usages),
+            "forced": sum(usage.forced for usage in usages),
+            "draft": next((usage.draft for usage in usages if usage.draft), None),
+        },
+    }
+
+
+def _sampling(body: ChoosingFields, loaded: Loaded) -> Sampling:
+    given: dict[str, Any] = {
+        name: value
+        for name in (
+            "temperature",
+            "top_p",
+            "min_p",
+            "presence_penalty",
+            "frequency_penalty",
+            "repetition_penalty",
+        )
+        if (value := getattr(body, name)) is not None
+    }
+    if body.top_p == 0:  # the likeliest token alone; ours would take it for "all"
+        given |= {"top_p": 1.0, "temperature": 0.0}
+    if body.top_k is not None:
+        given["top_k"] = max(0, body.top_k)
+    if body.seed is not None:
+        given |= {"seed": body.seed % _SEEDS, "repeatable": True}
+    given["logit_bias"] = {
+        _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
+    }
+    return replace(loaded.sampling, **given)
+
+
+def _token(text: str, vocabulary: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) < vocabulary):
+        raise invalid(f"logit_bias: {text[:20]!r} is no token of this model.", "logit_bias")
+    return int(text)

@@ -1,0 +1,53 @@
+"""Log probabilities, in the shapes of chat completions and of completions.
+
+They are the target's after bias, penalties and grammar, at temperature 1 and before all filters.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.events import TokenLogprob
+
+_NEVER = -9999.0  # in place of minus infinity, which JSON does not have
+
+
+def chat_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
+    """The `content` of a choice's logprobs. A token may be a part of a character: see its bytes."""
+    return [
+        {
+            **_token(token.bytes, token.logprob),
+            "top_logprobs": [_token(top.bytes, top.logprob) for top in token.top],
+        }
+        for token in tokens
+    ]
+
+
+def text_logprobs(tokens: Sequence[TokenLogprob], *, offset: int = 0) -> dict[str, Any]:
+    """The logprobs of a choice of completions; `offset`: where its text begins, in characters."""
+    texts = [_text(token.bytes) for token in tokens]
+    offsets = [offset]
+    for token in tokens:
+        offsets.append(offsets[-1] + len(_text(token.bytes)))
+    return {
+        "tokens": texts,
+        "token_logprobs": [_finite(token.logprob) for token in tokens],
+        "top_logprobs": [
+            None
+            if token.logprob is None
+            else {_text(top.bytes): _finite(top.logprob) for top in token.top}
+            for token in tokens
+        ],
+        "text_offset": offsets[:-1],
+    }
+
+
+def _token(data: tuple[int, ...], logprob: float | None) -> dict[str, Any]:
+    return {"token": _text(data), "bytes": list(data), "logprob": _finite(logprob)}
+
+
+def _text(data: tuple[int, ...]) -> str:
+    return bytes(data).decode(errors="replace")
+
+
+def _finite(logprob: float | None) -> float | None:
+    return None if logprob is None else max(logprob, _NEVER)

@@ -1,0 +1,1 @@
+"""OpenAI's newer API: POST /v1/responses."""

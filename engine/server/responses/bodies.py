@@ -1,0 +1,205 @@
+"""What a client may send to /v1/responses, as types. Knows nothing of how it is answered.
+
+Fields that are left out here are ignored, and null is as good as nothing. Fields that can only be
+null ask for what this server does not do.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from engine.server.bodies import Body
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class TextPart(Body):
+    """ "text" is no word of OpenAI's here, but one that clients use."""
+
+    type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
+    text: str
+
+
+class RefusalPart(Body):
+    type: Literal["refusal"]
+    refusal: str
+
+
+Part = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
+
+
+class Message(Body):
+    type: Literal["message"] | None = None
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Part]
+
+
+class FunctionCall(Body):
+    type: Literal["function_call"]
+    call_id: str
+    name: Name
+    arguments: str
+    namespace: str | None = None
+
+
+class CustomToolCall(Body):
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: Name
+    input: str
+    namespace: str | None = None
+
+
+class CallOutput(Body):
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    call_id: str
+    output: str | list[Part]
+
+
+class Reasoning(Body):
+    """`encrypted_content` is ignored: what we cannot read was not written here."""
+
+    type: Literal["reasoning"]
+    summary: list[TextPart] | None = None
+    content: list[TextPart] | None = None
+
+
+class FunctionTool(Body):
+    type: Literal["function"]
+    name: Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class TextFormat(Body):
+    type: Literal["text"]
+
+
+class GrammarFormat(Body):
+    type: Literal["grammar"]
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+class CustomTool(Body):
+    """A tool whose input is a text, not an object."""
+
+    type: Literal["custom"]
+    name: Name
+    description: str | None = None
+    format: Annotated[TextFormat | GrammarFormat, Field(discriminator="type")] | None = None
+
+
+class Namespace(Body):
+    """Tools with a name in common; Codex sends those of an MCP server so."""
+
+    type: Literal["namespace"]
+    name: Name
+    tools: list["Tool"]
+
+
+class HostedTool(Body):
+    """A tool that would run at OpenAI, or that only its own models know: it is left out."""
+
+    type: str
+
+
+def _kind_of_tool(tool: Any) -> str:
+    type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
+    return type if type in ("function", "custom", "namespace") else "hosted"
+
+
+Tool = Annotated[
+    Annotated[FunctionTool, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
+    | Annotated[Namespace, Tag("namespace")]
+    | Annotated[HostedTool, Tag("hosted")],
+    Discriminator(_kind_of_tool),
+]
+
+
+class AdditionalTools(Body):
+    type: Literal["additional_tools"]
+    tools: list[Tool]
+
+
+def _kind_of_item(item: Any) -> str | None:
+    type = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
+    return "message" if type is None else type
+
+
+Item = Annotated[
+    Annotated[Message, Tag("message")]
+    | Annotated[FunctionCall, Tag("function_call")]
+    | Annotated[CustomToolCall, Tag("custom_tool_call")]
+    | Annotated[CallOutput, Tag("function_call_output")]
+    | Annotated[CallOutput, Tag("custom_tool_call_output")]
+    | Annotated[Reasoning, Tag("reasoning")]
+    | Annotated[AdditionalTools, Tag("additional_tools")],
+    Discriminator(_kind_of_item),
+]
+
+
+class NamedChoice(Body):
+    """One tool that is to be called."""
+
+    type: Literal["function", "custom"]
+    name: Name
+
+
+class ToolReference(Body):
+    type: str
+    name: str | None = None
+
+
+class AllowedTools(Body):
+    """Some of the tools."""
+
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: list[ToolReference]
+
+
+class ReasoningConfig(Body):
+    effort: str | None = None
+
+
+class SchemaFormat(Body):
+    type: Literal["json_schema"]
+    name: str | None = None
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+    strict: bool | None = None
+
+
+class ObjectFormat(Body):
+    type: Literal["json_object"]
+
+
+class TextConfig(Body):
+    format: (
+        Annotated[TextFormat | SchemaFormat | ObjectFormat, Field(discriminator="type")] | None
+    ) = None
+
+
+class ResponsesBody(Body):
+    model: str | None = None
+    input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
+    instructions: str | None = None
+    tools: Annotated[list[Tool], Field(max_length=256)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedTools | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: ReasoningConfig | None = None
+    text: TextConfig | None = None
+    stream: bool | None = None
+    include: list[str] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    metadata: dict[str, str] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    background: Literal[False] | None = None
+    previous_response_id: None = None
+    conversation: None = None
+    prompt: None = None

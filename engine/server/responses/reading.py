@@ -1,0 +1,167 @@
+"""From the body of /v1/responses to what the engine is asked. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from engine.protocol import Loaded
+from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall
+from engine.server.answers import Ask
+from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
+from engine.server.conversation import BETWEEN, in_order
+from engine.server.responses.bodies import (
+    AdditionalTools,
+    AllowedTools,
+    CallOutput,
+    CustomToolCall,
+    FunctionCall,
+    Item,
+    Message,
+    NamedChoice,
+    ObjectFormat,
+    Part,
+    Reasoning,
+    ReasoningConfig,
+    ResponsesBody,
+    SchemaFormat,
+    TextConfig,
+    TextPart,
+)
+from engine.server.responses.tools import INPUT, KnownTool, full_name, known_tools
+
+ASKED: dict[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": "default",
+    "store": False,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": None,
+    "truncation": "disabled",
+}
+"""What a response repeats of its request, and what stands there where the request does not say."""
+_NEVER = ("service_tier", "store")  # whatever the client wants
+
+
+def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
+    """What the body asks for. Raises Refusal."""
+    tools = tools_of(body)
+    check_choice(choice_of(body), [*tools])
+    logprobs = "message.output_text.logprobs" in (body.include or ())
+    request = Request(
+        sampling=sampling_of(loaded.sampling, temperature=body.temperature, top_p=body.top_p),
+        max_tokens=min(body.max_output_tokens or loaded.context_length, loaded.context_length),
+        overflow="rolling" if body.truncation == "auto" else "stop",
+        grammar=_grammar(body.text),
+        logprobs=(body.top_logprobs or 0) if logprobs or body.top_logprobs else None,
+    )
+    prompt = Prompt(
+        messages=messages_of(body),
+        tools=tools_json([tool.function for tool in tools.values()]),
+        options=_options(body.reasoning),
+    )
+    return Ask(prompt=prompt, request=request)
+
+
+def echoed(body: dict[str, Any]) -> dict[str, Any]:
+    """What the response repeats of a body."""
+    given = {name: body.get(name) for name in ASKED if name not in _NEVER}
+    return ASKED | {name: value for name, value in given.items() if value is not None}
+
+
+def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
+    """The conversation. One without a message gets an empty one, as clients send it to see whether
+    there is a model."""
+    messages = [ChatMessage("system", body.instructions)] if body.instructions else []
+    if isinstance(body.input, str):
+        messages.append(ChatMessage("user", body.input))
+    else:
+        messages += [message for item in body.input or () for message in _messages(item)]
+    if all(message.role == "system" for message in messages):
+        messages.append(ChatMessage("user", ""))
+    return in_order(messages)
+
+
+def tools_of(body: ResponsesBody) -> dict[str, KnownTool]:
+    """The tools that may be called, by the names that the model sees."""
+    if body.tool_choice == "none":
+        return {}
+    items = body.input if isinstance(body.input, list) else []
+    added = [tool for item in items if isinstance(item, AdditionalTools) for tool in item.tools]
+    known = known_tools([*(body.tools or ()), *added])
+    if not isinstance(body.tool_choice, AllowedTools):
+        return known
+    allowed = {tool.name for tool in body.tool_choice.tools}
+    return {name: tool for name, tool in known.items() if tool.name in allowed}
+
+
+def choice_of(body: ResponsesBody) -> str:
+    """Whether tools are called: "none", "auto" or "required"; or the name of the one that is to be,
+    as the model sees it."""
+    match body.tool_choice:
+        case None:
+            return "auto"
+        case NamedChoice():
+            name = body.tool_choice.name
+            return next((full for full, tool in tools_of(body).items() if tool.name == name), name)
+        case AllowedTools():
+            return body.tool_choice.mode
+        case choice:
+            return choice
+
+
+def _grammar(text: TextConfig | None) -> Grammar | None:
+    match text.format if text is not None else None:
+        case SchemaFormat() as form:
+            return schema_grammar(form.schema_, "text.format.schema")
+        case ObjectFormat():
+            return schema_grammar({"type": "object"}, "text.format")
+        case _:
+            return None
+
+
+def _options(reasoning: ReasoningConfig | None) -> str:
+    """The variables of the model's template."""
+    if reasoning is None or reasoning.effort is None:
+        return ""
+    return json.dumps(
+        {"enable_thinking": reasoning.effort != "none", "reasoning_effort": reasoning.effort}
+    )
+
+
+def _messages(item: Item) -> Iterator[ChatMessage]:
+    match item:
+        case Message():
+            role = "system" if item.role == "developer" else item.role
+            yield ChatMessage(role, _text(item.content))
+        case FunctionCall():
+            name = full_name(item.name, item.namespace)
+            yield _call(ToolCall(item.call_id, name, item.arguments))
+        case CustomToolCall():
+            name = full_name(item.name, item.namespace)
+            arguments = json.dumps({INPUT: item.input}, ensure_ascii=False)
+            yield _call(ToolCall(item.call_id, name, arguments))
+        case CallOutput():
+            yield ChatMessage("tool", _text(item.output), tool_call_id=item.call_id)
+        case Reasoning():
+            text = _text(item.content or item.summary or [])
+            yield ChatMessage("assistant", "", reasoning=text)
+
+
+def _call(call: ToolCall) -> ChatMessage:
+    return ChatMessage("assistant", "", tool_calls=(call,))
+
+
+def _text(content: str | Sequence[Part]) -> str:
+    if isinstance(content, str):
+        return content
+    texts = (part.text if isinstance(part, TextPart) else part.refusal for part in content)
+    return BETWEEN.join(texts)

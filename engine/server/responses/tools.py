@@ -1,0 +1,78 @@
+"""The tools of /v1/responses, as functions with JSON arguments, which is all that models know.
+
+A custom tool takes a text: the model sees a function with that text as its one argument. A tool in
+a namespace has both names in one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.server.responses.bodies import (
+    CustomTool,
+    FunctionTool,
+    GrammarFormat,
+    Namespace,
+    Tool,
+)
+
+INPUT = "input"  # the argument that holds the text
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTool:
+    """A tool as the client names it, and the `function` that the model sees."""
+
+    name: str
+    namespace: str | None
+    custom: bool
+    function: dict[str, Any]
+
+
+def known_tools(tools: Iterable[Tool]) -> dict[str, KnownTool]:
+    """The client's own tools, by the names that the model sees. What would run at OpenAI is not
+    among them."""
+    return {full_name(tool.name, tool.namespace): tool for tool in _known(tools, None)}
+
+
+def full_name(name: str, namespace: str | None) -> str:
+    """The name that the model sees."""
+    return f"{namespace.rstrip('_')}__{name}" if namespace else name
+
+
+def _known(tools: Iterable[Tool], namespace: str | None) -> Iterator[KnownTool]:
+    for tool in tools:
+        match tool:
+            case FunctionTool():
+                yield KnownTool(tool.name, namespace, False, _function(tool, namespace))
+            case CustomTool():
+                yield KnownTool(tool.name, namespace, True, _custom(tool, namespace))
+            case Namespace():
+                yield from _known(tool.tools, tool.name)
+
+
+def _function(tool: FunctionTool, namespace: str | None) -> dict[str, Any]:
+    return {
+        "name": full_name(tool.name, namespace),
+        "description": tool.description or "",
+        "parameters": tool.parameters or {"type": "object", "properties": {}},
+        "strict": bool(tool.strict),
+    }
+
+
+def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
+    text: dict[str, Any] = {"type": "string"}
+    if isinstance(tool.format, GrammarFormat):
+        kind = "Lark grammar" if tool.format.syntax == "lark" else "regular expression"
+        text["description"] = f"A text that matches this {kind}:\n{tool.format.definition}"
+    return {
+        "name": full_name(tool.name, namespace),
+        "description": tool.description or "",
+        "parameters": {
+            "type": "object",
+            "properties": {INPUT: text},
+            "required": [INPUT],
+            "additionalProperties": False,
+        },
+        "strict": True,
+    }

@@ -1,0 +1,178 @@
+"""A server from its start to its end: with an engine of its own, or attached to another's.
+
+Knows which parts there are, and in which order they begin and end.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from engine.protocol import Load
+from engine.server.app import App
+from engine.server.child import EngineChild
+from engine.server.guard import Guard, hosts_of
+from engine.server.link import READ_LIMIT_BYTES, EngineLink
+from engine.server.routes import ROUTES
+from engine.server.service import Service
+from engine.server.serving import Serving, bound, is_loopback
+from engine.server.status import Board, ServerStatus, status_to_json
+from models.errors import Problem
+
+_STATUS_SECONDS = 0.25  # between two lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a server listens, and to whom. `key`: what clients must show; `origins`: of pages that
+    may ask."""
+
+    host: str = "127.0.0.1"
+    port: int = 8737
+    key: str | None = None
+    origins: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.host in ("0.0.0.0", "::", ""):
+            raise Problem(
+                "The server listens at one address, not at all of them.",
+                "Give --host the address by which other machines reach this one.",
+            )
+        if self.key is None and not is_loopback(self.host):
+            raise Problem(
+                f"Other machines can reach {self.host}, so clients must show a key.",
+                "Add --key-file default.",
+            )
+
+    def bind(self) -> tuple[list[socket.socket], "Place"]:
+        """Its sockets, and the place with the port that they have. Raises Problem."""
+        sockets = bound(self.host, self.port)
+        port = sockets[0].getsockname()[1]
+        return sockets, Place(host=self.host, port=port, key=self.key, origins=self.origins)
+
+    @property
+    def address(self) -> str:
+        """For clients: http://127.0.0.1:8737."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+@asynccontextmanager
+async def _serving(
+    place: Place, sockets: Sequence[socket.socket], link: EngineLink, board: Board
+) -> AsyncIterator[asyncio.Task[None]]:
+    """The server's task. On leaving it ends, once the answers have."""
+    guard = Guard(hosts_of(place.host, place.port), key=place.key, origins=place.origins)
+    serving = Serving(App(Service(link, board), guard, ROUTES))
+    task = asyncio.create_task(serving.run(sockets))
+    try:
+        yield task
+    finally:
+        serving.stop()
+        await task
+
+
+async def serve(
+    place: Place,
+    load: Load,
+    *,
+    command: Sequence[str] = (),
+    loaded: Callable[[Place, EngineLink], None] = lambda place, link: None,
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Serve with an engine of its own until SIGINT or SIGTERM.
+
+    `loaded` is called once requests are answered; `report` with what goes wrong later. `command`
+    starts the engine; ours where it is empty. Raises Problem.
+    """
+    sockets, place = place.bind()
+    link = EngineLink()
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    child = EngineChild(link, load, command=command, report=report)
+    ending = _signalled()
+    async with _serving(place, sockets, link, Board()) as http:
+        engine = asyncio.create_task(child.run(ready))
+        ready.add_done_callback(lambda _: loaded(place, link) if link.loaded else None)
+        try:
+            await asyncio.wait((engine, http, ending), return_when=asyncio.FIRST_COMPLETED)
+            if engine.done():
+                engine.result()
+        finally:
+            # The answers that are being written fail first, so that nobody waits for them.
+            ready.cancel()
+            engine.cancel()
+            with suppress(asyncio.CancelledError, Problem):
+                await engine
+
+
+async def serve_attached(place: Place) -> None:
+    """Serve with an engine whose responses come from standard input, and whose commands go to
+    standard output, until the input ends. The output has lines of the server's status too."""
+    reader, writer = await _claimed_streams()
+    changed = asyncio.Event()
+    board = Board(changed.set)
+
+    def tell(status: ServerStatus) -> None:
+        writer.write(status_to_json(status).encode() + b"\n")
+
+    async def keep_telling() -> None:
+        while True:
+            await changed.wait()
+            changed.clear()
+            tell(board.status)
+            await asyncio.sleep(_STATUS_SECONDS)
+
+    try:
+        sockets, place = place.bind()
+    except Problem as problem:
+        tell(ServerStatus(problem=str(problem)))
+        await writer.drain()
+        raise
+    link = EngineLink()
+    telling = asyncio.create_task(keep_telling())
+    try:
+        async with _serving(place, sockets, link, board):
+            board.listens(place.address)
+            await link.run(reader, writer)
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+        writer.close()
+
+
+def _signalled() -> asyncio.Future[None]:
+    """Done when the process is told to end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)
+    return future
+
+
+async def _claimed_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Standard input and output for the protocol alone; what else is printed goes to standard
+    error."""
+    sys.stdout.flush()
+    responses, commands = _file(0, "rb"), _file(1, "wb")
+    os.dup2(2, 1)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=READ_LIMIT_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), responses)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), commands
+    )
+    return reader, asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def _file(number: int, mode: str) -> BinaryIO:
+    return os.fdopen(os.dup(number), mode)  # type: ignore[return-value]

@@ -1,0 +1,126 @@
+"""What all endpoints share: one engine, who may ask it now, and what it is doing for whom. Knows no
+dialect."""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from importlib.metadata import version
+from pathlib import Path
+
+from engine.protocol import Loaded
+from engine.request import Prompt
+from engine.server.answers import Ask, Broken, Piece, Usage, choices
+from engine.server.errors import crowded, not_loaded, of_failure
+from engine.server.exchange import Call
+from engine.server.link import EngineFailed, EngineLink
+from engine.server.metrics import Metrics
+from engine.server.status import Board, RequestStatus
+
+MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
+
+
+class Service:
+    """The engine behind the endpoints. Attributes: `link`, `metrics` and `board`."""
+
+    def __init__(self, link: EngineLink, board: Board | None = None) -> None:
+        self.link = link
+        self.metrics = Metrics()
+        self.board = board or Board()
+
+    @property
+    def loaded(self) -> Loaded:
+        """What answers. Raises Refusal while nothing is loaded."""
+        if self.link.loaded is None:
+            raise not_loaded()
+        return self.link.loaded
+
+    @property
+    def model(self) -> str:
+        """The name of what answers, in responses. Raises Refusal while nothing is loaded."""
+        return Path(self.loaded.target).name
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what answers: another one may write another text for the same seed."""
+        return f"slipstream-{version('slipstream')}"
+
+    async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
+        """The pieces of the answers to `ask`, each with the number of its answer.
+
+        They begin with something that is no failure: a request that cannot be answered raises its
+        Refusal here, before the first byte. They end with the call, whether they were read or not.
+        """
+        loaded = self.loaded
+        waiting = self.link.open - loaded.parallel
+        if waiting >= MOST_WAITING:
+            raise crowded(waiting)
+        watched = _Watched(call, ask.n, self.metrics, self.board)
+        call.held.callback(watched.end)
+        answers = await call.held.enter_async_context(
+            aclosing(choices(self.link, ask, watch=watched.see))
+        )
+        first = await anext(answers)
+        if isinstance(first[1], Broken):
+            raise first[1].refusal
+        return await call.held.enter_async_context(aclosing(_with(first, answers)))
+
+    async def count(self, prompt: Prompt) -> int:
+        """How many tokens a prompt has. Raises Refusal."""
+        _ = self.loaded
+        try:
+            return await self.link.count(prompt)
+        except EngineFailed as failure:
+            raise of_failure(failure.failed) from None
+
+
+class _Watched:
+    """Counts what becomes of one request, and shows it on the board."""
+
+    def __init__(self, call: Call, answers: int, metrics: Metrics, board: Board) -> None:
+        self._id = call.id
+        self._usages = [Usage()] * answers
+        self._metrics = metrics
+        self._board = board
+        self._began = time.monotonic()
+        self._last = [0.0] * answers  # when each answer's last tokens came
+        board.show(RequestStatus(call.id, call.path, call.client))
+
+    def see(self, answer: int, usage: Usage) -> None:
+        before, self._usages[answer] = self._usages[answer], usage
+        count = self._metrics.count
+        count("prompt_tokens_total", usage.prompt - before.prompt)
+        count("cached_tokens_total", usage.cached - before.cached)
+        count("generated_tokens_total", usage.completion - before.completion)
+        count("forced_tokens_total", usage.forced - before.forced)
+        count("rounds_total", usage.rounds - before.rounds)
+        if usage.drafted > before.drafted:
+            drafter = usage.draft
+            count("drafted_tokens_total", usage.drafted - before.drafted, drafter=drafter)
+            count("accepted_tokens_total", usage.accepted - before.accepted, drafter=drafter)
+        if tokens := usage.completion - before.completion:
+            self._time(answer, tokens, first=before.completion == 0)
+        written = sum(one.completion for one in self._usages)
+        if usage.prompt:
+            state = "writing" if written else "reading"
+            self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)
+
+    def _time(self, answer: int, tokens: int, *, first: bool) -> None:
+        now = time.monotonic()
+        if first:
+            self._metrics.time("time_to_first_token_seconds", now - self._began)
+        else:
+            seconds = (now - self._last[answer]) / tokens
+            self._metrics.time("inter_token_seconds", seconds, tokens)
+        self._last[answer] = now
+
+    def end(self) -> None:
+        self._metrics.time("request_seconds", time.monotonic() - self._began)
+        self._board.remove(self._id)
+
+
+async def _with(
+    first: tuple[int, Piece], rest: AsyncIterator[tuple[int, Piece]]
+) -> AsyncGenerator[tuple[int, Piece], None]:
+    yield first
+    async for numbered in rest:
+        yield numbered

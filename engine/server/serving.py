@@ -1,0 +1,188 @@
+"""Sockets, connections and their deadlines: uvicorn, with h11. Knows no endpoint.
+
+uvicorn waits without an end for the head of a request, for the rest of its body, and for a client
+to read. Here each of them has a time.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from models.errors import Problem
+
+MOST_CONNECTIONS = 64
+LARGEST_HEAD_BYTES = 32 << 10
+_KEEP_ALIVE_SECONDS = 15
+_ENDING_SECONDS = 5  # for answers to end when the server does
+
+
+class TimedProtocol(H11Protocol):
+    """One connection."""
+
+    head_seconds = 10.0
+    body_seconds = 30.0
+    reading_seconds = 60.0  # for the client to read what waits for it
+
+    _timer: asyncio.TimerHandle | None = None
+    _timed: object = None  # what the timer is for
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._timer, self._unread):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.reading_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def _watch(self) -> None:
+        """Set the timer for what the client is to send now; keep it while that is the same."""
+        state = self.conn.their_state
+        waiting = {h11.IDLE: self.head_seconds, h11.SEND_BODY: self.body_seconds}.get(state)
+        if self.timeout_keep_alive_task is not None and state is not h11.SEND_BODY:
+            waiting = None  # uvicorn has a timer for a connection without a request
+        timed = (state, self.cycle) if waiting is not None else None
+        if timed == self._timed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timed, self._timer = timed, None
+        if waiting is not None:
+            self._timer = self.loop.call_later(waiting, self._too_slow)
+
+    def _too_slow(self) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            with suppress(h11.LocalProtocolError):
+                headers = [("connection", "close"), ("content-length", "0")]
+                response = h11.Response(status_code=408, headers=headers)
+                self.transport.write(self.conn.send(response) or b"")
+        self.transport.close()
+        self.loop.call_soon(self.transport.abort)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to others."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Serving:
+    """Serves an application on sockets, until `stop`."""
+
+    def __init__(self, app: Any, protocol: type[TimedProtocol] = TimedProtocol) -> None:
+        config = uvicorn.Config(
+            app,
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            proxy_headers=False,
+            server_header=False,
+            date_header=True,
+            access_log=False,
+            log_config=None,
+            log_level="critical",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_ENDING_SECONDS,
+            h11_max_incomplete_event_size=LARGEST_HEAD_BYTES,
+        )
+        self._server = _Server(config)
+
+    async def run(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve; closes the sockets at the end."""
+        try:
+            await self._server.serve(sockets=list(sockets))
+        finally:
+            for one in sockets:
+                one.close()
+
+    def stop(self) -> None:
+        """Take no more requests, and end when those that are being answered are done."""
+        self._server.should_exit = True
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at `host`; on this machine alone, by both of its addresses.
+
+    Raises Problem.
+    """
+    hosts = ["127.0.0.1", "::1"] if is_loopback(host) else [host]
+    sockets: list[socket.socket] = []
+    for one in hosts:
+        try:
+            sockets.append(_bound(one, port))
+        except OSError as error:
+            if one == "::1" and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue  # a machine without IPv6
+            for open_one in sockets:
+                open_one.close()
+            raise _problem(error, one, port) from None
+        port = sockets[0].getsockname()[1]
+    return sockets
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach it."""
+    return host in ("127.0.0.1", "localhost", "::1")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((host, port))
+        listening.listen(MOST_CONNECTIONS)  # who comes before the server is ready waits
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def _problem(error: OSError, host: str, port: int) -> Problem:
+    if error.errno == errno.EADDRINUSE:
+        return Problem(
+            f"Port {port} is in use by another program.",
+            f"Choose another one, for example --port {port + 1 if port < 65535 else 8737}.",
+        )
+    reason = (error.strerror or str(error)).rstrip(".")
+    return Problem(f"The server cannot listen at {host}: {reason}.", "Choose --host 127.0.0.1.")

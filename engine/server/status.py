@@ -1,0 +1,91 @@
+"""What a server is doing, as values with a JSON form: for the window that it is attached to.
+
+Knows no HTTP. No prompt and no answer is in it.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from models.typed_json import WrongJson, decode
+
+RequestState = Literal["waiting", "reading", "writing"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStatus:
+    """A request that is being answered. `client` is what it calls itself; `tokens` are those
+    written so far, of all its answers."""
+
+    id: str
+    endpoint: str
+    client: str
+    state: RequestState = "waiting"
+    prompt_tokens: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The whole server. `address` is empty while nothing can be asked; `problem` says why."""
+
+    address: str = ""
+    problem: str = ""
+    running: int = 0
+    waiting: int = 0
+    requests: tuple[RequestStatus, ...] = ()
+
+
+class Board:
+    """The requests that are being answered now. `changed` is called whenever something changes."""
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._changed = changed
+        self._requests: dict[str, RequestStatus] = {}
+        self._address = self._problem = ""
+
+    @property
+    def status(self) -> ServerStatus:
+        """The server as it is now."""
+        requests = tuple(self._requests.values())
+        waiting = sum(request.state == "waiting" for request in requests)
+        return ServerStatus(
+            self._address, self._problem, len(requests) - waiting, waiting, requests
+        )
+
+    def listens(self, address: str, problem: str = "") -> None:
+        """Note where requests can be sent, or why they cannot."""
+        self._address, self._problem = address, problem
+        self._changed()
+
+    def show(self, request: RequestStatus) -> None:
+        """Note a request, or how far it has come."""
+        if self._requests.get(request.id) != request:
+            self._requests[request.id] = request
+            self._changed()
+
+    def progress(self, id: str, **fields: Any) -> None:
+        """Note how far a request has come."""
+        if id in self._requests:
+            self.show(replace(self._requests[id], **fields))
+
+    def remove(self, id: str) -> None:
+        """Note that a request is over."""
+        if self._requests.pop(id, None) is not None:
+            self._changed()
+
+
+def status_to_json(status: ServerStatus) -> str:
+    """One line of JSON: `{"serving": {...}}`."""
+    return json.dumps({"serving": dataclasses.asdict(status)})
+
+
+def status_from_json(line: str) -> ServerStatus:
+    """The status that `status_to_json` wrote. Raises ValueError on anything else."""
+    try:
+        fields = json.loads(line)
+        return decode(ServerStatus, fields["serving"], place="serving")
+    except (KeyError, TypeError, ValueError, RecursionError, WrongJson) as error:
+        raise ValueError(f"not a status: {line[:80]!r}") from error

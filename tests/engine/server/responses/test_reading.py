@@ -1,0 +1,196 @@
+"""What bodies of /v1/responses ask for."""
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.request import ChatMessage, Grammar, ToolCall
+from engine.server.answers import Ask
+from engine.server.bodies import read_body
+from engine.server.errors import Refusal
+from engine.server.responses.bodies import ResponsesBody
+from engine.server.responses.reading import ask_of, echoed
+from tests.support.engine.scripted_host import LOADED
+
+READ = {"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Edits files.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "a"+'},
+}
+SERVER = {"type": "namespace", "name": "mcp__files__", "description": "", "tools": [READ]}
+HOSTED = [{"type": "web_search"}, {"type": "local_shell"}, {"type": "tool_search"}]
+
+
+def asked(**fields: Any) -> Ask:
+    return ask_of(read_body(ResponsesBody, {"model": "x", **fields}), LOADED)
+
+
+def refused(**fields: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        asked(**fields)
+    assert caught.value.status == 400
+    return caught.value
+
+
+def messages(*items: dict[str, Any], **fields: Any) -> tuple[ChatMessage, ...]:
+    return asked(input=list(items), **fields).prompt.messages
+
+
+def functions(**fields: Any) -> dict[str, dict[str, Any]]:
+    tools = json.loads(asked(input="", **fields).prompt.tools or "[]")
+    return {tool["function"]["name"]: tool["function"] for tool in tools}
+
+
+def test_a_text_and_instructions() -> None:
+    ask = asked(input="Hi", instructions="Be brief.")
+    assert ask.prompt.messages == (ChatMessage("system", "Be brief."), ChatMessage("user", "Hi"))
+    assert ask.prompt.options == ask.prompt.tools == ""
+    assert ask.request.sampling == LOADED.sampling
+    assert ask.request.max_tokens == LOADED.context_length
+
+
+@pytest.mark.parametrize("fields", [{}, {"input": []}, {"input": ""}, {"input": None}])
+def test_a_probe_has_no_input(fields: dict[str, Any]) -> None:
+    assert asked(**fields, max_output_tokens=1).prompt.messages == (ChatMessage("user", ""),)
+
+
+def test_null_is_as_good_as_nothing() -> None:
+    names = [name for name in ResponsesBody.model_fields if name != "input"]
+    assert asked(input="Hi", **dict.fromkeys(names)) == asked(input="Hi")
+
+
+def test_a_conversation_of_items() -> None:
+    text = [{"type": "input_text", "text": "Mend it."}]
+    outputs = [{"type": "input_text", "text": "one"}, {"type": "input_text", "text": "two"}]
+    thought = [{"type": "reasoning_text", "text": "Hm."}]
+    made = messages(
+        {"type": "message", "role": "developer", "content": "Rules."},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Where."}]},
+        {"role": "user", "content": text},
+        {"type": "reasoning", "summary": [], "content": thought},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "I read."}]},
+        {"type": "function_call", "call_id": "1", "name": "read", "arguments": "{}"},
+        {"type": "custom_tool_call", "call_id": "2", "name": "apply_patch", "input": '*\n"ä"'},
+        {"type": "function_call_output", "call_id": "1", "output": "file"},
+        {"type": "custom_tool_call_output", "call_id": "2", "output": outputs},
+        {"role": "developer", "content": "Later."},
+    )
+    calls = (ToolCall("1", "read", "{}"), ToolCall("2", "apply_patch", '{"input": "*\\n\\"ä\\""}'))
+    assert made == (
+        ChatMessage("system", "Rules."),
+        ChatMessage("user", "Where.\n\nMend it."),
+        ChatMessage("assistant", "I read.", reasoning="Hm.", tool_calls=calls),
+        ChatMessage("tool", "file", tool_call_id="1", name="read"),
+        ChatMessage("tool", "one\n\ntwo\n\nLater.", tool_call_id="2", name="apply_patch"),
+    )
+
+
+def test_reasoning_may_have_only_a_summary() -> None:
+    summary = [{"type": "summary_text", "text": "Thought."}]
+    item = {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "gAAA"}
+    assert messages({"role": "user", "content": "Hi"}, item)[1].reasoning == "Thought."
+    assert messages({"role": "user", "content": "Hi"}, item | {"summary": []})[1].reasoning == ""
+
+
+def test_a_custom_tool_is_a_function_of_a_text() -> None:
+    (patch,) = functions(tools=[PATCH, *HOSTED]).values()
+    assert patch["name"] == "apply_patch"
+    assert patch["parameters"]["required"] == ["input"]
+    assert patch["parameters"]["properties"]["input"]["type"] == "string"
+    assert 'start: "a"+' in json.dumps(
+        patch["parameters"]["properties"]["input"]["description"]
+    ).replace("\\", "")
+    assert patch["strict"]
+
+
+def test_names_of_a_namespace_are_told_apart() -> None:
+    assert [*functions(tools=[READ, SERVER])] == ["read", "mcp__files__read"]
+    call = {"type": "function_call", "call_id": "1", "name": "read", "arguments": "{}"}
+    (said,) = messages({"role": "user", "content": "Hi"}, call | {"namespace": "mcp__files__"})[1:]
+    assert said.tool_calls[0].name == "mcp__files__read"
+
+
+def test_tools_can_come_with_the_input() -> None:
+    more = {"type": "additional_tools", "role": "developer", "tools": [PATCH]}
+    body = {"model": "x", "input": [more, {"role": "user", "content": "Hi"}], "tools": [READ]}
+    tools = json.loads(ask_of(read_body(ResponsesBody, body), LOADED).prompt.tools)
+    assert [tool["function"]["name"] for tool in tools] == ["read", "apply_patch"]
+
+
+def test_which_tools_may_be_called() -> None:
+    tools = [READ, PATCH]
+    assert [*functions(tools=tools, tool_choice="required")] == ["read", "apply_patch"]
+    assert functions(tools=tools, tool_choice="none") == {}
+    some = {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "custom", "name": "apply_patch"}],
+    }
+    assert [*functions(tools=tools, tool_choice=some)] == ["apply_patch"]
+    assert functions(tools=[]) == {}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "write"}])
+def test_a_tool_that_is_not_there_cannot_be_called(choice: Any) -> None:
+    assert refused(tools=HOSTED, tool_choice=choice).param == "tool_choice"
+
+
+def test_the_form_of_the_answer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    form = {"type": "json_schema", "name": "n", "strict": True, "schema": schema}
+    wanted = Grammar("json schema", json.dumps(schema))
+    assert asked(input="", text={"verbosity": "low", "format": form}).request.grammar == wanted
+    any_object = asked(input="", text={"format": {"type": "json_object"}}).request.grammar
+    assert any_object == Grammar("json schema", '{"type": "object"}')
+    assert asked(input="", text={"format": {"type": "text"}}).request.grammar is None
+
+
+def test_effort_logprobs_and_truncation() -> None:
+    options = asked(input="", reasoning={"effort": "low", "summary": "auto"}).prompt.options
+    assert json.loads(options) == {"enable_thinking": True, "reasoning_effort": "low"}
+    off = asked(input="", reasoning={"effort": "none"}).prompt.options
+    assert json.loads(off)["enable_thinking"] is False
+    assert asked(input="", top_logprobs=3).request.logprobs == 3
+    included = asked(input="", include=["message.output_text.logprobs"])
+    assert included.request.logprobs == 0
+    assert asked(input="", include=["reasoning.encrypted_content"]).request.logprobs is None
+    assert asked(input="", truncation="auto").request.overflow == "rolling"
+    assert asked(input="").request.overflow == "stop"
+
+
+def test_what_a_response_repeats() -> None:
+    repeated = echoed({"tools": [READ], "temperature": None, "store": True, "x": 1})
+    assert repeated["tools"] == [READ]
+    assert repeated["store"] is False
+    assert repeated["tool_choice"] == "auto"
+    assert repeated["parallel_tool_calls"] is True
+    assert "x" not in repeated
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"prompt": {"id": "p"}}, "prompt"),
+        ({"background": True}, "background"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0]",
+        ),
+        ({"input": [{"role": "tool", "content": ""}]}, "input[0].role"),
+        ({"input": [{"type": "function_call", "call_id": "1", "name": "f"}]}, "input[0].arguments"),
+        ({"tools": [{"type": "custom", "name": ""}]}, "tools[0].name"),
+        ({"temperature": 3}, "temperature"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"top_logprobs": 21}, "top_logprobs"),
+        ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice.name"),
+    ],
+)
+def test_what_is_refused_names_its_field(fields: dict[str, Any], param: str) -> None:
+    assert refused(**{"input": "Hi", **fields}).param == param

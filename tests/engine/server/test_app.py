@@ -1,0 +1,43 @@
+"""Paths, methods and headers, whatever is asked there."""
+
+import pytest
+
+from tests.support.engine.asking import asking, run
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/v1/health", "/health/", "/v1/health/?", "/v1", "/?x=1"]
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_path_is_found_however_it_is_written(path: str, method: str) -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            response = await client.request(method, path)
+            assert response.status_code == 200
+            assert (response.content == b"") == (method == "HEAD")
+
+    run(ask())
+
+
+def test_a_path_that_is_not_there_and_a_method_that_is_not() -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            missing = await client.get("/v1/nothing")
+            assert missing.status_code == 404
+            assert missing.json()["error"]["code"] == "not_found"
+            wrong = await client.delete("/health")
+            assert wrong.status_code == 405
+            assert wrong.headers["allow"] == "GET, HEAD"
+
+    run(ask())
+
+
+def test_health_says_whether_something_is_loaded() -> None:
+    async def ask() -> None:
+        async with asking(load=False) as (client, _):
+            response = await client.get("/health")
+            assert response.status_code == 503
+            assert response.headers["retry-after"] == "3"
+            assert response.headers["x-should-retry"] == "true"
+
+    run(ask())

@@ -1,0 +1,181 @@
+"""Who may ask: by Host, Origin, key and the kind of body, on every path."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient, Response
+
+from tests.support.engine.asking import PORT, asking, listening, run
+
+PATHS = [
+    "/",
+    "/health",
+    "/metrics",
+    "/v1/models",
+    "/v1/models/x",
+    "/v1/chat/completions",
+    "/nothing",
+]
+CHAT = "/v1/chat/completions"
+BODY = {"messages": [{"role": "user", "content": "hello"}]}
+KEY = "sk-slipstream-correct-horse"
+
+
+async def asked(method: str, path: str, headers: dict[str, str]) -> Response:
+    async with asking() as (client, _):
+        return await client.request(method, path, headers=headers)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8737",
+        f"127.0.0.1.evil.example:{PORT}",
+        f"127.0.0.1:{PORT}/",
+        f"127.0.0.1:{PORT}?x",
+        f"127.0.0.1:{PORT}#x",
+        f"evil@127.0.0.1:{PORT}",
+        f"localhost.:{PORT}",
+        "127.0.0.1:80",
+        "[::1]:80",
+        f"[::2]:{PORT}",
+        f"127.0.0.2:{PORT}",
+        f"0.0.0.0:{PORT}",
+    ],
+)
+def test_no_path_answers_to_another_name(path: str, method: str, host: str) -> None:
+    response = run(asked(method, path, {"host": host}))
+    assert response.status_code == 403
+    assert response.json()["error"]["code"] == "bad_host"
+
+
+@pytest.mark.parametrize(
+    "host", [f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"]
+)
+def test_each_of_its_own_names_is_good(host: str) -> None:
+    assert run(asked("GET", "/health", {"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("origin", ["null", "http://evil.example", f"http://127.0.0.1:{PORT}"])
+def test_no_page_may_ask_not_even_one_of_this_address(path: str, origin: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        response = run(asked(method, path, {"origin": origin}))
+        assert response.status_code == 403
+        assert not any(name.startswith("access-control") for name in response.headers)
+
+
+def test_a_page_that_is_allowed_may_ask() -> None:
+    origin = "http://localhost:3000"
+
+    async def ask() -> None:
+        async with asking(key=KEY, origins=(origin,)) as (client, _):
+            before = await client.options(CHAT, headers={"origin": origin})
+            assert before.status_code == 204
+            assert before.headers["access-control-allow-origin"] == origin
+            assert "authorization" in before.headers["access-control-allow-headers"]
+            asked = await client.post(CHAT, json=BODY, headers={"origin": origin, "x-api-key": KEY})
+            assert asked.status_code == 200
+            assert asked.headers["access-control-allow-origin"] == origin
+            refused = await client.post(CHAT, json=BODY, headers={"origin": origin})
+            assert refused.status_code == 401
+            assert refused.headers["access-control-allow-origin"] == origin
+            other = await client.post(CHAT, json=BODY, headers={"origin": "http://localhost:3001"})
+            assert other.status_code == 403
+
+    run(ask())
+
+
+def test_the_key_is_asked_for_everywhere_but_where_nothing_is_told() -> None:
+    async def ask(client: AsyncClient, path: str, headers: Any) -> int:
+        return (await client.get(path, headers=headers)).status_code
+
+    async def ask_all() -> None:
+        async with asking(key=KEY) as (client, _):
+            for path in PATHS:
+                is_open = path in ("/", "/health")
+                for headers in (
+                    {},
+                    {"x-api-key": "wrong"},
+                    {"x-api-key": ""},
+                    {"x-api-key": KEY[:-1]},
+                    {"x-api-key": KEY.upper()},
+                    {"x-api-key": b"\xff" * 20},
+                    {"authorization": KEY},
+                    {"authorization": f"Basic {KEY}"},
+                    {"authorization": "Bearer "},
+                ):
+                    status = await ask(client, path, headers)
+                    assert status == (200 if is_open else 401), (path, headers)
+            for headers in (
+                {"x-api-key": KEY},
+                {"authorization": f"Bearer {KEY}"},
+                {"authorization": f"bearer {KEY}"},
+            ):
+                assert await ask(client, "/v1/models", headers) == 200
+
+    run(ask_all())
+
+
+def test_a_missing_key_and_a_wrong_one_are_told_alike() -> None:
+    async def ask() -> None:
+        async with asking(key=KEY) as (client, _):
+            missing = await client.post(CHAT, json=BODY)
+            wrong = await client.post(CHAT, json=BODY, headers={"x-api-key": "sk-wrong"})
+            assert missing.status_code == wrong.status_code == 401
+            assert missing.json() == wrong.json()
+            assert missing.json()["error"]["code"] == "invalid_api_key"
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "multipart/form-data; boundary=x"},
+        {"content-type": "application/json-patch+json"},
+        {"content-type": ""},
+        {"content-type": "application/json", "content-encoding": "gzip"},
+        {"content-type": "application/json", "content-encoding": "identity, gzip"},
+    ],
+)
+def test_what_a_page_can_send_without_asking_first_is_refused(headers: dict[str, str]) -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            response = await client.post(CHAT, content=b'{"messages": []}', headers=headers)
+            assert response.status_code == 415
+
+    run(ask())
+
+
+def test_the_kind_of_a_body_may_have_parameters() -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            headers = {"content-type": "Application/JSON; charset=utf-8"}
+            content = b'{"messages": [{"role": "user", "content": "hello"}]}'
+            response = await client.post(CHAT, content=content, headers=headers)
+            assert response.status_code == 200
+
+    run(ask())
+
+
+def test_there_is_one_host_and_no_more() -> None:
+    async def ask() -> None:
+        async with listening() as server:
+            good = f"Host: 127.0.0.1:{server.port}\r\n"
+            for hosts in ("", good + good, good + "Host: evil.example\r\n"):
+                for version in ("1.0", "1.1"):
+                    head = f"GET /health HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n"
+                    answer = await server.said(head.encode())
+                    assert answer.startswith(b"HTTP/1.1 400"), (hosts, version)
+            answer = await server.said(f"GET /health HTTP/1.0\r\n{good}\r\n".encode())
+            assert answer.startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(0)
+
+    run(ask())

@@ -1,0 +1,102 @@
+"""One engine, and the generations that run in it."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+
+import pytest
+
+from engine.events import Done, Failed, Text
+from engine.protocol import Cancel, Generate
+from engine.request import ChatMessage, Prompt, Request
+from engine.server.link import EngineFailed
+from tests.support.engine.scripted_host import Step, script, scripted
+
+HELLO = Prompt(messages=(ChatMessage("user", "hello you"),))
+
+
+def run[T](work: Coroutine[None, None, T]) -> T:
+    async def limited() -> T:
+        async with asyncio.timeout(20):
+            return await work
+
+    return asyncio.run(limited())
+
+
+def endless(command: Generate) -> Iterator[Step]:
+    return script(*["more "] * 100_000, id=command.id)
+
+
+def test_the_events_of_an_answer_come_in_order_and_end() -> None:
+    async def answer() -> list[object]:
+        async with scripted() as (link, _), link.generate(HELLO, Request()) as events:
+            return [event async for event in events]
+
+    events = run(answer())
+    assert "".join(e.delta for e in events if isinstance(e, Text)) == "You said: hello you "
+    assert isinstance(events[-1], Done)
+
+
+def test_to_leave_a_generation_cancels_it_and_it_is_forgotten() -> None:
+    async def leave() -> None:
+        async with scripted(endless) as (link, host):
+            async with link.generate(HELLO, Request()) as events:
+                await anext(events)
+            assert link.open == 1
+            while link.open:
+                await asyncio.sleep(0.01)
+            assert [c.id for c in host.taken if isinstance(c, Cancel)] == [events.id]
+
+    run(leave())
+
+
+def test_generations_side_by_side_get_their_own_events() -> None:
+    async def one(link: object, word: str) -> str:
+        prompt = Prompt(text=word)
+        async with link.generate(prompt, Request()) as events:  # type: ignore[attr-defined]
+            return "".join([e.delta async for e in events if isinstance(e, Text)])
+
+    async def several() -> list[str]:
+        async with scripted() as (link, _):
+            return await asyncio.gather(*(one(link, f"w{n}") for n in range(20)))
+
+    assert run(several()) == [f"You said: w{n} " for n in range(20)]
+
+
+def test_the_death_of_the_engine_fails_what_is_open() -> None:
+    def dying(command: Generate) -> Iterator[Step]:
+        return script("a", id=command.id, then="die")
+
+    async def die() -> None:
+        async with scripted(dying) as (link, _):
+            async with link.generate(HELLO, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert last.cause == "engine"
+            assert link.loaded is None
+            assert link.open == 0
+            async with link.generate(HELLO, Request()) as events:
+                assert [type(event) async for event in events] == [Failed]
+            with pytest.raises(EngineFailed):
+                await link.count(HELLO)
+
+    run(die())
+
+
+def test_tokens_are_counted_while_an_answer_is_written() -> None:
+    async def count() -> int:
+        async with scripted(endless) as (link, _), link.generate(HELLO, Request()) as events:
+            await anext(events)
+            return await link.count(HELLO)
+
+    assert run(count()) == 2
+
+
+def test_what_nobody_reads_ends_and_does_not_hold_the_others_up() -> None:
+    async def ignore() -> None:
+        async with scripted(endless) as (link, _), link.generate(HELLO, Request()) as ignored:
+            while not ignored.over:
+                await asyncio.sleep(0.01)
+            last = [event async for event in ignored][-1]
+            assert isinstance(last, Failed)
+
+    run(ignore())

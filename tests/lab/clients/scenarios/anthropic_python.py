@@ -1,0 +1,143 @@
+"""Anthropic's own library for Python: messages, streamed, with tools, and counted."""
+
+import json
+from functools import partial
+
+import anthropic
+from steps import MODEL, QUESTION, SERVER, WEATHER, refused, same, step
+
+client = anthropic.Anthropic(base_url=SERVER, api_key="x", max_retries=0, timeout=120)
+# The library has no `temperature` any more; older ones and other clients still send it.
+GREEDY = {
+    "model": MODEL,
+    "messages": QUESTION,
+    "max_tokens": 12,
+    "extra_body": {"temperature": 0},
+}
+TOOL = {
+    "name": "weather",
+    "description": WEATHER["description"],
+    "input_schema": WEATHER["parameters"],
+}
+
+
+def texts(message) -> str:
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+@step("models")
+def _():
+    assert MODEL in [model.id for model in client.models.list(limit=1000)]
+
+
+@step("a message")
+def _():
+    whole = client.messages.create(**GREEDY)
+    same((whole.type, whole.role), ("message", "assistant"))
+    assert texts(whole), whole
+    assert whole.stop_reason in ("end_turn", "max_tokens"), whole
+    assert 0 < whole.usage.output_tokens <= 12, whole.usage
+
+
+@step("a message, streamed: the same text")
+def _():
+    whole = texts(client.messages.create(**GREEDY))
+    with client.messages.stream(**GREEDY) as stream:
+        same("".join(stream.text_stream), whole)
+        final = stream.get_final_message()
+    same(texts(final), whole)
+    assert final.usage.output_tokens, final.usage
+
+
+@step("the events, in their order")
+def _():
+    kinds = [event.type for event in client.messages.create(**GREEDY, stream=True)]
+    kinds = [kind for kind in kinds if kind != "ping"]
+    same(kinds[:2], ["message_start", "content_block_start"])
+    same(kinds[-3:], ["content_block_stop", "message_delta", "message_stop"])
+    same(set(kinds[2:-3]), {"content_block_delta"})
+
+
+@step("system blocks, text blocks, and cache_control")
+def _():
+    block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    content = [{"type": "text", "text": QUESTION[0]["content"]}]
+    asked = {"system": [block], "messages": [{"role": "user", "content": content}]}
+    assert texts(client.messages.create(**GREEDY | asked))
+
+
+@step("counting is what the message takes")
+def _():
+    counted = client.messages.count_tokens(model=MODEL, messages=QUESTION, system="Be brief.")
+    usage = client.messages.create(**GREEDY, system="Be brief.").usage
+    read = usage.input_tokens + (usage.cache_read_input_tokens or 0)
+    same(counted.input_tokens, read + (usage.cache_creation_input_tokens or 0))
+
+
+@step("stop sequences")
+def _():
+    whole = texts(client.messages.create(**GREEDY))
+    stop = whole[len(whole) // 2 :][:3]
+    cut = client.messages.create(**GREEDY, stop_sequences=[stop])
+    same((cut.stop_reason, cut.stop_sequence), ("stop_sequence", stop))
+    same(texts(cut), whole[: whole.index(stop)])
+
+
+@step("a tool that must be called")
+def _():
+    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+        asked = {"tools": [TOOL], "tool_choice": choice, "max_tokens": 60}
+        whole = client.messages.create(**GREEDY | asked)
+        same(whole.stop_reason, "tool_use")
+        calls = [block for block in whole.content if block.type == "tool_use"]
+        same((calls[0].name, list(calls[0].input)), ("weather", ["city"]))
+
+
+@step("a tool call, streamed, and its result")
+def _():
+    asked = {"tools": [TOOL], "tool_choice": {"type": "any"}, "max_tokens": 60}
+    with client.messages.stream(**GREEDY | asked) as stream:
+        for _ in stream:
+            pass
+        final = stream.get_final_message()
+    call = next(block for block in final.content if block.type == "tool_use")
+    same(list(call.input), ["city"])
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "sunny"}
+    messages = [
+        *QUESTION,
+        {"role": "assistant", "content": [block.to_dict() for block in final.content]},
+        {"role": "user", "content": [result]},
+    ]
+    answer = client.messages.create(
+        **GREEDY | {"messages": messages, "tools": [TOOL], "tool_choice": {"type": "none"}}
+    )
+    assert texts(answer), answer
+
+
+@step("a schema")
+def _():
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 12}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    wanted = {"format": {"type": "json_schema", "schema": schema}}
+    whole = client.messages.create(**GREEDY | {"output_config": wanted, "max_tokens": 60})
+    same(list(json.loads(texts(whole))), ["city"])
+
+
+@step("what is wrong is refused, in words that the library reads")
+def _():
+    for wrong in ({"messages": []}, {"max_tokens": 0}, {"extra_body": {"temperature": 9}}):
+        ask = partial(client.messages.create, **GREEDY | wrong)
+        body = refused(anthropic.BadRequestError, ask).body
+        same((body["type"], body["error"]["type"]), ("error", "invalid_request_error"))
+
+
+@step("a prompt that is too long is refused in the words that agents look for")
+def _():
+    message = [{"role": "user", "content": "word " * 20_000}]
+    ask = partial(client.messages.create, **GREEDY | {"messages": message})
+    body = refused(anthropic.BadRequestError, ask).body
+    assert "prompt is too long" in body["error"]["message"], body

@@ -1,0 +1,332 @@
+"""OpenAI's own library for Python: chat, completions, responses."""
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import openai
+from pydantic import BaseModel, Field
+from steps import BASE, MODEL, QUESTION, WEATHER, refused, same, step
+
+client = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120)
+GREEDY = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 12}
+TOOL = {"type": "function", "function": {**WEATHER, "strict": True}}
+ANSWER = client.chat.completions.create(**GREEDY).choices[0].message.content
+ALL_THAT_IS_WRONG = ({"temperature": 9}, {"top_p": -1}, {"n": 10**9}, {"messages": []})
+
+
+class Person(BaseModel):
+    name: str = Field(max_length=12)
+    age: int
+
+
+@step("models")
+def _():
+    names = [model.id for model in client.models.list()]
+    assert MODEL in names, names
+    same(client.models.retrieve(MODEL).id, MODEL)
+
+
+@step("a chat")
+def _():
+    whole = client.chat.completions.create(**GREEDY)
+    same(whole.object, "chat.completion")
+    same(whole.choices[0].message.role, "assistant")
+    assert ANSWER, whole
+    assert whole.choices[0].finish_reason in ("stop", "length"), whole
+    assert 0 < whole.usage.completion_tokens <= 12, whole.usage
+    parts = whole.usage.prompt_tokens + whole.usage.completion_tokens
+    same(whole.usage.total_tokens, parts)
+
+
+@step("a chat, streamed: the same text, one role, one usage")
+def _():
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = list(client.chat.completions.create(**GREEDY, **options))
+    same({chunk.object for chunk in chunks}, {"chat.completion.chunk"})
+    same(len({chunk.id for chunk in chunks}), 1)
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    same("".join(delta.content or "" for delta in deltas), ANSWER)
+    same([delta.role for delta in deltas if delta.role], ["assistant"])
+    same([bool(chunk.usage) for chunk in chunks].count(True), 1)
+    same(chunks[-1].choices, [])
+
+
+@step("a chat, streamed by the helper")
+def _():
+    with client.chat.completions.stream(**GREEDY) as stream:
+        texts = [event.delta for event in stream if event.type == "content.delta"]
+        final = stream.get_final_completion()
+    same("".join(texts), ANSWER)
+    same(final.choices[0].message.content, ANSWER)
+
+
+@step("fields that are null, and content in parts")
+def _():
+    nothing = ("logprobs", "seed", "stop", "tools", "top_p", "user", "response_format", "n")
+    parts = [{"role": "user", "content": [{"type": "text", "text": QUESTION[0]["content"]}]}]
+    body = {**GREEDY, "messages": parts, **dict.fromkeys(nothing), "metadata": None}
+    answer = client.chat.completions.create(**GREEDY | {"messages": parts}, extra_body=body)
+    same(answer.choices[0].message.content, ANSWER)
+
+
+@step("developer, and a system message that comes late")
+def _():
+    messages = [
+        {"role": "developer", "content": "Be brief."},
+        *QUESTION,
+        {"role": "system", "content": "Be kind."},
+    ]
+    assert client.chat.completions.create(**GREEDY | {"messages": messages}).choices
+
+
+@step("several answers to one question")
+def _():
+    options = {"n": 3, "temperature": 1, "seed": 5}
+    answers = client.chat.completions.create(**GREEDY | options)
+    same([choice.index for choice in answers.choices], [0, 1, 2])
+    assert len({choice.message.content for choice in answers.choices}) > 1, answers
+
+
+@step("the same seed, the same text")
+def _():
+    options = {"temperature": 1, "seed": 7}
+    texts = [
+        client.chat.completions.create(**GREEDY | options).choices[0].message.content
+        for _ in range(2)
+    ]
+    same(texts[0], texts[1])
+
+
+@step("stop strings")
+def _():
+    stop = ANSWER[len(ANSWER) // 2 :][:3]
+    cut = client.chat.completions.create(**GREEDY, stop=[stop, "never written"])
+    same(cut.choices[0].message.content, ANSWER[: ANSWER.index(stop)])
+    same(cut.choices[0].finish_reason, "stop")
+
+
+@step("log probabilities, whole and streamed")
+def _():
+    options = {"logprobs": True, "top_logprobs": 3}
+    whole = client.chat.completions.create(**GREEDY, **options)
+    tokens = whole.choices[0].logprobs.content
+    written = bytes(byte for token in tokens for byte in token.bytes).decode()
+    assert written.startswith(whole.choices[0].message.content), written
+    for token in tokens:
+        same(len(token.top_logprobs), 3)
+        assert math.isclose(token.logprob, token.top_logprobs[0].logprob, abs_tol=1e-4), token
+    chunks = client.chat.completions.create(**GREEDY, **options, stream=True)
+    found = [choice.logprobs for chunk in chunks for choice in chunk.choices]
+    streamed = [token for part in found if part for token in part.content or ()]
+    same([token.token for token in streamed], [token.token for token in tokens])
+
+
+@step("logit_bias forbids a token")
+def _():
+    ids = client.completions.create(model=MODEL, prompt="x", max_tokens=1, logprobs=1)
+    assert ids.choices[0].logprobs, ids
+    biased = client.chat.completions.create(**GREEDY, logit_bias={"504": -100})
+    assert biased.choices[0].message.content != ANSWER, biased  # 504 is "The"
+
+
+@step("a schema, through .parse()")
+def _():
+    message = [{"role": "user", "content": "Ann is 30 years old. Who is that?"}]
+    options = {"messages": message, "max_tokens": 60, "response_format": Person}
+    found = client.chat.completions.parse(**GREEDY | options).choices[0].message.parsed
+    assert isinstance(found, Person), found
+
+
+@step("a schema, through .stream()")
+def _():
+    message = [{"role": "user", "content": "Ann is 30 years old. Who is that?"}]
+    options = {"messages": message, "max_tokens": 60, "response_format": Person}
+    with client.chat.completions.stream(**GREEDY | options) as stream:
+        for _ in stream:
+            pass
+        found = stream.get_final_completion().choices[0].message.parsed
+    assert isinstance(found, Person), found
+
+
+@step("any JSON object")
+def _():
+    options = {"response_format": {"type": "json_object"}, "max_tokens": 200}
+    message = [{"role": "user", "content": 'Write only this JSON: {"a": 1}'}]
+    whole = client.chat.completions.create(**GREEDY | options | {"messages": message})
+    if whole.choices[0].finish_reason == "stop":
+        json.loads(whole.choices[0].message.content)
+    else:
+        assert whole.choices[0].message.content.lstrip().startswith("{"), whole
+
+
+@step("a schema that is not supported is refused by name")
+def _():
+    schema = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
+    asked = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    ask = partial(client.chat.completions.create, **GREEDY, response_format=asked)
+    error = refused(openai.BadRequestError, ask)
+    assert "not" in error.body["message"], error.body
+
+
+@step("a tool that is named must be called")
+def _():
+    asked = {"tools": [TOOL], "max_tokens": 60}
+    choice = {"type": "function", "function": {"name": "weather"}}
+    whole = client.chat.completions.create(**GREEDY | asked, tool_choice=choice).choices[0]
+    same(whole.finish_reason, "tool_calls")
+    (call,) = whole.message.tool_calls
+    same((call.type, call.function.name), ("function", "weather"))
+    same(list(json.loads(call.function.arguments)), ["city"])
+
+
+@step("a tool call, streamed: the same as whole")
+def _():
+    asked = {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60}
+    (call,) = client.chat.completions.create(**GREEDY | asked).choices[0].message.tool_calls
+    with client.chat.completions.stream(**GREEDY | asked) as stream:
+        for _ in stream:
+            pass
+        (streamed,) = stream.get_final_completion().choices[0].message.tool_calls
+    same(streamed.function.name, call.function.name)
+    same(json.loads(streamed.function.arguments), json.loads(call.function.arguments))
+
+
+@step("the result of a tool goes back")
+def _():
+    function = {"name": "weather", "arguments": '{"city": "Paris"}'}
+    messages = [
+        *QUESTION,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ]
+    asked = {"messages": messages, "tools": [TOOL], "tool_choice": "none"}
+    assert client.chat.completions.create(**GREEDY | asked).choices[0].message.content
+
+
+@step("a prediction leaves the answer as it is, and is counted")
+def _():
+    options = {"prediction": {"type": "content", "content": ANSWER}}
+    predicted = client.chat.completions.create(**GREEDY, **options)
+    same(predicted.choices[0].message.content, ANSWER)
+    assert predicted.usage.completion_tokens_details.accepted_prediction_tokens, predicted.usage
+    wrong = {"prediction": {"type": "content", "content": "Cheese is made of milk. " * 20}}
+    same(client.chat.completions.create(**GREEDY, **wrong).choices[0].message.content, ANSWER)
+
+
+@step("four at once are each as alone")
+def _():
+    questions = ["What is two plus two?", "Name a color.", "Who wrote Hamlet?", "Say hello."]
+    bodies = [GREEDY | {"messages": [{"role": "user", "content": text}]} for text in questions]
+
+    def ask(body):
+        return client.chat.completions.create(**body).choices[0].message.content
+
+    alone = [ask(body) for body in bodies]
+    with ThreadPoolExecutor(4) as pool:
+        same(list(pool.map(ask, bodies)), alone)
+
+
+@step("a reader that leaves does not keep the server busy")
+def _():
+    story = [{"role": "user", "content": "Tell me a long story."}]
+    body = GREEDY | {"messages": story, "max_tokens": 2000, "stream": True}
+    for _ in range(3):
+        with client.chat.completions.create(**body) as stream:
+            next(iter(stream))
+    quick = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=20)
+    same(quick.chat.completions.create(**GREEDY).choices[0].message.content, ANSWER)
+
+
+@step("what is wrong is refused, in words that the library reads")
+def _():
+    for wrong in ALL_THAT_IS_WRONG:
+        body = GREEDY | wrong
+        ask = partial(client.chat.completions.create, **body)
+        error = refused(openai.BadRequestError, ask)
+        assert error.body["message"], error.body
+        same(error.body["type"], "invalid_request_error")
+        assert error.param in (None, *wrong), error.param
+
+
+@step("a prompt that is too long is refused by its code")
+def _():
+    message = [{"role": "user", "content": "word " * 20_000}]
+    ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
+    same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")
+
+
+@step("completions: one text, several, and tokens")
+def _():
+    body = {"model": MODEL, "temperature": 0, "max_tokens": 6}
+    one = client.completions.create(prompt="The capital of France is", **body).choices[0].text
+    both = client.completions.create(prompt=["The capital of France is", "One two"], **body)
+    same([choice.index for choice in both.choices], [0, 1])
+    same(both.choices[0].text, one)
+    chunks = client.completions.create(prompt="The capital of France is", stream=True, **body)
+    same("".join(chunk.choices[0].text for chunk in chunks if chunk.choices), one)
+    assert client.completions.create(prompt=[[504, 3575]], **body).choices[0].text
+
+
+@step("completions: the prompt's own log probabilities")
+def _():
+    body = {"model": MODEL, "prompt": "The capital of France is", "temperature": 0}
+    echoed = client.completions.create(**body, echo=True, logprobs=1, max_tokens=1).choices[0]
+    assert echoed.text.startswith(body["prompt"]), echoed
+    tokens = echoed.logprobs
+    same(tokens.token_logprobs[0], None)
+    assert all(value <= 0 for value in tokens.token_logprobs[1:]), tokens
+    same(len(tokens.tokens), len(tokens.token_logprobs))
+    same(len(tokens.tokens), len(tokens.text_offset))
+    same("".join(tokens.tokens), echoed.text)
+
+
+@step("completions: no infilling where the model knows none")
+def _():
+    body = {"model": MODEL, "prompt": "def f(", "suffix": "return 1", "max_tokens": 4}
+    error = refused(openai.BadRequestError, partial(client.completions.create, **body))
+    same(error.param, "suffix")
+
+
+@step("responses: a text, and streamed")
+def _():
+    body = {"model": MODEL, "input": QUESTION[0]["content"], "temperature": 0}
+    whole = client.responses.create(**body, max_output_tokens=16)
+    assert whole.output_text, whole
+    with client.responses.stream(**body, max_output_tokens=16) as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    same(final.output_text, whole.output_text)
+    assert kinds[0] == "response.created", kinds
+    assert kinds[-1] in ("response.completed", "response.incomplete"), kinds
+
+
+@step("responses: a schema, through .parse()")
+def _():
+    text = "Ann is 30 years old. Who is that?"
+    found = client.responses.parse(
+        model=MODEL, input=text, temperature=0, max_output_tokens=60, text_format=Person
+    )
+    assert isinstance(found.output_parsed, Person), found
+
+
+@step("responses: a tool call, and its result")
+def _():
+    tool = {"type": "function", "strict": True, **WEATHER}
+    body = {"model": MODEL, "temperature": 0, "max_output_tokens": 60, "tools": [tool]}
+    called = client.responses.create(**body, input=QUESTION, tool_choice="required")
+    (call,) = (item for item in called.output if item.type == "function_call")
+    same(list(json.loads(call.arguments)), ["city"])
+    with client.responses.stream(**body, input=QUESTION, tool_choice="required") as stream:
+        for _ in stream:
+            pass
+        output = stream.get_final_response().output
+    same([item.arguments for item in output if item.type == "function_call"], [call.arguments])
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
+    items = [*QUESTION, *(item.to_dict() for item in called.output), result]
+    assert client.responses.create(**body, input=items, tool_choice="none").output_text

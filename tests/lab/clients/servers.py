@@ -1,0 +1,88 @@
+"""The servers that clients are tried with: our own, mlx-lm's for comparison, or one that runs.
+
+Knows how each is started and when it answers.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+from models.errors import Problem
+
+KINDS = {
+    "slipstream": ("-m", "engine", "serve", "--target", "{target}", "--port", "{port}"),
+    "slipstream-plain": (
+        *("-m", "engine", "serve", "--target", "{target}", "--port", "{port}"),
+        *("--drafter", "none"),
+    ),
+    "mlx-lm": ("-m", "mlx_lm", "server", "--model", "{target}", "--port", "{port}"),
+}
+_STARTING_SECONDS = 120.0
+
+
+@contextmanager
+def serving(server: str, target: Path, log: Path) -> Iterator[str]:
+    """The address of `server`: one of KINDS, which is started with `target` and ended, or a URL.
+
+    What it prints goes to `log`. Raises Problem where it does not answer.
+    """
+    if server not in KINDS:
+        yield server.rstrip("/")
+        return
+    port = str(_free_port())
+    command = [part.format(target=target, port=port) for part in KINDS[server]]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait(address, process, log)
+            yield address
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def model_name(address: str) -> str:
+    """The name of the first model that the server lists; what mlx-lm takes for its own, if none.
+
+    Raises OSError where nothing answers.
+    """
+    with urlopen(f"{address}/v1/models", timeout=30) as answer:
+        listed = answer.read()
+    try:
+        name: str = json.loads(listed)["data"][0]["id"]
+    except (ValueError, LookupError):
+        return "default_model"
+    return name
+
+
+def _free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        port: int = tried.getsockname()[1]
+    return port
+
+
+def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + _STARTING_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            model_name(address)
+        except OSError:
+            time.sleep(0.5)
+        else:
+            return
+    last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+    raise Problem(f"The server did not start: {' '.join(last)}", f"See {log}.")

@@ -1,0 +1,120 @@
+"""Clients of the server, all in the test's own event loop, with a scripted engine behind it.
+
+`asking` leaves the sockets out; `listening` has them, for what is about connections.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from httpx2 import ASGITransport, AsyncClient, Response
+
+from engine.server.app import App
+from engine.server.guard import Guard, hosts_of
+from engine.server.link import EngineLink
+from engine.server.routes import ROUTES
+from engine.server.service import Service
+from engine.server.serving import Serving, TimedProtocol, bound
+from tests.support.engine.scripted_host import Script, ScriptedHost, scripted, told
+
+PORT = 8737
+
+
+def run[T](work: Coroutine[None, None, T], *, seconds: float = 60) -> T:
+    """The result of a coroutine that ends in time."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    return asyncio.run(limited())
+
+
+@asynccontextmanager
+async def asking(
+    play: Script = told, *, key: str | None = None, origins: tuple[str, ...] = (), load: bool = True
+) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
+    """A client of a server whose engine plays `play`; streams come to it whole."""
+    async with scripted(play, load=load) as (link, host):
+        app = App(
+            Service(link), Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins), ROUTES
+        )
+        address = f"http://127.0.0.1:{PORT}"
+        async with AsyncClient(transport=ASGITransport(app), base_url=address) as client:
+            yield client, host
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A server at a port of this machine."""
+
+    port: int
+    link: EngineLink
+    host: ScriptedHost
+    service: Service
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection to it."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+    async def said(self, request: bytes) -> bytes:
+        """All that it answers to these bytes until it closes the connection."""
+        async with self.connected() as (reader, writer):
+            writer.write(request)
+            with suppress(ConnectionError):
+                return await reader.read()
+            return b""
+
+    def request(self, body: Any, path: str = "/v1/chat/completions", **headers: str) -> bytes:
+        """The bytes of a POST."""
+        data = json.dumps(body).encode()
+        given = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(data)),
+            **headers,
+        }
+        lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + data
+
+
+@asynccontextmanager
+async def listening(
+    play: Script = told, *, protocol: type[TimedProtocol] = TimedProtocol, key: str | None = None
+) -> AsyncIterator[Listening]:
+    """A server on loopback."""
+    async with scripted(play) as (link, host):
+        sockets = bound("127.0.0.1", 0)
+        port = sockets[0].getsockname()[1]
+        service = Service(link)
+        app = App(service, Guard(hosts_of("127.0.0.1", port), key=key), ROUTES)
+        serving = Serving(app, protocol)
+        task = asyncio.create_task(serving.run(sockets))
+        try:
+            yield Listening(port, link, host, service)
+        finally:
+            serving.stop()
+            await task
+
+
+def events(response: Response) -> list[tuple[str, Any]]:
+    """The events of a stream: their names, empty where they have none, and their values. Comments
+    are left out."""
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    found = []
+    for block in response.text.split("\n\n")[:-1]:
+        fields = [line.partition(": ")[::2] for line in block.split("\n")]
+        if all(name == "" for name, _ in fields):
+            continue
+        name = next((value for name, value in fields if name == "event"), "")
+        (data,) = [value for name, value in fields if name == "data"]
+        found.append((name, data if data == "[DONE]" else json.loads(data)))
+    return found

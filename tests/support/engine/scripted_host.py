@@ -1,0 +1,261 @@
+"""An engine that plays what it is told: protocol 5 over a pair of streams, without a model.
+
+Beside the tests in their own event loop, `scripted(play)`; or as a process of its own, which plays
+what the prompt says: the last message, or the text, is JSON such as
+
+    {"say": ["Hel", "lo"], "delay": 0.01, "then": "stop"}
+
+`then` is how it ends: "stop", "length", a cause of `Failed`, "hang" or "die". Anything else is
+answered with "You said: ", word by word.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from engine import events, protocol
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Event,
+    Failed,
+    Prefill,
+    Span,
+    Stats,
+    Text,
+    TokenLogprob,
+    TokenVerdict,
+    TopToken,
+    Verdict,
+    WrittenToken,
+)
+from engine.protocol import Cancel, Count, Generate, Load, Loaded, Quit, Unload
+from engine.request import Prompt, Request, Sampling
+from engine.server.link import READ_LIMIT_BYTES, EngineLink
+
+Step = Event | float
+"""What a script does next: an event, or a wait in seconds."""
+Script = Callable[[Generate], Iterator[Step]]
+
+
+class Die(Exception):
+    """Raised by a script: the engine ends at once."""
+
+
+LOADED = Loaded(
+    "load",
+    "/models/tiny",
+    "auto",
+    "auto",
+    "float32",
+    4096,
+    260,
+    "",
+    protocol.Memory(),
+    Sampling(),
+    parallel=4,
+    exact=False,
+    batching=False,
+)
+
+
+def script(
+    *texts: str,
+    id: str,
+    delay: float = 0.0,
+    then: str = "stop",
+    cut: str = "",
+    request: Request | None = None,
+    prompt_tokens: int = 5,
+    reused: int = 0,
+) -> Iterator[Step]:
+    """An answer of these texts, a round and two tokens each: a drafted one, and the target's own,
+    which has the text's last character."""
+    yield Prefill(id, prompt_tokens, prompt_tokens, reused, 0.001)
+    stats = Stats()
+    for round, text in enumerate(texts):
+        if delay:
+            yield delay
+        first, last = text[:-1], text[-1:]
+        yield Draft(id, round, (DraftedToken(1, first, 0.5),), "lookup")
+        scores: tuple[TokenLogprob, ...] = ()
+        if request is not None and request.logprobs is not None:
+            scores = tuple(_score(part, request.logprobs) for part in (first, last))
+        own = WrittenToken(2, last, 0.5, "bonus")
+        yield Verdict(
+            id, round, 1, (TokenVerdict(0.5, 1.0),), own, 0.0, 0.0, 0.0, "", logprobs=scores
+        )
+        spans = (Span(round, 0, len(first)), Span(round, 1, len(last)))
+        yield Text(id, text, spans)
+        stats = replace(
+            stats,
+            rounds=stats.rounds + 1,
+            proposed=stats.proposed + 1,
+            accepted=stats.accepted + 1,
+            bonuses=stats.bonuses + 1,
+        )
+    if then == "die":
+        raise Die
+    if then == "hang":
+        yield 3600.0
+    elif then in get_args(events.Cause):
+        yield Failed(id, "It does not work.", "Do otherwise.", then, 5000, 4096)  # type: ignore[arg-type]
+    else:
+        yield Done(id, then, stats, cut)  # type: ignore[arg-type]
+
+
+def told(command: Generate) -> Iterator[Step]:
+    """What the prompt says."""
+    prompt = command.prompt
+    said = prompt.messages[-1].content if prompt.messages else prompt.text
+    try:
+        plan = json.loads(said)
+        texts, delay, then = plan["say"], plan.get("delay", 0.0), plan.get("then", "stop")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        texts, delay, then = ["You said: ", *(word + " " for word in said.split())], 0.0, "stop"
+    return script(*texts, id=command.id, delay=delay, then=then, request=command.request)
+
+
+@dataclass
+class ScriptedHost:
+    """Plays a script for each Generate, side by side. `taken` are the commands so far."""
+
+    play: Script = told
+    loaded: Loaded = LOADED
+    taken: list[protocol.Command] = field(default_factory=list)
+    running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer commands until the stream ends, `quit`, or a script dies."""
+        send(writer, protocol.Ready(protocol.PROTOCOL, "3", "0", "0", "none"))
+        dead = asyncio.Event()
+        dying = asyncio.create_task(dead.wait())
+        try:
+            while True:
+                reading = asyncio.ensure_future(_line(reader))
+                await asyncio.wait((reading, dying), return_when=asyncio.FIRST_COMPLETED)
+                if dying.done() or not (line := await reading):
+                    reading.cancel()
+                    return
+                command = protocol.parse_command(line)
+                self.taken.append(command)
+                if isinstance(command, Quit):
+                    return
+                self._do(command, writer, dead)
+        finally:
+            for task in (dying, *self.running.values()):
+                task.cancel()
+            await asyncio.gather(dying, *self.running.values(), return_exceptions=True)
+            writer.close()
+
+    def _do(
+        self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
+    ) -> None:
+        match command:
+            case Load():
+                self.loaded = replace(
+                    self.loaded,
+                    id=command.id,
+                    target=command.target,
+                    drafter=command.drafter,
+                    parallel=command.parallel,
+                )
+                send(writer, self.loaded)
+            case Unload():
+                send(writer, protocol.Unloaded(command.id))
+            case Count():
+                send(writer, protocol.Counted(command.id, _tokens(command.prompt)))
+            case Cancel():
+                if task := self.running.get(command.id):
+                    task.cancel()
+            case Generate():
+                task = asyncio.create_task(self._generate(command, writer, dead))
+                self.running[command.id] = task
+                task.add_done_callback(lambda _: self.running.pop(command.id, None))
+
+    async def _generate(
+        self, command: Generate, writer: asyncio.StreamWriter, dead: asyncio.Event
+    ) -> None:
+        try:
+            for step in self.play(command):
+                if isinstance(step, float):
+                    await asyncio.sleep(step)
+                else:
+                    send(writer, step)
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            send(writer, Done(command.id, "cancelled", Stats()))
+        except Die:
+            dead.set()
+
+
+@asynccontextmanager
+async def scripted(
+    play: Script = told, *, load: bool = True
+) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
+    """A link to a scripted engine in this event loop, and the engine."""
+    host, link = ScriptedHost(play), EngineLink()
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours, limit=READ_LIMIT_BYTES)
+    hosting = asyncio.create_task(
+        host.serve(*await asyncio.open_connection(sock=theirs, limit=READ_LIMIT_BYTES))
+    )
+    linking = asyncio.create_task(link.run(reader, writer))
+    await asyncio.sleep(0)
+    if load:
+        await link.load(Load("load", LOADED.target))
+    try:
+        yield link, host
+    finally:
+        writer.close()
+        await asyncio.gather(hosting, linking)
+
+
+def send(writer: asyncio.StreamWriter, response: protocol.Response) -> None:
+    writer.write(protocol.response_to_json(response).encode() + b"\n")
+
+
+def command(*arguments: str) -> Sequence[str]:
+    """The command that starts one as a process."""
+    return (sys.executable, "-m", __name__, *arguments)
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ConnectionError:
+        return b""
+
+
+def _score(text: str, top: int) -> TokenLogprob:
+    data = tuple(text.encode())
+    others = tuple(TopToken(n, data if n == 0 else (97 + n,), -0.5 - n) for n in range(top))
+    return TokenLogprob(1, data, -0.5, others)
+
+
+def _tokens(prompt: Prompt) -> int:
+    texts = (prompt.text, *(message.content for message in prompt.messages))
+    return len(prompt.tokens) + sum(len(text.split()) for text in texts)
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=READ_LIMIT_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    transport, protocol_ = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, sys.stdout
+    )
+    writer = asyncio.StreamWriter(transport, protocol_, None, loop)
+    await ScriptedHost().serve(reader, writer)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    os._exit(0)
