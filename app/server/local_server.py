@@ -27,6 +27,7 @@ from models.errors import Problem
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _OFF = ServerStatus()
+_ANOTHER_PORT = "Choose another port, or start it again."
 
 
 class ServerState(Enum):
@@ -162,7 +163,8 @@ class LocalServer(QObject):
         status = self._relay.hear(line)
         if status is None or self._ending:
             return
-        self.status, self.problem = status, status.problem
+        self.status = status
+        self.problem = f"{status.problem} {_ANOTHER_PORT}" if status.problem else ""
         for request in status.requests:
             if request.id not in self._counted:
                 self.clients[request.client] += 1

@@ -66,7 +66,8 @@ class Relay(QObject):
     def end(self) -> None:
         """The server is gone: cancel what it asked for."""
         self._write = None
-        for generation in tuple(self._open):
+        generations, self._open = self._open, set()
+        for generation in generations:
             self._engine.cancel(generation)
 
     def hear(self, line: bytes) -> ServerStatus | None:
