@@ -9,7 +9,7 @@ from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
 MOST_NESTED = 128
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
-_SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
+SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null", re.ASCII)
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _SPACE = " \t\r\n"
 
@@ -105,7 +105,7 @@ def _pass_name(incoming: Incoming, emit: Emit) -> Steps[None]:
 
 def _pass_scalar(incoming: Incoming, emit: Emit) -> Steps[None]:
     word = yield from incoming.word(_WORD)
-    if not _SCALAR.fullmatch(word):
+    if not SCALAR.fullmatch(word):
         raise Unreadable
     emit(word)
 

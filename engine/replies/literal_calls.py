@@ -7,19 +7,18 @@ import re
 
 from engine.replies.calls import Calls
 from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
-from engine.replies.json_text import MOST_NESTED, escaped
+from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
 
 _NAME = re.compile(r"[\w.-]+")
 _KEY = re.compile(r"\w+")
 _GEMMA_KEY = re.compile(r"[^:{}\[\],<]+")
 _BARE = re.compile(r"[^,{}\[\]()<'\"]+")
-_INTEGER = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0",
-    "\\": "\\", "'": "'", '"': '"', "\n": "",
+    "/": "/", "\\": "\\", "'": "'", '"': '"', "\n": "",
 }  # fmt: skip
 _CODES = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]+")
@@ -245,7 +244,7 @@ def _scalar(word: str) -> str | None:
     """A number or a word as JSON; None of anything else. Integers stay as they are."""
     if found := _WORDS.get(word.lower()):
         return found
-    if _INTEGER.fullmatch(word):
+    if SCALAR.fullmatch(word):
         return word
     if _NUMBER.fullmatch(word):
         number = float(word)

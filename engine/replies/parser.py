@@ -29,6 +29,7 @@ _READERS: dict[Family, dict[str, CallReader]] = {
     "hermes": {"<tool_call>": hermes},
     "llama": {"<|python_tag|>": python_tag},
     "mistral": {"[TOOL_CALLS]": mistral},
+    "mistral args": {"[TOOL_CALLS]": mistral},
     "qwen xml": {"<tool_call>": qwen, "<function=": qwen},
     "glm": {"<tool_call>": glm},
     "lfm": {"<|tool_call_start|>": lfm},

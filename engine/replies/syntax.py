@@ -13,6 +13,7 @@ Family = Literal[
     "hermes",
     "llama",
     "mistral",
+    "mistral args",
     "qwen xml",
     "glm",
     "lfm",
@@ -69,7 +70,8 @@ _CALL_MARKS: dict[Family, tuple[str, ...]] = {
     "none": (),
     "hermes": ("<tool_call>", "</tool_call>"),
     "llama": ("<|python_tag|>",),
-    "mistral": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
+    "mistral": ("[TOOL_CALLS]",),
+    "mistral args": ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"),
     "qwen xml": ("<tool_call>", "</tool_call>"),
     "glm": (
         "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
@@ -112,7 +114,7 @@ def _family(template: str, tokens: Collection[str]) -> Family:
     if has("<tool_call>", "<function="):
         return "qwen xml"
     if has("[TOOL_CALLS]"):
-        return "mistral"
+        return "mistral args" if has("[ARGS]") else "mistral"
     if has("<tool_call>"):
         return "hermes"
     if has("<|start_header_id|>", "tool_calls", '"parameters": '):

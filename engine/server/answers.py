@@ -164,12 +164,16 @@ class Broken:
 
 Told = Content | Reasoning | CallBegan | CallArguments
 Piece = Waiting | Began | Scored | Told | Ended | Broken
-Watch = Callable[[int, Usage], None]
-"""Is told how far the answer with that number has come, after each event."""
+Watch = Callable[[int, str, Usage], None]
+"""Is told how far the answer with that number has come, in which generation, after each event."""
 
 
 async def pieces(
-    link: EngineLink, ask: Ask, *, number: int = 0, watch: Watch = lambda answer, usage: None
+    link: EngineLink,
+    ask: Ask,
+    *,
+    number: int = 0,
+    watch: Watch = lambda answer, generation, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
     request = ask.request_of(number)
@@ -190,7 +194,7 @@ async def pieces(
             if event is None:
                 return
             made = list(answer.take(event))
-            watch(number, answer.usage)
+            watch(number, events.id, answer.usage)
             for piece in made:
                 told = loop.time()
                 yield piece
@@ -199,7 +203,7 @@ async def pieces(
 
 
 async def choices(
-    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, usage: None
+    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, generation, usage: None
 ) -> AsyncGenerator[tuple[int, Piece], None]:
     """The pieces of all answers, each with the number of its answer."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)

@@ -96,14 +96,16 @@ class _Watched:
     def __init__(self, call: Call, answers: int, metrics: Metrics, board: Board) -> None:
         self._id = call.id
         self._usages = [Usage()] * answers
+        self._generations = [""] * answers
         self._metrics = metrics
         self._board = board
         self._began = time.monotonic()
         self._last = [0.0] * answers  # when each answer's last tokens came
         board.show(RequestStatus(call.id, call.path, call.client))
 
-    def see(self, answer: int, usage: Usage) -> None:
+    def see(self, answer: int, generation: str, usage: Usage) -> None:
         before, self._usages[answer] = self._usages[answer], usage
+        self._generations[answer] = generation
         count = self._metrics.count
         count("prompt_tokens_total", usage.prompt - before.prompt)
         count("cached_tokens_total", usage.cached - before.cached)
@@ -117,6 +119,7 @@ class _Watched:
         if tokens := usage.completion - before.completion:
             self._time(answer, tokens, first=before.completion == 0)
         written = sum(one.completion for one in self._usages)
+        self._board.progress(self._id, generations=tuple(filter(None, self._generations)))
         if usage.prompt:
             state = "writing" if written else "reading"
             self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)

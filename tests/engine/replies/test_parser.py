@@ -112,7 +112,7 @@ def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -
     text = data.draw(altered(reply))
     marks = "(?:</?think>|.?/?THINK.|<.channel>thought|<channel.>)*"
     told = ""
-    for part in read(syntax, [text]).parts:
+    for part in read(syntax, text).pieces:
         match part:
             case ContentPart(words) | ReasoningPart(words):
                 told += marks + re.escape(_black(words))

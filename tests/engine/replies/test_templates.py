@@ -52,7 +52,7 @@ CASES = [
         most_calls=1,
     ),
     Case("mistral", "mistral", "[/INST]", "<eos>", reasons=False, special=("[TOOL_CALLS]",)),
-    Case("mistral_args", "mistral", "[/INST]", "<eos>", special=("[THINK]", "[/THINK]")),
+    Case("mistral_args", "mistral args", "[/INST]", "<eos>", special=("[THINK]", "[/THINK]")),
     Case("lfm", "lfm", "<|im_start|>assistant\n", "<|im_end|>", not_in_text=("'", "\\")),
     Case(
         "gemma", "gemma", "<|turn>model\n", "<turn|>", not_in_text=('<|"|>',), special=THOUGHT
