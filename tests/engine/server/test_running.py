@@ -43,7 +43,8 @@ async def served(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     finally:
         if process.returncode is None:
             process.kill()
-        await process.communicate()
+        await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]  # with the pipes nobody has read
 
 
 @dataclass
@@ -65,9 +66,11 @@ class Window:
             command = parse_command(line)
             self.taken.append(command)
             if isinstance(command, Generate):
-                for step in script("Hel", "lo", id=command.id):
-                    if not isinstance(step, float):
-                        send(self.process.stdin, step)
+                steps = script("Hel", "lo", id=command.id)
+                send(self.process.stdin, next(steps))
+                await asyncio.sleep(0.6)  # in which there is a status
+                for step in steps:
+                    send(self.process.stdin, step)
 
     async def until(self, what: str) -> ServerStatus:
         """The next status whose `what` is not empty."""
