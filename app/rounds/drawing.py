@@ -218,15 +218,20 @@ class LanePainter:
             return
         fate = box.token.fate if verdict > 0.0 else "drafted"
         place = box.rectangle(self.ruler, verdict, shift)
-        colour, surface = QColor(self._colours.of(fate)), self._token_surface(fate)
         outer = painter.opacity()
         painter.setOpacity(outer * (verdict if box.own else 1.0))
-        painter.setPen(QPen(QColor(self._colours.edge if fate != "discarded" else surface), 1))
-        painter.setBrush(QColor(surface))
-        painter.drawRoundedRect(place, _RADIUS, _RADIUS)
-        self._text(box.text, place, colour)
-        self._line(fate, place, colour, verdict)
+        self.chip(box.text, fate, place, verdict=verdict)
         painter.setOpacity(outer)
+
+    def chip(self, text: str, fate: Fate, place: QRectF, *, verdict: float = 1.0) -> None:
+        """Paint a token's text on its surface, with the colour and the line of its fate."""
+        colour, surface = QColor(self._colours.of(fate)), self._token_surface(fate)
+        edge = self._colours.edge if fate != "discarded" else surface
+        self._painter.setPen(QPen(QColor(edge), 1))
+        self._painter.setBrush(QColor(surface))
+        self._painter.drawRoundedRect(place, _RADIUS, _RADIUS)
+        self._text(text, place, colour)
+        self._line(fate, place, colour, verdict)
 
     def label(self, label: FateLabel, *, verdict: float, shift: float) -> None:
         """Paint a label, which fades in with the verdict."""

@@ -10,6 +10,7 @@ from engine.protocol import Loaded
 from engine.request import Grammar, Request, Sampling
 from engine.server.answers import Usage
 from engine.server.bodies import WHOLE, Body
+from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 from models.errors import Problem
 
@@ -117,26 +118,19 @@ def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
 def _sampling(body: ChoosingFields, loaded: Loaded) -> Sampling:
     given: dict[str, Any] = {
         name: value
-        for name in (
-            "temperature",
-            "top_p",
-            "min_p",
-            "presence_penalty",
-            "frequency_penalty",
-            "repetition_penalty",
-        )
+        for name in ("min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
         if (value := getattr(body, name)) is not None
     }
-    if body.top_p == 0:  # the likeliest token alone; ours would take it for "all"
-        given |= {"top_p": 1.0, "temperature": 0.0}
-    if body.top_k is not None:
-        given["top_k"] = max(0, body.top_k)
     if body.seed is not None:
         given |= {"seed": body.seed % _SEEDS, "repeatable": True}
     given["logit_bias"] = {
         _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
     }
-    return replace(loaded.sampling, **given)
+    top_k = None if body.top_k is None else max(0, body.top_k)
+    sampling = sampling_of(
+        loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=top_k
+    )
+    return replace(sampling, **given)
 
 
 def _token(text: str, vocabulary: int) -> int:
