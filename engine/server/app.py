@@ -22,7 +22,7 @@ from engine.server.exchange import (
     send_reply,
     while_there,
 )
-from engine.server.guard import Guard
+from engine.server.guard import Guard, check_body
 from engine.server.service import Service
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
@@ -55,9 +55,10 @@ class App:
             if call.method == "OPTIONS" and cors:  # which a browser asks without the key
                 await self._send(call, Reply(204, dict(cors)), send)
                 return
-            self._guard.check(call)
+            self._guard.check_key(call)
             endpoint = self._endpoint(call)
             if call.method == "POST":
+                check_body(call.headers)
                 call = replace(call, body=read_json(await read_whole(receive)))
         except Refusal as refusal:
             # What is left of the body is not read.

@@ -8,12 +8,20 @@ import json
 import math
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
 
 DEEPEST = 100
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+"""Takes 1.0 for 1: JSON knows one kind of numbers. It stands behind a field's limits."""
 
 
 class Body(BaseModel):

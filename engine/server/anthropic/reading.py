@@ -28,6 +28,7 @@ _BILLING = "x-anthropic-billing-header:"
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """What the body asks for. Raises Refusal."""
+    check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
     form = body.output_config.format if body.output_config is not None else None
     request = Request(
         sampling=sampling_of(
@@ -41,12 +42,10 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
-    """What is read before the answer. Raises Refusal."""
-    functions = functions_of(body)
-    check_choice(choice_of(body), [function["name"] for function in functions])
+    """What is read before the answer."""
     return Prompt(
         messages=messages_of(body),
-        tools=tools_json(functions),
+        tools=tools_json(functions_of(body)),
         options=json.dumps(options_of(body)),
     )
 
