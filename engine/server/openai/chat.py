@@ -24,12 +24,8 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-<<<<<<< HEAD
-from engine.server.bodies import Body, read_body
-from engine.server.choosing import check_choice, tools_json
-=======
 from engine.server.bodies import WHOLE, Body, read_body
->>>>>>> w18-dialects
+from engine.server.choosing import check_choice, tools_json
 from engine.server.conversation import in_order
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
