@@ -188,6 +188,7 @@ def tokens_of(events: Sequence[Event]) -> list[int]:
         elif isinstance(event, Verdict):
             tokens += drafted[: event.accepted]
             tokens += [event.next.id] if event.next else []
+            tokens += [token.id for token in event.forced]
             drafted = []
     return tokens
 
