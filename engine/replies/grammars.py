@@ -13,6 +13,7 @@ from engine.replies.lark import Rules, either, text
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
 from engine.request import Grammar
+from models.errors import Problem
 
 Choice = Literal["none", "auto", "required"]
 

@@ -296,7 +296,8 @@ def test_generations_run_side_by_side(fresh: Callable[[], Child], folder: Path) 
     child.send(generate("g2", max_tokens=60), Count("c", QUESTION))
     responses = child.until(Done)
     counted = [response for response in responses if isinstance(response, Counted)]
-    assert counted == [Counted("c", 34)]
+    assert [(one.id, one.tokens) for one in counted] == [("c", 34)]
+    assert counted[0].ending
     assert responses[-1].generation == "g2"
     of_second = [r for r in responses if getattr(r, "generation", "") == "g2"]
     assert written(of_second) == alone

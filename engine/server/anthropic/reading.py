@@ -38,7 +38,8 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
         stops=tuple(body.stop_sequences or ()),
         grammar=schema_grammar(form.schema_, "output_config.format.schema") if form else None,
     )
-    return Ask(prompt=prompt_of(body), request=request)
+    parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
+    return Ask(prompt=prompt_of(body), request=request, choice=choice_of(body), parallel=parallel)
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:

@@ -110,7 +110,13 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         prediction=prediction,
         grammar=grammar_of(body.response_format),
     )
-    return Ask(prompt=prompt, request=request, n=body.n)
+    return Ask(
+        prompt=prompt,
+        request=request,
+        n=body.n,
+        choice=choice,
+        parallel=body.parallel_tool_calls,
+    )
 
 
 def _options(body: ChatBody) -> str:
