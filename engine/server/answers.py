@@ -25,6 +25,7 @@ from engine.server.errors import Refusal, of_failure
 from engine.server.link import EngineLink
 from engine.server.reading import CallStart, Part, Prose, Reader, Thought, everything_is_prose
 
+SIDE_BY_SIDE = 8  # answers to one request that the engine is asked for at a time
 WAITING_SECONDS = 10.0  # without a piece; proxies and clients give up after 30 and more
 _SEEDS = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' seeds far apart
@@ -32,17 +33,28 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client asks for. `n` answers to one prompt; `reader` makes the reader of each, which
-    finds reasoning and calls in its text."""
+    """What a client asks for: `n` answers to a prompt, and to each of `more_prompts`, numbered in
+    this order. `reader` makes the reader of each, which finds reasoning and calls in its text."""
 
     prompt: Prompt
+    more_prompts: tuple[Prompt, ...] = ()
     request: Request = field(default_factory=Request)
     n: int = 1
     reader: Callable[[], Reader] = everything_is_prose
 
-    def request_of(self, choice: int) -> Request:
-        """The request for one of the answers. The first has the seed itself, the others theirs."""
-        sampling = self.request.sampling
+    @property
+    def answers(self) -> int:
+        """How many there will be."""
+        return self.n * (1 + len(self.more_prompts))
+
+    def prompt_of(self, answer: int) -> Prompt:
+        """What one of the answers is to."""
+        return (self.prompt, *self.more_prompts)[answer // self.n]
+
+    def request_of(self, answer: int) -> Request:
+        """The request for one of the answers. The first to each prompt has the seed itself, the
+        others have their own."""
+        sampling, choice = self.request.sampling, answer % self.n
         if sampling is None or sampling.seed is None or choice == 0:
             return self.request
         seed = (sampling.seed + choice * _GOLDEN) % _SEEDS
@@ -127,12 +139,14 @@ class CallArguments:
 class Ended:
     """The last piece. `stop_string`: the one that ended the answer, or empty.
 
-    `reason` is "stop", "length", or "tool_calls" where the answer ended with calls.
+    `reason` is "stop", "length", or "tool_calls" where the answer ended with calls. `logprobs` are
+    those of tokens at the end that gave no text.
     """
 
     reason: str
     stop_string: str
     usage: Usage
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +167,13 @@ async def pieces(
     link: EngineLink,
     ask: Ask,
     *,
-    choice: int = 0,
-    watch: Watch = lambda choice, generation, usage: None,
+    number: int = 0,
+    watch: Watch = lambda answer, generation, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
-    request = ask.request_of(choice)
+    request = ask.request_of(number)
     loop = asyncio.get_running_loop()
-    async with link.generate(ask.prompt, request) as events:
+    async with link.generate(ask.prompt_of(number), request) as events:
         answer = _Answer(request, ask.reader())
         told = loop.time()
         while True:
@@ -173,27 +187,28 @@ async def pieces(
             if event is None:
                 return
             made = list(answer.take(event))
-            watch(choice, events.id, answer.usage)
+            watch(number, events.id, answer.usage)
             for piece in made:
                 told = loop.time()
                 yield piece
 
 
 async def choices(
-    link: EngineLink, ask: Ask, *, watch: Watch = lambda choice, generation, usage: None
+    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, generation, usage: None
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of all `ask.n` answers, each with the number of its answer."""
-    queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(ask.n)
+    """The pieces of all answers, each with the number of its answer."""
+    queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
 
-    async def feed(choice: int) -> None:
-        async with aclosing(pieces(link, ask, choice=choice, watch=watch)) as answer:
+    async def feed(number: int) -> None:
+        async with room, aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
             async for piece in answer:
-                await queue.put((choice, piece))
+                await queue.put((number, piece))
         await queue.put(None)
 
-    tasks = [asyncio.create_task(feed(choice)) for choice in range(ask.n)]
+    tasks = [asyncio.create_task(feed(number)) for number in range(ask.answers)]
     try:
-        writing = ask.n
+        writing = ask.answers
         while writing:
             numbered = await queue.get()
             if numbered is None:
@@ -217,7 +232,8 @@ class _Answer:
         self._calls = 0
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
-        self._unread: list[TokenLogprob] = []  # tokens whose text is not complete
+        self._unread: list[TokenLogprob] = []  # those whose text was not told yet
+        self._behind: list[TokenLogprob] = []  # that gave no text: parts of a character, or an end
 
     def take(self, event: Event) -> Iterator[Piece]:
         match event:
@@ -263,14 +279,13 @@ class _Answer:
             self._scores[verdict.round, place] = score
 
     def _text(self, text: Text) -> Iterator[Piece]:
-        behind: list[TokenLogprob] = []  # tokens that gave nothing, and may be parts of a character
         for span in text.spans:
             score = self._scores.pop((span.round, span.index), None)
             if score is not None:
-                behind.append(score)
+                self._behind.append(score)
                 if span.length:
-                    self._unread += behind
-                    behind = []
+                    self._unread += self._behind
+                    self._behind = []
         parts = self._reader.push(text.delta) if text.delta else []
         if parts and isinstance(parts[0], Thought):
             more = self.usage.reasoning + len(text.spans)
@@ -299,4 +314,4 @@ class _Answer:
             return
         stop = next((stop for stop in self._request.stops if done.cut.startswith(stop)), "")
         reason = "tool_calls" if self._calls and done.reason == "stop" else done.reason
-        yield Ended(reason, stop, self.usage)
+        yield Ended(reason, stop, self.usage, tuple(self._behind))

@@ -10,11 +10,13 @@ from pathlib import Path
 from engine.protocol import Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
-from engine.server.errors import crowded, not_loaded, of_failure
+from engine.server.errors import crowded, invalid, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
 from engine.server.status import Board, RequestStatus
+from engine.server.target import TargetTokens
+from models.errors import Problem
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -26,6 +28,7 @@ class Service:
         self.link = link
         self.metrics = Metrics()
         self.board = board or Board()
+        self._tokens = TargetTokens()
 
     @property
     def loaded(self) -> Loaded:
@@ -44,6 +47,13 @@ class Service:
         """Of what answers: another one may write another text for the same seed."""
         return f"slipstream-{version('slipstream')}"
 
+    async def tokens(self) -> frozenset[str]:
+        """The texts of the tokens of what answers. Raises Refusal."""
+        try:
+            return await self._tokens.of(self.loaded.target)
+        except Problem as problem:
+            raise invalid(str(problem)) from None
+
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """The pieces of the answers to `ask`, each with the number of its answer.
 
@@ -54,7 +64,7 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
-        watched = _Watched(call, ask.n, self.metrics, self.board)
+        watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = await call.held.enter_async_context(
             aclosing(choices(self.link, ask, watch=watched.see))

@@ -10,6 +10,7 @@ from engine.protocol import Loaded
 from engine.request import Grammar, Request, Sampling
 from engine.server.answers import Usage
 from engine.server.bodies import Body
+from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 from models.errors import Problem
 
@@ -89,15 +90,16 @@ def request_of(
         raise invalid(str(problem)) from None
 
 
-def usage_json(usages: list[Usage]) -> dict[str, Any]:
-    """The figures of all answers to one prompt, which counts once."""
-    prompt = max((usage.prompt for usage in usages), default=0)
+def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
+    """The figures of `n` answers to each prompt. A prompt counts once."""
+    first = usages[::n]
+    prompt = sum(usage.prompt for usage in first)
     completion = sum(usage.completion for usage in usages)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": min((u.cached for u in usages), default=0)},
+        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning for usage in usages),
             "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
@@ -116,26 +118,19 @@ def usage_json(usages: list[Usage]) -> dict[str, Any]:
 def _sampling(body: ChoosingFields, loaded: Loaded) -> Sampling:
     given: dict[str, Any] = {
         name: value
-        for name in (
-            "temperature",
-            "top_p",
-            "min_p",
-            "presence_penalty",
-            "frequency_penalty",
-            "repetition_penalty",
-        )
+        for name in ("min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
         if (value := getattr(body, name)) is not None
     }
-    if body.top_p == 0:  # the likeliest token alone; ours would take it for "all"
-        given |= {"top_p": 1.0, "temperature": 0.0}
-    if body.top_k is not None:
-        given["top_k"] = max(0, body.top_k)
     if body.seed is not None:
         given |= {"seed": body.seed % _SEEDS, "repeatable": True}
     given["logit_bias"] = {
         _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
     }
-    return replace(loaded.sampling, **given)
+    top_k = None if body.top_k is None else max(0, body.top_k)
+    sampling = sampling_of(
+        loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=top_k
+    )
+    return replace(sampling, **given)
 
 
 def _token(text: str, vocabulary: int) -> int:

@@ -1,16 +1,15 @@
 """Tools that a chat may call, and the form that its answer must have."""
 
-import json
 from typing import Any, Literal
 
 from pydantic import Field
 
 from engine.request import Grammar
 from engine.server.bodies import Body
+from engine.server.choosing import schema_grammar
 from engine.server.errors import invalid
 
 MOST_TOOLS = 256
-LARGEST_SCHEMA_BYTES = 64 << 10
 
 
 class Function(Body):
@@ -25,8 +24,8 @@ class Tool(Body):
     function: Function
 
     def value(self) -> dict[str, Any]:
-        """As templates expect it."""
-        return {"type": "function", "function": self.function.model_dump(exclude={"strict"})}
+        """The function, as prompts and grammars have it."""
+        return self.function.model_dump()
 
 
 class ChosenFunction(Body):
@@ -51,9 +50,14 @@ class ResponseFormat(Body):
     json_schema: NamedSchema | None = None
 
 
-def grammar_of(
-    form: ResponseFormat | None, tools: list[Tool], choice: ToolChoice
-) -> Grammar | None:
+def choice_of(choice: ToolChoice) -> str:
+    """OpenAI's word for whether tools are called, or the name of the one that is to be."""
+    if isinstance(choice, ChosenTool):
+        return choice.function.name
+    return "required" if choice == "any" else choice
+
+
+def grammar_of(form: ResponseFormat | None) -> Grammar | None:
     """What the answer is held to. Raises Refusal."""
     if form is None or form.type == "text":
         return None
@@ -61,8 +65,4 @@ def grammar_of(
         return Grammar("json schema", '{"type": "object"}')
     if form.json_schema is None:
         raise invalid("response_format.json_schema is missing.", "response_format")
-    source = json.dumps(form.json_schema.schema_, ensure_ascii=False)
-    if len(source.encode()) > LARGEST_SCHEMA_BYTES:
-        most = LARGEST_SCHEMA_BYTES >> 10
-        raise invalid(f"The schema is over {most} KB.", "response_format")
-    return Grammar("json schema", source)
+    return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")

@@ -99,15 +99,18 @@ class Namespace(Body):
     tools: list["Tool"]
 
 
+_OWN = ("function", "custom", "namespace")
+
+
 class HostedTool(Body):
     """A tool that would run at OpenAI, or that only its own models know: it is left out."""
 
-    type: str
+    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_OWN)}})]
 
 
 def _kind_of_tool(tool: Any) -> str:
     type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
-    return type if type in ("function", "custom", "namespace") else "hosted"
+    return type if type in _OWN else "hosted"
 
 
 Tool = Annotated[
@@ -126,15 +129,17 @@ class AdditionalTools(Body):
 
 def _kind_of_item(item: Any) -> str | None:
     type = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-    return "message" if type is None else type
+    if type is None:
+        return "message"
+    return _OUTPUTS.get(type, type) if isinstance(type, str) else None
 
 
+_OUTPUTS = dict.fromkeys(("function_call_output", "custom_tool_call_output"), "call_output")
 Item = Annotated[
     Annotated[Message, Tag("message")]
     | Annotated[FunctionCall, Tag("function_call")]
     | Annotated[CustomToolCall, Tag("custom_tool_call")]
-    | Annotated[CallOutput, Tag("function_call_output")]
-    | Annotated[CallOutput, Tag("custom_tool_call_output")]
+    | Annotated[CallOutput, Tag("call_output")]
     | Annotated[Reasoning, Tag("reasoning")]
     | Annotated[AdditionalTools, Tag("additional_tools")],
     Discriminator(_kind_of_item),

@@ -32,7 +32,7 @@ CLIENTS = (
     Client("openai-node", ("openai@7.57.0", "zod@4.6.7"), "openai_node.cjs", npm=True),
     Client("anthropic", ("anthropic==2.12.0",), "anthropic_python.py"),
     Client("anthropic-node", ("@anthropic-ai/sdk@1.12.0",), "anthropic_node.cjs", npm=True),
-    Client("litellm", ("litellm==1.106.2",), "litellm_python.py"),
+    Client("litellm", ("litellm==1.106.2", "mcp==1.29.1"), "litellm_python.py"),
     Client("instructor", ("instructor==1.17.0",), "instructor_python.py"),
     Client("llm", ("llm==0.36",), "llm_command.py"),
     Client("aider", ("aider-chat==0.86.2",), "aider_command.py"),

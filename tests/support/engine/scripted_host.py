@@ -198,9 +198,10 @@ class ScriptedHost:
 
 @asynccontextmanager
 async def scripted(
-    play: Script = told, *, load: bool = True
+    play: Script = told, *, target: str = LOADED.target
 ) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
-    """A link to a scripted engine in this event loop, and the engine."""
+    """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
+    loaded."""
     host, link = ScriptedHost(play), EngineLink()
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=READ_LIMIT_BYTES)
@@ -209,8 +210,8 @@ async def scripted(
     )
     linking = asyncio.create_task(link.run(reader, writer))
     await asyncio.sleep(0)
-    if load:
-        await link.load(Load("load", LOADED.target))
+    if target:
+        await link.load(Load("load", target))
     try:
         yield link, host
     finally:

@@ -1,0 +1,339 @@
+"""Answers that a grammar constrains: they obey it, and drafts change nothing about them.
+
+In greedy decoding token for token; when sampling, short texts against exact enumeration of the
+target's distribution with what is forbidden left out, position by position.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+
+import engine.speculate
+from engine.accept import by_block, by_token
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.events import Done
+from engine.grammar import Constraint, Grammars
+from engine.loading import LoadedModel, load
+from engine.request import Grammar, Request, Sampling
+from engine.sampling import distribution, log_weights, scores
+from engine.session import Session
+from engine.speculate import AcceptanceRule, RoundForced, Task, speculate
+from models.model_folder import ModelFolder
+from tests.support.engine.chi_square import excess
+from tests.support.engine.markov import decoder, drafting_tables, random_table
+from tests.support.engine.sessions import done_of, text_of, tokens_of
+from tests.support.engine.tiny import noisy
+from tests.support.mostly_slow import mostly_slow
+
+DATA = Path(__file__).parents[1] / "data"
+SCHEMAS = json.loads((DATA / "schemas.json").read_text(encoding="utf-8"))
+QUICK = ("person", "recursion: a tree", "one of by a constant", "unicode enum", "pattern anywhere")
+# Nothing bounds how many digits or letters these have, and a small model repeats itself.
+MAY_NOT_END = {
+    "number in a range",
+    "number with bounds of fractions",
+    "number, exclusive",
+    "format time",
+    "format date-time",
+    "only additional",
+    "least and most properties",
+    "matrix",
+    "classification",
+    "geometry",
+}
+WARM = Sampling(temperature=1.0, seed=1)
+
+
+# --- Schemas
+
+
+@pytest.fixture(scope="module")
+def stories() -> LoadedModel:
+    return load(ModelFolder(DATA / "stories260K"))
+
+
+@pytest.fixture(scope="module")
+def disturbed(stories: LoadedModel) -> Any:
+    return noisy(stories.model)
+
+
+def answer(
+    target: LoadedModel, drafter: Drafter, grammar: Grammar, sampling: Sampling
+) -> tuple[Done, str, list[int]]:
+    session = Session(target)
+    session.drafter = drafter
+    session.policy = Fixed(0 if isinstance(drafter, NoDrafter) else 4)
+    prompt = target.tokenizer.encode("Once upon a time there was", add_special_tokens=False)
+    request = Request(sampling=sampling, max_tokens=120, grammar=grammar)
+    events = list(session.complete(prompt, request))
+    return done_of(events), text_of(events), tokens_of(events)
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize("name", mostly_slow(SCHEMAS, quick=QUICK))
+def test_an_answer_obeys_its_schema(name: str, stories: LoadedModel, disturbed: Any) -> None:
+    schema = SCHEMAS[name]
+    grammar = Grammar("json schema", json.dumps(schema))
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    validator = kind(schema, format_checker=kind.FORMAT_CHECKER)
+    for sampling in (Sampling(), WARM, replace(WARM, repeatable=True)):
+        drafters = [LookupDrafter(), ModelDrafter(Decoder(disturbed), vocabulary=512)]
+        if sampling == WARM:
+            drafters = drafters[1:]
+
+        plain = answer(stories, NoDrafter(), grammar, sampling)
+        answers = [plain, *(answer(stories, each, grammar, sampling) for each in drafters)]
+
+        for done, text, tokens in answers:
+            assert done.reason == "stop" or name in MAY_NOT_END
+            if done.reason == "stop":
+                validator.validate(json.loads(text))
+            assert tokens == plain[2] or sampling == WARM
+        assert any(done.stats.accepted for done, *_ in answers) or len(plain[2]) < 12
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+def test_what_is_behind_a_mark_obeys(stories: LoadedModel, disturbed: Any) -> None:
+    grammar = Grammar("regex", "(yes|no)!{1,3}", after=" was ")
+    for sampling in (Sampling(), WARM):
+        plain = answer(stories, NoDrafter(), grammar, sampling)
+        model = ModelDrafter(Decoder(disturbed), vocabulary=512)
+        drafted = answer(stories, model, grammar, sampling)
+        for done, text, _ in (plain, drafted):
+            assert done.reason == "stop"
+            assert text.partition(" was ")[2] in {
+                word + "!" * count for word, count in product(["yes", "no"], [1, 2, 3])
+            }
+        assert drafted[2] == plain[2] or sampling == WARM
+
+
+# --- The distribution
+
+TOKENS = ("a", "b", "c", "ab", "bc", "ca", "<eos>")
+END = TOKENS.index("<eos>")
+TABLE = random_table(len(TOKENS))
+DRAFTING = drafting_tables(TABLE)
+PROMPT = [2, 1]
+LONGEST = 5
+WORDS = Grammar("regex", "(a|bc?)(ca|c|b)?a?(b|c)")
+BEHIND = Grammar("regex", "(ab|bc|ca)[ab]", after="b")
+PENALIZED = Sampling(
+    temperature=0.9, repetition_penalty=1.6, frequency_penalty=0.5, penalty_window=3, top_k=3
+)
+
+
+@pytest.fixture(scope="module")
+def grammars(tmp_path_factory: pytest.TempPathFactory) -> Grammars:
+    folder = tmp_path_factory.mktemp("few")
+    vocabulary = {token: n for n, token in enumerate(TOKENS[:END])}
+    tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[tuple(t) for t in TOKENS[3:END]]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(TOKENS[END], special=True, normalized=False)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": TOKENS[END]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    loaded = load_tokenizer(folder, eos_token_ids=[END])
+    return Grammars(loaded, vocabulary=len(TOKENS), ends=frozenset({END}))
+
+
+def enumerated(
+    grammars: Grammars, grammar: Grammar, sampling: Sampling
+) -> dict[tuple[int, ...], float]:
+    """The probability of every text, token by token, each position by itself."""
+    found: dict[tuple[int, ...], float] = {}
+
+    def go_on(text: tuple[int, ...], probability: float) -> None:
+        if text[-1:] == (END,) or len(text) == LONGEST:
+            found[text] = probability
+            return
+        constraint = grammars.constrain(grammar)
+        constraint.commit(list(text))
+        seen = [*PROMPT, *text]
+        window = ([-1] * sampling.penalty_window + seen)[-sampling.penalty_window :]
+        history = mx.array([window]) if sampling.penalizes else None
+        scored = scores(TABLE[seen[-2], seen[-1]][None], history, sampling, constraint.masks([]))
+        for token, p in enumerate(distribution(log_weights(scored, sampling))[0].tolist()):
+            if p > 0.0:
+                go_on((*text, token), probability * p)
+
+    go_on((), 1.0)
+    return found
+
+
+def off_by(
+    grammars: Grammars,
+    grammar: Grammar,
+    sampling: Sampling,
+    expected: dict[tuple[int, ...], float],
+    *,
+    drafting: str = "noisy",
+    length: int = 4,
+    accept: AcceptanceRule = by_block,
+    texts: int = 600,
+) -> float:
+    """How far short texts of the loop are from what is expected: see `chi_square.excess`."""
+    target = decoder(TABLE)
+    drafter = ModelDrafter(decoder(DRAFTING[drafting]), vocabulary=len(TOKENS))
+    written: Counter[tuple[int, ...]] = Counter()
+    for seed in range(texts):
+        task = Task(
+            sampling,
+            seed=seed,
+            max_tokens=LONGEST,
+            ends=frozenset({END}),
+            accept=accept,
+            constraint=grammars.constrain(grammar),
+        )
+        target.rewind(0)
+        drafter.rewind(0)
+        tokens = list(PROMPT)
+        for _ in speculate(target, drafter, Fixed(length), tokens, task):
+            pass
+        written[tuple(tokens[len(PROMPT) :])] += 1
+    if written.keys() - expected.keys():
+        return float("inf")
+    counts = np.array([written[text] for text in expected])
+    return excess(counts, np.array(list(expected.values())))
+
+
+HOT = Sampling(temperature=1.0)
+
+
+def test_there_is_something_to_be_seen(grammars: Grammars) -> None:
+    """Many texts, forced tokens among them, and some that are free first."""
+    for grammar, sampling in ((WORDS, HOT), (WORDS, PENALIZED), (BEHIND, HOT)):
+        found = enumerated(grammars, grammar, sampling)
+        assert len(found) > 12
+        assert abs(sum(found.values()) - 1.0) < 1e-5
+    task = Task(HOT, 0, LONGEST, frozenset({END}), constraint=grammars.constrain(WORDS))
+    rounds = speculate(decoder(TABLE), NoDrafter(), Fixed(0), list(PROMPT), task)
+    assert any(isinstance(each, RoundForced) for each in rounds)
+
+
+@pytest.mark.parametrize("grammar", [WORDS, BEHIND], ids=["words", "behind"])
+@pytest.mark.parametrize("sampling", [HOT, PENALIZED], ids=["hot", "penalized"])
+def test_short_texts_have_the_distribution(
+    grammars: Grammars, grammar: Grammar, sampling: Sampling
+) -> None:
+    expected = enumerated(grammars, grammar, sampling)
+    assert off_by(grammars, grammar, sampling, expected) < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeatable", [False, True])
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("length", [0, 1, 2, 4])
+@pytest.mark.parametrize("drafting", DRAFTING)
+def test_many_short_texts_have_the_distribution(
+    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule, repeatable: bool
+) -> None:
+    for grammar, sampling in ((WORDS, PENALIZED), (BEHIND, HOT)):
+        off = off_by(
+            grammars,
+            grammar,
+            replace(sampling, repeatable=repeatable),
+            enumerated(grammars, grammar, sampling),
+            drafting=drafting,
+            length=length,
+            accept=rule,
+            texts=1_000,
+        )
+        assert off < 1.0
+
+
+# --- These tests see what is easy to get wrong
+
+MASKS, FORCED = Constraint.masks, Constraint.forced
+
+
+def _without_the_second_row(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.concatenate([masks[:1], mx.ones_like(masks[1:2]), masks[2:]])
+
+
+def _without_the_last_row(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.concatenate([masks[:-1], mx.ones_like(masks[-1:])])
+
+
+def _the_row_before(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.concatenate([masks[:1], masks[:-1]])
+
+
+def _all_as_the_first(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.broadcast_to(masks[:1], masks.shape)
+
+
+def _forced_where_two_are_left(self: Constraint, most: int) -> list[int]:
+    forced = FORCED(self, most)
+    row = MASKS(self, [])[0]
+    if forced or not most or int(mx.sum(row)) != 2:
+        return forced
+    return [int(mx.argmax(row))]
+
+
+class _MaskedBehindTheFilters:
+    """In place of the two functions of the chain."""
+
+    def __init__(self) -> None:
+        self._masks: mx.array | None = None
+
+    def scores(
+        self, logits: mx.array, history: Any, sampling: Sampling, masks: Any = None
+    ) -> mx.array:
+        self._masks = masks
+        return scores(logits, history, sampling)
+
+    def log_weights(self, scored: mx.array, sampling: Sampling) -> mx.array:
+        masks, self._masks = self._masks, None
+        weights = log_weights(scored, sampling)
+        if masks is None:
+            return weights
+        kept = mx.where(masks, weights, -mx.inf)
+        some = mx.any(kept > -mx.inf, axis=-1, keepdims=True)
+        return mx.where(some, kept, mx.where(masks, 0.0, -mx.inf))
+
+
+MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "without the second row": ("masks", _without_the_second_row),
+    "without the last row": ("masks", _without_the_last_row),
+    "the row before": ("masks", _the_row_before),
+    "all as the first": ("masks", _all_as_the_first),
+    "forced where two are left": ("forced", _forced_where_two_are_left),
+}
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, "masked behind the filters"])
+def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    expected = enumerated(grammars, WORDS, PENALIZED)
+    if mutant in MUTANTS:
+        monkeypatch.setattr(Constraint, *MUTANTS[mutant])
+    else:
+        chain = _MaskedBehindTheFilters()
+        monkeypatch.setattr(engine.speculate, "scores", chain.scores)
+        monkeypatch.setattr(engine.speculate, "log_weights", chain.log_weights)
+
+    try:
+        off = off_by(grammars, WORDS, PENALIZED, expected)
+    except ValueError:  # what is not allowed cannot be committed either
+        return
+    assert off > 1.0
