@@ -154,7 +154,7 @@ class Host:
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
         ended = False
-        while not ended or self._answering:
+        while not ended or self._answering or self._later:
             if not ended and (self._queue.waiting or not (self._answering or self._later)):
                 command = self._queue.take()
                 ended = command is None

@@ -195,7 +195,7 @@ class Scheduler:
         lender = max((each.session for each in self._running), key=read, default=None)
         if lender and read(lender) >= max(_WORTH_SHARING, read(kept) + 1 if kept else 0):
             chosen = lender.copy()
-        elif kept and 2 * read(kept) >= kept.length:
+        elif kept and 2 * read(kept) >= min(kept.length, len(answer.tokens)):
             chosen = kept
         elif len(self._idle) + len(self._running) < self._parallel:
             chosen = self.session.another()

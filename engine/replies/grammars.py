@@ -9,16 +9,12 @@ whatever value it stands. Gemma's and those cannot hold a text to a pattern, a f
 that a strict tool asks for it is a `Problem`.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
-from engine.replies.xml_calls import types_of
 from engine.request import Grammar
-from models.errors import Problem
 
 Choice = Literal["none", "auto", "required"]
 

@@ -4,19 +4,20 @@ dialect."""
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from engine.protocol import Loaded
+from engine.replies.tools import tools_of
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
-from engine.server.errors import crowded, invalid, not_loaded, of_failure
+from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
 from engine.server.status import Board, RequestStatus
-from engine.server.target import TargetTokens
-from models.errors import Problem
+from engine.server.target import TargetFiles
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -28,7 +29,7 @@ class Service:
         self.link = link
         self.metrics = Metrics()
         self.board = board or Board()
-        self._tokens = TargetTokens()
+        self._files = TargetFiles()
 
     @property
     def loaded(self) -> Loaded:
@@ -47,12 +48,9 @@ class Service:
         """Of what answers: another one may write another text for the same seed."""
         return f"slipstream-{version('slipstream')}"
 
-    async def tokens(self) -> frozenset[str]:
-        """The texts of the tokens of what answers. Raises Refusal."""
-        try:
-            return await self._tokens.of(self.loaded.target)
-        except Problem as problem:
-            raise invalid(str(problem)) from None
+    async def marks(self) -> frozenset[str]:
+        """The names of tokens that are no plain text. Raises Refusal while nothing is loaded."""
+        return (await self._files.texts(self.loaded.target)).marks
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """The pieces of the answers to `ask`, each with the number of its answer.
@@ -64,6 +62,7 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
+        ask = await self._as_it_replies(ask)
         watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = await call.held.enter_async_context(
@@ -81,6 +80,14 @@ class Service:
             return await self.link.count(prompt)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
+
+    async def _as_it_replies(self, ask: Ask) -> Ask:
+        """`ask`, where it is a chat, for how this model writes reasoning and calls."""
+        if not ask.prompt.messages:
+            return ask
+        syntax = (await self._files.texts(self.loaded.target)).syntax
+        request = replace(ask.request, special=True) if syntax.special else ask.request
+        return replace(ask, request=request, syntax=syntax, tools=tools_of(ask.prompt.tools))
 
 
 class _Watched:

@@ -112,8 +112,8 @@ async def _gaps(body: CompletionBody, service: Service) -> tuple[list[Prompt], t
     texts = [prompt for prompt in body.prompts if isinstance(prompt, str)]
     if len(texts) < len(body.prompts):
         raise invalid("With a suffix the prompt is a text.", "prompt")
-    tokens = await service.tokens()
-    gaps = [gap_of(text, body.suffix or "", tokens) for text in texts]
+    marks = await service.marks()
+    gaps = [gap_of(text, body.suffix or "", marks) for text in texts]
     known = [gap for gap in gaps if gap is not None]
     if not known:
         raise invalid(f"{service.model} has no tokens for gaps.", "suffix")
