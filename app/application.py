@@ -20,6 +20,7 @@ from app.models.loader import ModelLoader
 from app.models.pair_choice import PairChoice
 from app.models.readiness import Readiness
 from app.race.race import Race
+from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
 
@@ -43,10 +44,12 @@ class Application(QObject):
         settings: Settings,
         theme: Theme,
         library: Library,
+        server: LocalServer,
     ) -> None:
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
+        self.server = server
         self.begun = False
         self.answers = Answers(store, engine, parent=self)
         self.listing = Listing(store, parent=self)
@@ -69,6 +72,7 @@ class Application(QObject):
         self.answers.begun.connect(self.listing.refresh)
         self.titles.titled.connect(self.listing.refresh)
         self.settings_changed.connect(self.pairs.load_again)
+        server.asked.connect(loader.wake)
         files.set_last_folder(settings.last_folder)
 
     def begin(self) -> None:
@@ -81,12 +85,15 @@ class Application(QObject):
         self.backups.start()
         self.listing.refresh()
         self.loader.begin()
+        if self.settings.server_at_start:
+            self.server.switch(True)
 
     def close(self) -> None:
         """Save everything and stop the engine. Waits for both."""
         self.settings.last_folder = files.last_folder()
         self.settings.save()
         self.formulas.close()
+        self.server.close()
         self.answers.close()
         self.titles.close()
         self.loader.close()

@@ -122,6 +122,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Engine", "measure", "Measure the pair again"),
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
+    "Engine",
+    Command("Engine", "server", "Local server…"),
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),
     Command("Help", "explain_rounds", "What am I looking at?"),
     "Help",

@@ -14,6 +14,7 @@ from models.errors import Problem
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
 USUAL_PARALLEL, MOST_PARALLEL = 4, 8  # answers at once
+USUAL_PORT, LEAST_PORT, MOST_PORT = 8737, 1024, 65535  # of the local server
 ThemeChoice = Literal["system", "light", "dark"]
 _MOST_PATHS = 8
 
@@ -128,6 +129,26 @@ class Settings(_Stored):
     @exact.setter
     def exact(self, on: bool) -> None:
         self._keep("exact", str(on))
+
+    @property
+    def server_port(self) -> int:
+        """Where the local server listens."""
+        text = self._text("server/port", "")
+        port = int(text) if text.isdecimal() else USUAL_PORT
+        return port if LEAST_PORT <= port <= MOST_PORT else USUAL_PORT
+
+    @server_port.setter
+    def server_port(self, port: int) -> None:
+        self._keep("server/port", str(port))
+
+    @property
+    def server_at_start(self) -> bool:
+        """Whether the local server is switched on with Slipstream."""
+        return self._text("server/at_start", "False") == "True"
+
+    @server_at_start.setter
+    def server_at_start(self, on: bool) -> None:
+        self._keep("server/at_start", str(on))
 
     @property
     def starter_name(self) -> str:

@@ -13,12 +13,8 @@ from PySide6.QtGui import (
     QAction,
     QDesktopServices,
     QFontDatabase,
-    QPainter,
-    QPaintEvent,
-    QPalette,
 )
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QDialog,
     QDialogButtonBox,
@@ -28,8 +24,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QStyle,
-    QStyleOptionButton,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -47,6 +41,7 @@ from app.settings import (
     Settings,
     ThemeChoice,
 )
+from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.style import Theme
 from engine.request import Overflow
 
@@ -65,20 +60,6 @@ _KEYS = (
 def open_folder(folder: Path) -> None:
     """Show a folder in the system's file manager."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
-
-
-class EdgedCheckBox(QCheckBox):
-    """Its box has an edge that can be seen: Fusion draws one that is darker than a dark window."""
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        option = QStyleOptionButton()
-        self.initStyleOption(option)
-        part = QStyle.SubElement.SE_CheckBoxIndicator
-        box = self.style().subElementRect(part, option, self)
-        with QPainter(self) as painter:
-            painter.setPen(self.palette().color(QPalette.ColorRole.Shadow))
-            painter.drawRect(box.adjusted(0, 0, -1, -1))
 
 
 class SettingsDialog(QDialog):

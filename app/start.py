@@ -22,6 +22,7 @@ from app.markdown.highlight import USUAL, get_ready
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.one_window import SecondStarts, show_first_window
+from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
 from app.updates.feed import Origin
@@ -54,8 +55,13 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         print(problem, file=sys.stderr)
         QMessageBox.critical(None, NAME, str(problem))
         return 1
-    engine = EngineProcess(
-        EngineLog(home / "logs" if HOME_VARIABLE in os.environ else log_folder())
+    logs = home / "logs" if HOME_VARIABLE in os.environ else log_folder()
+    engine = EngineProcess(EngineLog(logs))
+    server = LocalServer(
+        engine,
+        EngineLog(logs, name="server"),
+        settings=settings,
+        key_file=home / "server-key",
     )
     application = Application(
         store,
@@ -64,6 +70,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         settings=settings,
         theme=theme,
         library=Library(),
+        server=server,
     )
     windows = Windows(application)
     window, *others = windows.restore()

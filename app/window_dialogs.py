@@ -21,6 +21,8 @@ from app.notices import Notices
 from app.race.dialog import RaceDialog
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
+from app.server.controller import ServerController
+from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
 from engine.protocol import Loaded
 from engine.request import BALANCED
@@ -59,6 +61,7 @@ class WindowDialogs(QObject):
                 "race": self.race,
                 "sampling": self._configure,
                 "memory": self._show_memory,
+                "server": self.show_server,
                 "settings": self._show_settings,
                 "keys": self._show_keys,
                 "about": self._tell_about,
@@ -144,6 +147,25 @@ class WindowDialogs(QObject):
     def _show_memory(self) -> None:
         loader, settings = self._application.loader, self._application.settings
         MemoryDialog(loader, settings, parent=self._window).open()
+
+    def show_server(self) -> None:
+        """Show the panel of the local server, which stays open beside the chat."""
+        panel = self._window.findChild(ServerPanel)
+        if panel is None:
+            application = self._application
+            panel = ServerPanel(self._window)
+            panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            controller = ServerController(
+                panel,
+                application.server,
+                application.settings,
+                loaded=lambda: application.loader.loaded,
+            )
+            application.loader.loaded_now.connect(controller.show)
+            application.loader.rested.connect(controller.show)
+        panel.show()
+        panel.raise_()
+        panel.activateWindow()
 
     def _show_settings(self) -> None:
         """Show the settings, which apply at once."""

@@ -4,13 +4,15 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.model_parts import HiddenStates, StateRecorder
+from engine.model_parts import HiddenStates, StateRecorder, recording
 from engine.recurrent import Recurrences
 from models.drafter_kinds import Tap
 
@@ -26,7 +28,8 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `timeline`, its caches; `vocabulary`, how many logits it gives.
+    Attributes: `model`; `timeline`, its caches; `recorder` of its hidden states; `vocabulary`, how
+    many logits it gives.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class Decoder:
         self._recurrences = Recurrences(model)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
-        self._recorder = StateRecorder(model)
+        self.recorder = StateRecorder(model)
         # On a GPU kernels round by the number of rows, which must not depend on a clock.
         self._timed = mx.default_device() == mx.cpu
         self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
@@ -47,11 +50,12 @@ class Decoder:
         """A decoder with caches of its own, for another conversation with the same model."""
         return Decoder(self.model, quantized=self.timeline.quantized, block=self._block)
 
-    def copy(self) -> "Decoder":
-        """Another decoder, which has read what this one has; hidden states are not copied."""
+    def copy(self) -> tuple["Decoder", list[HiddenStates]]:
+        """Another decoder, which has read what this one has, and its recordings: whoever drafts
+        with them must hold them, as for `record`."""
         other = self.another()
         other.timeline = self.timeline.copy()
-        return other
+        return other, self.recorder.copy_to(other.recorder)
 
     @property
     def length(self) -> int:
@@ -64,26 +68,35 @@ class Decoder:
         They are recorded while somebody holds them. Raises `Problem` where the model has no such
         layers.
         """
-        return self._recorder.record(taps, length=self.length)
+        return self.recorder.record(taps, length=self.length)
 
     def read(self, tokens: mx.array) -> mx.array:
         """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
 
         An id that the model does not have is read as its last one.
         """
-        tokens = mx.minimum(tokens, self.vocabulary - 1)
+        tokens, before = mx.minimum(tokens, self.vocabulary - 1), self.length
+        with (
+            self.one_pass(tokens.size) as caches,
+            recording([(self.recorder, before, tokens.size)]),
+        ):
+            logits: mx.array = self.model(tokens[None], cache=caches)[0]
+        return logits
+
+    @contextmanager
+    def one_pass(self, rows: int) -> Iterator[list[Any]]:
+        """The caches for a pass over `rows` tokens that is made meanwhile.
+
+        Where that fails, nothing was read.
+        """
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
-        self.timeline.advance(tokens.size)
+        self.timeline.advance(rows)
         try:
-            with (
-                self._recorder.recording(before),
-                self._recurrences.recording(tape, caches, rows=tokens.size),
-            ):
-                logits: mx.array = self.model(tokens[None], cache=caches)[0]
+            with self._recurrences.recording(tape, caches, rows=rows):
+                yield caches
         except BaseException:
             self.rewind(before)  # some layers may have read, some not
             raise
-        return logits
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Read all of `tokens` but the last, in chunks; yields the length after each.
@@ -131,4 +144,4 @@ class Decoder:
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
-        self._recorder.cut(self.length)
+        self.recorder.cut(self.length)

@@ -6,7 +6,7 @@ read hidden states. Knows layers and positions; nothing of what the states are u
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -152,6 +152,12 @@ class HiddenStates:
         self.first = self.end = length
         self._chunks: deque[mx.array] = deque()
 
+    def copy(self) -> "HiddenStates":
+        """The same positions, to be continued in another way."""
+        other = copy.copy(self)
+        other._chunks = deque(self._chunks)
+        return other
+
     def append(self, position: int, states: Sequence[mx.array]) -> None:
         """Hold what was read from `position` on: for each tap (1, rows, width)."""
         rows = mx.concatenate(list(states), axis=-1)[0]
@@ -189,7 +195,7 @@ class HiddenStates:
 class StateRecorder:
     """Records the hidden states of what `model` reads, for as many drafters as hold a recording.
 
-    Drafters that read the same taps share one.
+    Drafters that read the same taps share one. See `recording`.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -214,26 +220,55 @@ class StateRecorder:
             states = self._held[tuple(taps)] = HiddenStates(taps, length=length)
         return states
 
-    @contextmanager
-    def recording(self, position: int) -> Iterator[None]:
-        """Record what the model reads meanwhile, from `position` on."""
-        held = list(self._held.values())
-        if not held:
-            yield
-            return
-        taps = frozenset(tap for states in held for tap in states.taps)
+    def copy_to(self, other: "StateRecorder") -> list[HiddenStates]:
+        """Copy all recordings; they last as long as somebody holds them."""
+        copies = {taps: states.copy() for taps, states in self._held.items()}
+        other._held.update(copies)
+        return list(copies.values())
+
+    @property
+    def taps(self) -> frozenset[Tap]:
+        """All that somebody holds a recording of."""
+        return frozenset(tap for states in list(self._held.values()) for tap in states.taps)
+
+    def hook(self, taps: frozenset[Tap]) -> "TapHook":
+        """One that sees `taps` of the model."""
         if self._hook is None or self._hooked != taps:
             self._hook, self._hooked = TapHook(self._model, taps), taps
-        with self._hook.open():
-            yield
-        for states in held:
-            states.append(position, [self._hook.seen[tap] for tap in states.taps])
-        self._hook.seen.clear()  # the recordings keep what they hold
+        return self._hook
+
+    def append(self, position: int, seen: Mapping[Tap, mx.array]) -> None:
+        """Record what was read from `position` on: by tap (1, rows, width)."""
+        for states in list(self._held.values()):
+            states.append(position, [seen[tap] for tap in states.taps])
 
     def cut(self, length: int) -> None:
         """Forget the positions from `length` on."""
         for states in self._held.values():
             states.cut(length)
+
+
+@contextmanager
+def recording(reads: Sequence[tuple[StateRecorder, int, int]]) -> Iterator[None]:
+    """Record what a model reads in one pass meanwhile.
+
+    `reads`: for each recorder the position of its first row and how many rows it has. Their rows
+    are all that the pass has, one recorder's behind the other's.
+    """
+    taps = frozenset[Tap]().union(*(recorder.taps for recorder, _, _ in reads))
+    if not taps:
+        yield
+        return
+    hook = reads[0][0].hook(taps)
+    with hook.open():
+        yield
+    states = {tap: state.reshape(1, -1, state.shape[-1]) for tap, state in hook.seen.items()}
+    hook.seen.clear()  # the recordings keep what they hold
+    first = 0
+    for recorder, position, rows in reads:
+        part = slice(first, first + rows)
+        recorder.append(position, {tap: state[:, part] for tap, state in states.items()})
+        first += rows
 
 
 class TapHook:

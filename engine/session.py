@@ -56,7 +56,7 @@ from engine.speculate import (
 )
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.template import encode_prompt
-from engine.text import AnswerText, TokenTexts
+from engine.text import AnswerText, TokenTexts, ending_of
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -181,7 +181,8 @@ class Session:
 
     def copy(self) -> "Session":
         """As `another`, with a copy of what this one has read."""
-        return self._beside(self.decoder.copy())
+        decoder, _recorded = self.decoder.copy()
+        return self._beside(decoder)
 
     @property
     def length(self) -> int:
@@ -422,7 +423,8 @@ class Session:
         self.decoder.rewind(common)
         self.drafter.rewind(common)
         reused = self.decoder.length
-        yield Prefill(generation, reused, len(prompt), reused, 0.0)
+        ending = ending_of(self.target.tokenizer, prompt)
+        yield Prefill(generation, reused, len(prompt), reused, 0.0, ending=ending)
         for length in self.decoder.prefill(prompt):
             yield Prefill(generation, length, len(prompt), reused, perf_counter() - began)
         if self._drafter_reads(prompt):

@@ -113,6 +113,11 @@ class ChildProcess(QObject):
         """End it at once, whatever it is doing; `ended` is emitted when it has ended."""
         self._process.kill()
 
+    def end(self) -> None:
+        """Close its input, and kill it if it has not ended soon after. Does not wait."""
+        self._process.closeWriteChannel()
+        QTimer.singleShot(int(_GRACE_SECONDS * 1000), self, self._process.kill)
+
     def close(self) -> None:
         """Close its input, and wait until it has ended; kill it if that takes too long.
 

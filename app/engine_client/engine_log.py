@@ -1,4 +1,5 @@
-"""What the engine's child process writes to standard error: the latest lines, and a rotated file.
+"""What a child process of the engine's writes to standard error: the latest lines, and a rotated
+file.
 
 No text of a message gets into either. Lines that quote one, as an error message may, are left out;
 a quotation of fewer than about twenty characters is not recognized. Knows no Qt.
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from platformdirs import user_log_path
 
+from engine.request import Prompt
 from models.in_words import CONTROLS
 
 KEPT_LINES = 200
@@ -54,16 +56,16 @@ class _Secrets:
 class EngineLog:
     """Attributes: `path`, the file; None if it cannot be written."""
 
-    def __init__(self, folder: Path) -> None:
-        """The file will be engine.log in `folder`, which is made if it is missing."""
+    def __init__(self, folder: Path, *, name: str = "engine") -> None:
+        """The file will be `name`.log in `folder`, which is made if it is missing."""
         self.path: Path | None = None
         self._tail: deque[str] = deque(maxlen=KEPT_LINES)
         self._texts: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
         self._secrets: _Secrets | None = None  # made when it is first needed
-        self._logger = logging.Logger("engine")  # its own, in no registry
+        self._logger = logging.Logger(name)  # its own, in no registry
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            self.path = folder / "engine.log"
+            self.path = folder / f"{name}.log"
             handler = _Handler(
                 self.path,
                 maxBytes=_LARGEST_FILE_BYTES,
@@ -103,6 +105,11 @@ class EngineLog:
         for handler in self._logger.handlers:
             with suppress(OSError):  # what could not be written to a full disk
                 handler.close()
+
+
+def texts_of(prompt: Prompt) -> tuple[str, ...]:
+    """What no line may quote of a prompt."""
+    return (prompt.text, *(message.content for message in prompt.messages))
 
 
 def log_folder() -> Path:

@@ -21,7 +21,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 import engine
 from app.engine_client.child_process import ChildProcess
-from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.pending import EngineWork, Lost, Question, id_of, is_guest
 from app.engine_client.watchdog import Watchdog
 from engine.events import Done, Failed, Stats
@@ -48,6 +48,7 @@ from engine.request import ChatMessage, Request, chat
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
+LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
 _MEMORY = Memory()
 _NOT_RUNNING = "The engine is not running."
 
@@ -251,13 +252,12 @@ class EngineProcess(QObject):
             request,
             race=race,
         )
-        self._log.hide(message.content for message in messages)
+        self._log.hide(texts_of(command.prompt))
         return self._ask(command, self._tell_answer)
 
     def pass_on(self, command: Question) -> None:
         """Ask for something on behalf of the guest, who has chosen the id: see `is_guest`."""
-        prompt = command.prompt
-        self._log.hide((prompt.text, *(message.content for message in prompt.messages)))
+        self._log.hide(texts_of(command.prompt))
         self._ask(command, self._tell_answer)
 
     def cancel(self, generation: str) -> None:
@@ -334,7 +334,7 @@ class EngineProcess(QObject):
         self._resting = EngineState.WAITING
         self._complained = False
         self._child = child = ChildProcess(
-            self._command, folder=_FOLDER, limit=LONGEST_LINE_BYTES, parent=self
+            self._command, folder=_FOLDER, limit=LONGEST_RESPONSE_BYTES, parent=self
         )
         child.said.connect(self._hear)
         child.complained.connect(self._on_complaint)
@@ -405,7 +405,7 @@ class EngineProcess(QObject):
 
     def _hear(self, line: bytes) -> None:
         try:
-            if len(line) > LONGEST_LINE_BYTES:
+            if len(line) > LONGEST_RESPONSE_BYTES:
                 raise ValueError("a line that is too long")
             answer = response_from_json(line.decode())
             if not isinstance(getattr(answer, "generation", ""), str):
@@ -413,7 +413,7 @@ class EngineProcess(QObject):
         except ValueError:
             self._log.note(f"a line of {len(line)} bytes that is no response")
             # Until it is ready, libraries may print; a death leaves half a line.
-            whole = line.endswith(b"\n") or len(line) > LONGEST_LINE_BYTES
+            whole = line.endswith(b"\n") or len(line) > LONGEST_RESPONSE_BYTES
             if self._work.greeted and whole:
                 # Something may be missing: no answer is better than one with a gap.
                 self._lose("It sent something that is no response.")

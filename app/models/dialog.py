@@ -10,20 +10,8 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVB
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.status_line import StatusLine
-from app.theme.style import STYLE_SHEET
+from app.theme.style import STYLE_SHEET, TABS
 
-_TABS = """
-QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
-QTabBar::tab {
-    border: 0; border-bottom: 2px solid transparent; padding: 8px 12px; margin: 0 2px;
-    color: palette(placeholder-text);
-}
-QTabBar::tab:hover { color: palette(text); }
-QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
-QTabBar::tab:selected:focus {
-    background: palette(midlight); border-bottom: 2px solid palette(link);
-}
-"""
 PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
 
 
@@ -64,7 +52,7 @@ class LibraryDialog(QDialog):
         self._tabs.setDocumentMode(True)
         self._tabs.tabBar().setDrawBase(False)
         self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
-        self._tabs.setStyleSheet(_TABS)
+        self._tabs.setStyleSheet(TABS)
         self._tabs.setAccessibleName("Library")
         for page, title in zip(
             self.pages.values(),

@@ -18,6 +18,18 @@ QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
+TABS = """
+QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
+QTabBar::tab {
+    border: 0; border-bottom: 2px solid transparent; padding: 8px 12px; margin: 0 2px;
+    color: palette(placeholder-text);
+}
+QTabBar::tab:hover { color: palette(text); }
+QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
+QTabBar::tab:selected:focus {
+    background: palette(midlight); border-bottom: 2px solid palette(link);
+}
+"""
 if sys.platform != "darwin":  # a Mac's scroll bars are slim by themselves
     STYLE_SHEET += """
 QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }

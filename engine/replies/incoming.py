@@ -76,6 +76,15 @@ class Incoming:
             raise Unreadable
         self.take(len(word))
 
+    def word(self, pattern: re.Pattern[str]) -> Steps[str]:
+        """Take all letters that come and match; raises Unreadable where there is none."""
+        found = ""
+        while (yield from self.peek()) and (more := self.run(pattern)):
+            found += more
+        if not found:
+            raise Unreadable
+        return found
+
     def comes(self, *words: str) -> Steps[str | None]:
         """Which of these words is next; it is not taken. None of them begins another."""
         while True:

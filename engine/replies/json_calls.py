@@ -1,11 +1,13 @@
 """Calls that are JSON objects with a name and arguments: Hermes, Qwen, Llama, Mistral."""
 
-import json
+import re
 
 from engine.replies.calls import Calls
 from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
-from engine.replies.json_text import pass_value, read_string
+from engine.replies.json_text import pass_value, read_string, value_of
+from engine.replies.literal_calls import python_call
 
+_NAME = re.compile(r"[\w.-]+")
 _ARGUMENTS = ("arguments", "parameters")
 _BESIDE = ("type", "id")  # what else Llama writes into a call
 
@@ -26,10 +28,13 @@ def hermes(incoming: Incoming, calls: Calls) -> Steps[None]:
 
 
 def python_tag(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<|python_tag|>`, and what Llama writes without it otherwise."""
+    """`<|python_tag|>` before what Llama writes otherwise too, or before a call in Python."""
     yield from incoming.expect("<|python_tag|>")
     yield from incoming.spaces()
-    yield from llama(incoming, calls)
+    if (yield from incoming.peek()) == "{":
+        yield from llama(incoming, calls)
+    else:
+        yield from python_call(incoming, calls)
 
 
 def llama(incoming: Incoming, calls: Calls) -> Steps[None]:
@@ -43,6 +48,39 @@ def llama(incoming: Incoming, calls: Calls) -> Steps[None]:
             yield from incoming.spaces()
         elif (yield from incoming.peek()) != "{":
             return
+
+
+def mistral(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`[TOOL_CALLS]`, and a list of objects, or a name, `[ARGS]` and its arguments."""
+    yield from incoming.expect("[TOOL_CALLS]")
+    yield from incoming.spaces()
+    letter = yield from incoming.peek()
+    if letter == "[":
+        yield from _list(incoming, calls)
+    elif letter == "{":
+        yield from _object(incoming, calls)
+    else:
+        name = yield from incoming.word(_NAME)
+        if (yield from incoming.comes("[CALL_ID]")):
+            yield from incoming.expect("[CALL_ID]")
+            yield from incoming.word(_NAME)
+        yield from incoming.expect("[ARGS]")
+        yield from incoming.spaces()
+        calls.begin(name)
+        yield from pass_arguments(incoming, calls.arguments)
+        calls.end()
+
+
+def _list(incoming: Incoming, calls: Calls) -> Steps[None]:
+    yield from incoming.expect("[")
+    while True:
+        yield from incoming.spaces()
+        yield from _object(incoming, calls)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) != ",":
+            break
+        incoming.take(1)
+    yield from incoming.expect("]")
 
 
 def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Steps[None]:
@@ -93,15 +131,11 @@ def pass_arguments(incoming: Incoming, emit: Emit) -> Steps[None]:
     elif letter == '"':
         text = (yield from read_string(incoming)).strip()
         try:
-            if not isinstance(json.loads(text, parse_constant=_refuse), dict):
+            if not isinstance(value_of(text), dict):
                 raise Unreadable
-        except (ValueError, RecursionError):
+        except ValueError:
             raise Unreadable from None
         emit(text)
     else:
         yield from incoming.expect("null")
         emit("{}")
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")

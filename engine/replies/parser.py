@@ -14,17 +14,27 @@ from contextlib import suppress
 from typing import Literal
 
 from engine.replies.calls import Calls
+from engine.replies.harmony import read_messages
 from engine.replies.incoming import Incoming, Steps, Unreadable
-from engine.replies.json_calls import hermes, llama, python_tag
+from engine.replies.json_calls import hermes, llama, mistral, python_tag
+from engine.replies.literal_calls import function_gemma, gemma, lfm
 from engine.replies.parts import ContentPart, Part, ReasoningPart, joined
 from engine.replies.syntax import Family, ReplySyntax
 from engine.replies.tools import Tool
+from engine.replies.xml_calls import glm, qwen
 
 CallReader = Callable[[Incoming, Calls], Steps[None]]
 
 _READERS: dict[Family, dict[str, CallReader]] = {
     "hermes": {"<tool_call>": hermes},
     "llama": {"<|python_tag|>": python_tag},
+    "mistral": {"[TOOL_CALLS]": mistral},
+    "mistral args": {"[TOOL_CALLS]": mistral},
+    "qwen xml": {"<tool_call>": qwen, "<function=": qwen},
+    "glm": {"<tool_call>": glm},
+    "lfm": {"<|tool_call_start|>": lfm},
+    "gemma": {"<|tool_call>": gemma},
+    "function gemma": {"<start_function_call>": function_gemma},
 }
 """By which mark a call is recognized, and what reads it from there, the mark included."""
 
@@ -45,6 +55,13 @@ class ReplyParser:
         self._readers = _READERS.get(syntax.family, {}) if tools else {}
         self._unmarked = bool(tools) and syntax.family == "llama"
         self._steps = self._reply(inside_reasoning)
+        if syntax.family == "harmony":
+            self._steps = read_messages(
+                self._incoming,
+                self._calls if tools else None,
+                content=self._content,
+                reasoning=self._reasoned,
+            )
 
     @property
     def ending(self) -> Literal["stop", "tool_calls"]:
@@ -69,11 +86,18 @@ class ReplyParser:
         return parts
 
     def _content(self, text: str) -> None:
-        self._parts.append(ContentPart(text))
+        if text:
+            self._parts.append(ContentPart(text))
+
+    def _reasoned(self, text: str) -> None:
+        self._parts.append(ReasoningPart(text))
 
     def _reply(self, inside_reasoning: bool) -> Steps[None]:
-        marks, beginning, behind_mark = [*self._readers], True, False
-        if inside_reasoning and self._syntax.reasoning:
+        reasoning, marks = self._syntax.reasoning, [*self._readers]
+        if reasoning and reasoning.opening.startswith(self._syntax.special or "\0"):
+            marks.append(reasoning.opening)  # no text says this: it counts everywhere
+        beginning, behind_mark = True, False
+        if inside_reasoning and reasoning:
             yield from self._reasoning()
             behind_mark = True
         while True:
@@ -85,6 +109,12 @@ class ReplyParser:
                 return
             self._incoming.remember()
             yield from self._incoming.spaces()
+            if mark not in self._readers:
+                yield from self._incoming.expect(mark)
+                self._incoming.taken()
+                yield from self._reasoning()
+                beginning = behind_mark = True
+                continue
             beginning = behind_mark = yield from self._call(self._readers[mark])
 
     def _beginning(self, *, behind_mark: bool) -> Steps[bool]:
@@ -113,9 +143,7 @@ class ReplyParser:
         assert self._syntax.reasoning
         closing = self._syntax.reasoning.closing
         yield from self._incoming.spaces()
-        yield from self._incoming.text_until(
-            [closing], lambda text: self._parts.append(ReasoningPart(text)), trim=True
-        )
+        yield from self._incoming.text_until([closing], self._reasoned, trim=True)
         yield from self._incoming.spaces()
         self._incoming.take(len(closing))
 

@@ -44,6 +44,11 @@ class ReplySyntax:
     reasoning: ReasoningMarks | None = None
     special: tuple[str, ...] = ()
 
+    @property
+    def reasons(self) -> bool:
+        """Whether replies may have reasoning in them."""
+        return self.reasoning is not None or self.family == "harmony"
+
     def begins_inside(self, prompt: str) -> bool:
         """Whether a reply to this prompt, or to one with this end, begins within reasoning."""
         marks = self.reasoning
@@ -87,8 +92,9 @@ def syntax_of(
     marks = [*_CALL_MARKS[family]]
     reasoning = None if family == "harmony" else _reasoning(template, tokens)
     if reasoning is not None:
-        marks += [reasoning.opening.removesuffix("thought\n"), reasoning.closing]
-    return ReplySyntax(family, reasoning, tuple(mark for mark in marks if mark in special))
+        marks += [reasoning.opening, reasoning.closing]
+    said = "\n".join(marks)
+    return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in said)))
 
 
 def _family(template: str, tokens: Collection[str]) -> Family:

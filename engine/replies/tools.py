@@ -7,6 +7,8 @@ from typing import Any
 
 from models.errors import Problem
 
+_MOST_REFERENCES = 8  # one to another
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -18,9 +20,22 @@ class Tool:
 
     def schema_of(self, parameter: str) -> Mapping[str, Any]:
         """The schema of one parameter; empty where the tool does not say."""
-        properties = self.parameters.get("properties")
-        found = properties.get(parameter) if isinstance(properties, Mapping) else None
-        return found if isinstance(found, Mapping) else {}
+        return self.resolved(_mapping(self.parameters, "properties").get(parameter))
+
+    def resolved(self, schema: object) -> Mapping[str, Any]:
+        """What a schema within the parameters says, or the one that it refers to."""
+        for _ in range(_MOST_REFERENCES):
+            if not isinstance(schema, Mapping):
+                return {}
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
+                return schema
+            schema = self.parameters if reference == "#" else None
+            for defined in ("$defs", "definitions"):
+                if reference.startswith(f"#/{defined}/"):
+                    name = reference.removeprefix(f"#/{defined}/")
+                    schema = _mapping(self.parameters, defined).get(name)
+        return {}
 
 
 def tools_of(text: str) -> tuple[Tool, ...]:
@@ -38,6 +53,11 @@ def tools_of(text: str) -> tuple[Tool, ...]:
 def named(tools: Sequence[Tool], name: str) -> Tool:
     """The tool of this name; one that says nothing of itself where there is none."""
     return next((tool for tool in tools if tool.name == name), Tool(name))
+
+
+def _mapping(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    found = schema.get(field)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _tool(function: Mapping[str, Any]) -> Tool:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from uuid import uuid4
 
 from engine.events import (
     Done,
@@ -20,11 +21,16 @@ from engine.events import (
     TokenLogprob,
     Verdict,
 )
+from engine.replies import parts
+from engine.replies.syntax import ReplySyntax
+from engine.replies.tools import Tool
 from engine.request import Prompt, Request
 from engine.server.errors import Refusal, of_failure
 from engine.server.link import EngineLink
-from engine.server.reading import CallStart, Part, Prose, Reader, Thought, everything_is_prose
+from engine.server.reading import NO_SYNTAX, ReplyReader, stops_in_content
 
+PREDICTION = "prediction"  # the drafter that drafts from the client's own
+SIDE_BY_SIDE = 8  # answers to one request that the engine is asked for at a time
 WAITING_SECONDS = 10.0  # without a piece; proxies and clients give up after 30 and more
 _SEEDS = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' seeds far apart
@@ -32,17 +38,36 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client asks for. `n` answers to one prompt; `reader` makes the reader of each, which
-    finds reasoning and calls in its text."""
+    """What a client asks for: `n` answers to a prompt, and to each of `more_prompts`, numbered in
+    this order.
+
+    `choice`: whether tools are called, "none", "auto", "required" or the name of the one that is to
+    be; `parallel`: several calls in an answer. `syntax` is how reasoning and calls of `tools` are
+    written, which the model says and no client.
+    """
 
     prompt: Prompt
+    more_prompts: tuple[Prompt, ...] = ()
     request: Request = field(default_factory=Request)
     n: int = 1
-    reader: Callable[[], Reader] = everything_is_prose
+    choice: str = "auto"
+    parallel: bool = True
+    syntax: ReplySyntax = NO_SYNTAX
+    tools: tuple[Tool, ...] = ()
 
-    def request_of(self, choice: int) -> Request:
-        """The request for one of the answers. The first has the seed itself, the others theirs."""
-        sampling = self.request.sampling
+    @property
+    def answers(self) -> int:
+        """How many there will be."""
+        return self.n * (1 + len(self.more_prompts))
+
+    def prompt_of(self, answer: int) -> Prompt:
+        """What one of the answers is to."""
+        return (self.prompt, *self.more_prompts)[answer // self.n]
+
+    def request_of(self, answer: int) -> Request:
+        """The request for one of the answers. The first to each prompt has the seed itself, the
+        others have their own."""
+        sampling, choice = self.request.sampling, answer % self.n
         if sampling is None or sampling.seed is None or choice == 0:
             return self.request
         seed = (sampling.seed + choice * _GOLDEN) % _SEEDS
@@ -127,12 +152,14 @@ class CallArguments:
 class Ended:
     """The last piece. `stop_string`: the one that ended the answer, or empty.
 
-    `reason` is "stop", "length", or "tool_calls" where the answer ended with calls.
+    `reason` is "stop", "length", or "tool_calls" where the answer ended with calls. `logprobs` are
+    those of tokens at the end that gave no text.
     """
 
     reason: str
     stop_string: str
     usage: Usage
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +169,26 @@ class Broken:
     refusal: Refusal
 
 
-Piece = Waiting | Began | Scored | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
-
-
-Watch = Callable[[int, Usage], None]
-"""Is told how far the answer with that number has come, after each event."""
+Told = Content | Reasoning | CallBegan | CallArguments
+Piece = Waiting | Began | Scored | Told | Ended | Broken
+Watch = Callable[[int, str, Usage], None]
+"""Is told how far the answer with that number has come, in which generation, after each event."""
 
 
 async def pieces(
-    link: EngineLink, ask: Ask, *, choice: int = 0, watch: Watch = lambda choice, usage: None
+    link: EngineLink,
+    ask: Ask,
+    *,
+    number: int = 0,
+    watch: Watch = lambda answer, generation, usage: None,
 ) -> AsyncGenerator[Piece, None]:
     """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
-    request = ask.request_of(choice)
+    request = ask.request_of(number)
+    if stops_in_content(ask.syntax):
+        request = replace(request, stops=())
     loop = asyncio.get_running_loop()
-    async with link.generate(ask.prompt, request) as events:
-        answer = _Answer(request, ask.reader())
+    async with link.generate(ask.prompt_of(number), request) as events:
+        answer = _Answer(ask)
         told = loop.time()
         while True:
             try:
@@ -169,27 +201,30 @@ async def pieces(
             if event is None:
                 return
             made = list(answer.take(event))
-            watch(choice, answer.usage)
+            watch(number, events.id, answer.usage)
             for piece in made:
                 told = loop.time()
                 yield piece
+            if answer.ended:
+                return
 
 
 async def choices(
-    link: EngineLink, ask: Ask, *, watch: Watch = lambda choice, usage: None
+    link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, generation, usage: None
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of all `ask.n` answers, each with the number of its answer."""
-    queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(ask.n)
+    """The pieces of all answers, each with the number of its answer."""
+    queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)
+    room = asyncio.Semaphore(SIDE_BY_SIDE)
 
-    async def feed(choice: int) -> None:
-        async with aclosing(pieces(link, ask, choice=choice, watch=watch)) as answer:
+    async def feed(number: int) -> None:
+        async with room, aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
             async for piece in answer:
-                await queue.put((choice, piece))
+                await queue.put((number, piece))
         await queue.put(None)
 
-    tasks = [asyncio.create_task(feed(choice)) for choice in range(ask.n)]
+    tasks = [asyncio.create_task(feed(number)) for number in range(ask.answers)]
     try:
-        writing = ask.n
+        writing = ask.answers
         while writing:
             numbered = await queue.get()
             if numbered is None:
@@ -203,22 +238,26 @@ async def choices(
 
 
 class _Answer:
-    """Makes pieces of the events of one generation."""
+    """Makes pieces of the events of one generation. Attributes: `usage`, so far; `ended`, whether
+    there will be no more pieces."""
 
-    def __init__(self, request: Request, reader: Reader) -> None:
-        self._request = request
-        self._reader = reader
+    def __init__(self, ask: Ask) -> None:
         self.usage = Usage()
-        self._began = False
-        self._calls = 0
+        self.ended = False
+        self._ask = ask
+        self._reader = self._new_reader("")
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
-        self._unread: list[TokenLogprob] = []  # tokens whose text is not complete
+        self._unread: list[TokenLogprob] = []  # those whose text was not told yet
+        self._behind: list[TokenLogprob] = []  # that gave no text: parts of a character, or an end
+        self._certain = ask.request.grammar is not None  # what begins as a call is one
+        self._call: list[CallBegan | CallArguments] = []  # not told yet, as it may be none
+        self._calls = 0  # that are whole
 
     def take(self, event: Event) -> Iterator[Piece]:
         match event:
-            case Prefill() if not self._began:
-                self._began = True
+            case Prefill() if not self.usage.prompt:
+                self._reader = self._new_reader(event.ending)
                 self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
             case PromptLogprobs():
@@ -232,23 +271,26 @@ class _Answer:
             case Done():
                 yield from self._end(event)
             case Failed():
+                self.ended = True
                 yield Broken(of_failure(event))
 
+    def _new_reader(self, prompt_ending: str) -> ReplyReader:
+        ask = self._ask
+        stops = ask.request.stops if stops_in_content(ask.syntax) else ()
+        return ReplyReader(ask.syntax, tools=ask.tools, prompt_ending=prompt_ending, stops=stops)
+
     def _count(self, verdict: Verdict) -> None:
-        drafted = len(verdict.judgements)
+        drafted, written = len(verdict.judgements), verdict.accepted + len(verdict.forced)
         usage = replace(
             self.usage,
-            completion=self.usage.completion
-            + verdict.accepted
-            + (verdict.next is not None)
-            + len(verdict.forced),
+            completion=self.usage.completion + written + (verdict.next is not None),
             rounds=self.usage.rounds + (not verdict.forced),
             drafted=self.usage.drafted + drafted,
             accepted=self.usage.accepted + verdict.accepted,
             forced=self.usage.forced + len(verdict.forced),
             draft=self._drafter if drafted else self.usage.draft,
         )
-        if drafted and self._drafter == "prediction":
+        if drafted and self._drafter == PREDICTION:
             usage = replace(
                 usage,
                 prediction_accepted=usage.prediction_accepted + verdict.accepted,
@@ -259,40 +301,55 @@ class _Answer:
             self._scores[verdict.round, place] = score
 
     def _text(self, text: Text) -> Iterator[Piece]:
-        behind: list[TokenLogprob] = []  # tokens that gave nothing, and may be parts of a character
         for span in text.spans:
             score = self._scores.pop((span.round, span.index), None)
             if score is not None:
-                behind.append(score)
+                self._behind.append(score)
                 if span.length:
-                    self._unread += behind
-                    behind = []
-        parts = self._reader.push(text.delta) if text.delta else []
-        if parts and isinstance(parts[0], Thought):
+                    self._unread += self._behind
+                    self._behind = []
+        found = self._reader.push(text.delta) if text.delta else []
+        if found and isinstance(found[0], parts.ReasoningPart):
             more = self.usage.reasoning + len(text.spans)
             self.usage = replace(self.usage, reasoning=more)
-        yield from self._pieces(parts)
+        yield from self._pieces(found)
+        if self._reader.stop:
+            self.ended = True
+            yield Ended("stop", self._reader.stop, self.usage)
 
-    def _pieces(self, parts: list[Part]) -> Iterator[Piece]:
-        for part in parts:
+    def _pieces(self, found: list[parts.Part]) -> Iterator[Piece]:
+        broken = False
+        for part in found:
             scores, self._unread = tuple(self._unread), []
             match part:
-                case Prose():
+                case parts.ContentPart() if not (broken and self._certain):
                     yield Content(part.text, scores)
-                case Thought():
+                case parts.ReasoningPart():
                     yield Reasoning(part.text)
-                case CallStart():
+                case parts.CallBegan():
+                    self._call.append(CallBegan(self._calls, f"call_{uuid4().hex}", part.name))
+                case parts.CallArguments():
+                    self._call.append(CallArguments(self._calls, part.text))
+                case parts.CallEnded():
+                    yield from self._call
+                    self._call = []
                     self._calls += 1
-                    yield CallBegan(self._calls - 1, part.id, part.name)
-                case _:
-                    yield CallArguments(self._calls - 1, part.text)
+                case parts.CallBroken():
+                    # Its text follows as content, unless pieces of it were told.
+                    broken, self._call = True, []
+            if self._certain:
+                yield from self._call
+                self._call = []
 
     def _end(self, done: Done) -> Iterator[Piece]:
+        self.ended = True
         yield from self._pieces(self._reader.finish())
         if done.reason == "cancelled":
             message = "The answer was stopped before its end."
             yield Broken(Refusal(503, "cancelled", message, again=True))
             return
-        stop = next((stop for stop in self._request.stops if done.cut.startswith(stop)), "")
-        reason = "tool_calls" if self._calls and done.reason == "stop" else done.reason
-        yield Ended(reason, stop, self.usage)
+        cut = (stop for stop in self._ask.request.stops if done.cut.startswith(stop))
+        stop = self._reader.stop or next(cut, "")
+        reason = self._reader.ending if done.reason == "stop" and not stop else done.reason
+        reason = "stop" if self._reader.stop else reason
+        yield Ended(reason, stop, self.usage, tuple(self._behind))

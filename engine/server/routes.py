@@ -1,10 +1,13 @@
 """Which endpoint is where."""
 
+from engine.server.anthropic.bodies import CountTokensBody, MessagesBody
 from engine.server.anthropic.endpoints import count_tokens, messages
-from engine.server.app import Routes
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.models import metrics, model, models
-from engine.server.openai.chat import chat_completions
+from engine.server.openai.chat import ChatBody, chat_completions
+from engine.server.openai.completions import CompletionBody, completions
+from engine.server.openapi import Operation, document, routes_of
+from engine.server.responses.bodies import ResponsesBody
 from engine.server.responses.endpoints import responses
 from engine.server.service import Service
 
@@ -20,14 +23,32 @@ async def health(service: Service, call: Call) -> Reply:
     return json_reply({"status": "ok"})
 
 
-ROUTES: Routes = {
-    "/": {"GET": root},
-    "/health": {"GET": health},
-    "/metrics": {"GET": metrics},
-    "/models": {"GET": models},
-    "/models/*": {"GET": model},
-    "/chat/completions": {"POST": chat_completions},
-    "/messages": {"POST": messages},
-    "/messages/count_tokens": {"POST": count_tokens},
-    "/responses": {"POST": responses},
-}
+async def openapi(service: Service, call: Call) -> Reply:
+    """What can be asked here, as an OpenAPI document."""
+    return json_reply(document(OPERATIONS))
+
+
+OPERATIONS = (
+    Operation("GET", "/", root, "Name", ours=True),
+    Operation("GET", "/health", health, "Health", ours=True),
+    Operation("GET", "/metrics", metrics, "Metrics", ours=True),
+    Operation("GET", "/openapi.json", openapi, "Document", ours=True),
+    Operation("GET", "/models", models, "Models"),
+    Operation("GET", "/models/{model}", model, "Model"),
+    Operation(
+        "POST", "/chat/completions", chat_completions, "ChatCompletion", ChatBody, streams=True
+    ),
+    Operation("POST", "/completions", completions, "Completion", CompletionBody, streams=True),
+    Operation("POST", "/responses", responses, "Response", ResponsesBody, streams=True),
+    Operation("POST", "/messages", messages, "Message", MessagesBody, streams=True, anthropic=True),
+    Operation(
+        "POST",
+        "/messages/count_tokens",
+        count_tokens,
+        "TokenCount",
+        CountTokensBody,
+        anthropic=True,
+    ),
+)
+
+ROUTES = routes_of(OPERATIONS)

@@ -130,7 +130,7 @@ async def serve_attached(place: Place) -> None:
     try:
         sockets, place = place.bind()
     except Problem as problem:
-        tell(ServerStatus(problem=str(problem)))
+        tell(ServerStatus(problem=problem.message))  # what to do about it, the window knows
         await writer.drain()
         raise
     link = EngineLink()

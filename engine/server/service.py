@@ -7,14 +7,16 @@ from contextlib import aclosing
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.protocol import Loaded
+from engine.protocol import Counted, Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
 from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
+from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
+from engine.server.target import TargetFiles
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -26,6 +28,7 @@ class Service:
         self.link = link
         self.metrics = Metrics()
         self.board = board or Board()
+        self._files = TargetFiles()
 
     @property
     def loaded(self) -> Loaded:
@@ -44,6 +47,10 @@ class Service:
         """Of what answers: another one may write another text for the same seed."""
         return f"slipstream-{version('slipstream')}"
 
+    async def marks(self) -> frozenset[str]:
+        """The names of tokens that are no plain text. Raises Refusal while nothing is loaded."""
+        return (await self._files.texts(self.loaded.target)).marks
+
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """The pieces of the answers to `ask`, each with the number of its answer.
 
@@ -54,7 +61,9 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
-        watched = _Watched(call, ask.n, self.metrics, self.board)
+        texts = await self._files.texts(loaded.target)
+        ask = await for_model(ask, texts.syntax, self._ending)
+        watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = await call.held.enter_async_context(
             aclosing(choices(self.link, ask, watch=watched.see))
@@ -66,11 +75,17 @@ class Service:
 
     async def count(self, prompt: Prompt) -> int:
         """How many tokens a prompt has. Raises Refusal."""
+        return (await self._counted(prompt)).tokens
+
+    async def _counted(self, prompt: Prompt) -> Counted:
         _ = self.loaded
         try:
             return await self.link.count(prompt)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
+
+    async def _ending(self, prompt: Prompt) -> str:
+        return (await self._counted(prompt)).ending
 
 
 class _Watched:
@@ -79,14 +94,16 @@ class _Watched:
     def __init__(self, call: Call, answers: int, metrics: Metrics, board: Board) -> None:
         self._id = call.id
         self._usages = [Usage()] * answers
+        self._generations = [""] * answers
         self._metrics = metrics
         self._board = board
         self._began = time.monotonic()
         self._last = [0.0] * answers  # when each answer's last tokens came
         board.show(RequestStatus(call.id, call.path, call.client))
 
-    def see(self, answer: int, usage: Usage) -> None:
+    def see(self, answer: int, generation: str, usage: Usage) -> None:
         before, self._usages[answer] = self._usages[answer], usage
+        self._generations[answer] = generation
         count = self._metrics.count
         count("prompt_tokens_total", usage.prompt - before.prompt)
         count("cached_tokens_total", usage.cached - before.cached)
@@ -100,6 +117,7 @@ class _Watched:
         if tokens := usage.completion - before.completion:
             self._time(answer, tokens, first=before.completion == 0)
         written = sum(one.completion for one in self._usages)
+        self._board.progress(self._id, generations=tuple(filter(None, self._generations)))
         if usage.prompt:
             state = "writing" if written else "reading"
             self._board.progress(self._id, state=state, prompt_tokens=usage.prompt, tokens=written)

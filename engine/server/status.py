@@ -17,7 +17,7 @@ RequestState = Literal["waiting", "reading", "writing"]
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
     """A request that is being answered. `client` is what it calls itself; `tokens` are those
-    written so far, of all its answers."""
+    written so far, of all its answers; `generations` are the ids of those that have begun."""
 
     id: str
     endpoint: str
@@ -25,6 +25,7 @@ class RequestStatus:
     state: RequestState = "waiting"
     prompt_tokens: int = 0
     tokens: int = 0
+    generations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from engine.model_parts import (
     new_layer,
     output_layer,
     output_rows,
+    recording,
     trunk,
 )
 from models.drafter_kinds import Tap
@@ -316,9 +317,9 @@ def test_a_gap_begins_anew() -> None:
     model = build("llama")
     recorder = StateRecorder(model)
     states: HiddenStates = recorder.record(LAYERS, length=0)
-    with recorder.recording(0):
+    with recording([(recorder, 0, 3)]):
         model(mx.array([TOKENS[:3]]))
-    with recorder.recording(7):
+    with recording([(recorder, 7, 2)]):
         model(mx.array([TOKENS[:2]]))
     assert (states.first, states.end) == (7, 9)
 

@@ -24,7 +24,8 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import Body, read_body
+from engine.server.bodies import WHOLE, Body, read_body
+from engine.server.choosing import check_choice, tools_json
 from engine.server.conversation import in_order
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
@@ -32,7 +33,14 @@ from engine.server.openai.fields import ChoosingFields, request_of, usage_json
 from engine.server.openai.logprobs import chat_logprobs
 from engine.server.openai.messages import Content as MessageContent
 from engine.server.openai.messages import Messages, text_of
-from engine.server.openai.tools import MOST_TOOLS, ResponseFormat, Tool, ToolChoice, grammar_of
+from engine.server.openai.tools import (
+    MOST_TOOLS,
+    ResponseFormat,
+    Tool,
+    ToolChoice,
+    choice_of,
+    grammar_of,
+)
 from engine.server.service import Service
 
 Pieces = AsyncIterator[tuple[int, Piece]]
@@ -45,10 +53,10 @@ class Prediction(Body):
 
 class ChatBody(ChoosingFields):
     messages: Messages
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
+    max_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
     logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
     tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
@@ -58,13 +66,10 @@ class ChatBody(ChoosingFields):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     # What would change an answer, and is not done here:
     modalities: list[Literal["text"]] = Field(default_factory=list)
-    audio: Any = None
-    web_search_options: Any = None
-    functions: Any = None
-    function_call: Any = None
-
-
-_NOT_DONE = ("audio", "web_search_options", "functions", "function_call")
+    audio: None = None
+    web_search_options: None = None
+    functions: None = None
+    function_call: None = None
 
 
 async def chat_completions(service: Service, call: Call) -> Reply:
@@ -85,19 +90,17 @@ async def chat_completions(service: Service, call: Call) -> Reply:
 
 def ask_of(body: ChatBody, service: Service) -> Ask:
     """What the body asks for. Raises Refusal."""
-    for name in _NOT_DONE:
-        if getattr(body, name) is not None:
-            raise invalid(f"{name} is not supported.", name, "unsupported_parameter")
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
-    tools = body.tools if body.tool_choice != "none" else []
+    choice = choice_of(body.tool_choice)
+    functions = [tool.value() for tool in body.tools] if choice != "none" else []
+    check_choice(choice, [function["name"] for function in functions])
     prediction = text_of(body.prediction.content) if body.prediction else ""
     prompt = Prompt(
         messages=in_order(message.value() for message in body.messages),
-        tools=json.dumps([tool.value() for tool in tools]) if tools else "",
+        tools=tools_json(functions),
         options=_options(body),
     )
-    grammar = grammar_of(body.response_format, tools, body.tool_choice)
     most = body.max_completion_tokens or body.max_tokens
     request = request_of(
         body,
@@ -105,9 +108,15 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         max_tokens=most,
         logprobs=body.top_logprobs if body.logprobs else None,
         prediction=prediction,
-        grammar=grammar,
+        grammar=grammar_of(body.response_format),
     )
-    return Ask(prompt=prompt, request=request, n=body.n)
+    return Ask(
+        prompt=prompt,
+        request=request,
+        n=body.n,
+        choice=choice,
+        parallel=body.parallel_tool_calls,
+    )
 
 
 def _options(body: ChatBody) -> str:
@@ -172,7 +181,7 @@ async def _whole(answers: Pieces, head: dict[str, Any], body: ChatBody) -> dict[
         "choices": [
             choice.value(index, logprobs=body.logprobs) for index, choice in enumerate(choices)
         ],
-        "usage": usage_json([choice.end.usage for choice in choices]),
+        "usage": usage_json([choice.end.usage for choice in choices], n=body.n),
     }
 
 
@@ -180,7 +189,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
     head = {**head, "object": "chat.completion.chunk"}
     if body.include_usage:
         head["usage"] = None
-    usages: list[Usage] = []
+    usages = [Usage()] * body.n
     async for index, piece in answers:
         match piece:
             case Waiting():
@@ -189,7 +198,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
                 yield sse.data(openai_error(piece.refusal))
                 return
             case Ended():
-                usages.append(piece.usage)
+                usages[index] = piece.usage
                 yield sse.data({**head, "choices": [_chunk(index, {}, piece.reason)]})
             case _:
                 if delta := _delta(piece):
@@ -199,7 +208,7 @@ async def _frames(answers: Pieces, head: dict[str, Any], body: ChatBody) -> Asyn
                         chunk["logprobs"] = scores
                     yield sse.data({**head, "choices": [chunk]})
     if body.include_usage:
-        yield sse.data({**head, "choices": [], "usage": usage_json(usages)})
+        yield sse.data({**head, "choices": [], "usage": usage_json(usages, n=body.n)})
     yield sse.DONE
 
 

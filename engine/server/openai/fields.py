@@ -9,7 +9,8 @@ from pydantic import Field, field_validator
 from engine.protocol import Loaded
 from engine.request import Grammar, Request, Sampling
 from engine.server.answers import Usage
-from engine.server.bodies import Body
+from engine.server.bodies import WHOLE, Body
+from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 from models.errors import Problem
 
@@ -18,7 +19,8 @@ MOST_CHOICES = 8
 MOST_BIASES = 1024
 _SEEDS = 1 << 64
 
-Token = Annotated[int, Field(ge=0)]
+Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
+Token = Annotated[int, Field(ge=0), WHOLE]
 
 
 class StreamOptions(Body):
@@ -31,7 +33,7 @@ class ChoosingFields(Body):
     model: str = ""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1)] | None = None
+    top_k: Annotated[int, Field(ge=-1), WHOLE] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
@@ -39,21 +41,16 @@ class ChoosingFields(Body):
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
         default_factory=dict, max_length=MOST_BIASES
     )
-    seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS)] | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
-    stop: str | list[str] = Field(default_factory=list)
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS), WHOLE] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
 
     @field_validator("stop", mode="after")
     @classmethod
     def _stops(cls, stop: str | list[str]) -> list[str]:
-        stops = [stop] if isinstance(stop, str) else stop
-        if len(stops) > MOST_STOPS:
-            raise ValueError(f"There are more than {MOST_STOPS}")
-        if "" in stops:
-            raise ValueError("An empty text would end every answer at once")
-        return stops
+        return [stop] if isinstance(stop, str) else stop
 
     @property
     def include_usage(self) -> bool:
@@ -89,15 +86,16 @@ def request_of(
         raise invalid(str(problem)) from None
 
 
-def usage_json(usages: list[Usage]) -> dict[str, Any]:
-    """The figures of all answers to one prompt, which counts once."""
-    prompt = max((usage.prompt for usage in usages), default=0)
+def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
+    """The figures of `n` answers to each prompt. A prompt counts once."""
+    first = usages[::n]
+    prompt = sum(usage.prompt for usage in first)
     completion = sum(usage.completion for usage in usages)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": min((u.cached for u in usages), default=0)},
+        "prompt_tokens_details": {"cached_tokens": sum(usage.cached for usage in first)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning for usage in usages),
             "accepted_prediction_tokens": sum(usage.prediction_accepted for usage in usages),
@@ -116,26 +114,19 @@ def usage_json(usages: list[Usage]) -> dict[str, Any]:
 def _sampling(body: ChoosingFields, loaded: Loaded) -> Sampling:
     given: dict[str, Any] = {
         name: value
-        for name in (
-            "temperature",
-            "top_p",
-            "min_p",
-            "presence_penalty",
-            "frequency_penalty",
-            "repetition_penalty",
-        )
+        for name in ("min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
         if (value := getattr(body, name)) is not None
     }
-    if body.top_p == 0:  # the likeliest token alone; ours would take it for "all"
-        given |= {"top_p": 1.0, "temperature": 0.0}
-    if body.top_k is not None:
-        given["top_k"] = max(0, body.top_k)
     if body.seed is not None:
         given |= {"seed": body.seed % _SEEDS, "repeatable": True}
     given["logit_bias"] = {
         _token(text, loaded.vocabulary): bias for text, bias in body.logit_bias.items()
     }
-    return replace(loaded.sampling, **given)
+    top_k = None if body.top_k is None else max(0, body.top_k)
+    sampling = sampling_of(
+        loaded.sampling, temperature=body.temperature, top_p=body.top_p, top_k=top_k
+    )
+    return replace(sampling, **given)
 
 
 def _token(text: str, vocabulary: int) -> int:

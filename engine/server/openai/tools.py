@@ -1,16 +1,14 @@
 """Tools that a chat may call, and the form that its answer must have."""
 
-import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from engine.request import Grammar
 from engine.server.bodies import Body
-from engine.server.errors import invalid
+from engine.server.choosing import schema_grammar
 
 MOST_TOOLS = 256
-LARGEST_SCHEMA_BYTES = 64 << 10
 
 
 class Function(Body):
@@ -25,8 +23,8 @@ class Tool(Body):
     function: Function
 
     def value(self) -> dict[str, Any]:
-        """As templates expect it."""
-        return {"type": "function", "function": self.function.model_dump(exclude={"strict"})}
+        """The function, as prompts and grammars have it."""
+        return self.function.model_dump()
 
 
 class ChosenFunction(Body):
@@ -46,23 +44,31 @@ class NamedSchema(Body):
     schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
 
 
-class ResponseFormat(Body):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: NamedSchema | None = None
+class AnyForm(Body):
+    type: Literal["text", "json_object"]
 
 
-def grammar_of(
-    form: ResponseFormat | None, tools: list[Tool], choice: ToolChoice
-) -> Grammar | None:
+class SchemaForm(Body):
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+ResponseFormat = Annotated[AnyForm | SchemaForm, Field(discriminator="type")]
+
+
+def choice_of(choice: ToolChoice) -> str:
+    """OpenAI's word for whether tools are called, or the name of the one that is to be."""
+    if isinstance(choice, ChosenTool):
+        return choice.function.name
+    return "required" if choice == "any" else choice
+
+
+def grammar_of(form: ResponseFormat | None) -> Grammar | None:
     """What the answer is held to. Raises Refusal."""
-    if form is None or form.type == "text":
-        return None
-    if form.type == "json_object":
-        return Grammar("json schema", '{"type": "object"}')
-    if form.json_schema is None:
-        raise invalid("response_format.json_schema is missing.", "response_format")
-    source = json.dumps(form.json_schema.schema_, ensure_ascii=False)
-    if len(source.encode()) > LARGEST_SCHEMA_BYTES:
-        most = LARGEST_SCHEMA_BYTES >> 10
-        raise invalid(f"The schema is over {most} KB.", "response_format")
-    return Grammar("json schema", source)
+    match form:
+        case SchemaForm():
+            return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")
+        case AnyForm(type="json_object"):
+            return schema_grammar({"type": "object"}, "response_format")
+        case _:
+            return None

@@ -6,9 +6,9 @@ null ask for what this server does not do.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from engine.server.bodies import Body
+from engine.server.bodies import WHOLE, Body
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -99,15 +99,18 @@ class Namespace(Body):
     tools: list["Tool"]
 
 
+_OWN = ("function", "custom", "namespace")
+
+
 class HostedTool(Body):
     """A tool that would run at OpenAI, or that only its own models know: it is left out."""
 
-    type: str
+    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_OWN)}})]
 
 
 def _kind_of_tool(tool: Any) -> str:
     type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
-    return type if type in ("function", "custom", "namespace") else "hosted"
+    return type if type in _OWN else "hosted"
 
 
 Tool = Annotated[
@@ -126,15 +129,17 @@ class AdditionalTools(Body):
 
 def _kind_of_item(item: Any) -> str | None:
     type = item.get("type") if isinstance(item, dict) else getattr(item, "type", None)
-    return "message" if type is None else type
+    if type is None:
+        return "message"
+    return _OUTPUTS.get(type, type) if isinstance(type, str) else None
 
 
+_OUTPUTS = dict.fromkeys(("function_call_output", "custom_tool_call_output"), "call_output")
 Item = Annotated[
     Annotated[Message, Tag("message")]
     | Annotated[FunctionCall, Tag("function_call")]
     | Annotated[CustomToolCall, Tag("custom_tool_call")]
-    | Annotated[CallOutput, Tag("function_call_output")]
-    | Annotated[CallOutput, Tag("custom_tool_call_output")]
+    | Annotated[CallOutput, Tag("call_output")]
     | Annotated[Reasoning, Tag("reasoning")]
     | Annotated[AdditionalTools, Tag("additional_tools")],
     Discriminator(_kind_of_item),
@@ -182,6 +187,15 @@ class TextConfig(Body):
     ) = None
 
 
+def _at_once(background: bool) -> bool:
+    if background:
+        raise ValueError("Responses are not kept to be asked for later")
+    return background
+
+
+Background = Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})]
+
+
 class ResponsesBody(Body):
     model: str | None = None
     input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
@@ -193,13 +207,15 @@ class ResponsesBody(Body):
     text: TextConfig | None = None
     stream: bool | None = None
     include: list[str] | None = None
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     metadata: dict[str, str] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    background: Literal[False] | None = None
+    background: (
+        Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})] | None
+    ) = None
     previous_response_id: None = None
     conversation: None = None
     prompt: None = None

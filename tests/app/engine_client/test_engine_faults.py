@@ -9,7 +9,12 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
-from app.engine_client.engine_process import EngineProcess, EngineState, Patience
+from app.engine_client.engine_process import (
+    LONGEST_RESPONSE_BYTES,
+    EngineProcess,
+    EngineState,
+    Patience,
+)
 from engine.events import Done, Failed, Stats, Text
 from engine.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate
 from engine.request import ChatMessage, Prompt, Request
@@ -139,7 +144,7 @@ def test_what_no_engine_can_be_asked_is_refused(start: Start) -> None:
             'print:{"event":"text","generation":[],"delta":""} hang',
             "It sent something that is no response.",
         ),
-        (f"long:{LONGEST_LINE_BYTES + 1} hang", "It sent something that is no response."),
+        (f"long:{LONGEST_RESPONSE_BYTES + 1} hang", "It sent something that is no response."),
     ],
 )
 def test_a_death_in_mid_answer_is_survived(death: str, reason: str, start: Start) -> None:
@@ -168,14 +173,14 @@ def test_a_last_answer_without_an_end_counts(start: Start) -> None:
 
 
 def test_the_longest_line_arrives_whole(start: Start) -> None:
-    heard = start(f"ready take long:{LONGEST_LINE_BYTES} done serve")
+    heard = start(f"ready take long:{LONGEST_RESPONSE_BYTES} done serve")
     id = ask(heard)
     assert isinstance(heard.end_of(id), Done)
-    assert len(heard.text(id)) > LONGEST_LINE_BYTES - 200
+    assert len(heard.text(id)) > LONGEST_RESPONSE_BYTES - 200
 
 
 def test_what_is_printed_before_it_greets_is_ignored(start: Start) -> None:
-    heard = start(f"print:warning long:{LONGEST_LINE_BYTES + 1} ready serve")
+    heard = start(f"print:warning long:{LONGEST_RESPONSE_BYTES + 1} ready serve")
     assert isinstance(heard.end_of(ask(heard)), Done)
     assert not heard.all("died")
 

@@ -33,6 +33,7 @@ WEATHER = Tool(
             "share": {"type": "number"},
         },
         "required": ["city"],
+        "additionalProperties": False,
     },
 )
 TIME = Tool("get_time", {"type": "object", "properties": {"zone": {"type": "string"}}})
@@ -45,6 +46,7 @@ class Reply:
     reasoning: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     broken: int = 0
+    pieces: list[Part] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     ending: str = ""
 
@@ -59,7 +61,7 @@ def read(
     """The whole reply; checks that its parts come in an order that makes sense."""
     parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside_reasoning)
     parts = [part for piece in pieces for part in parser.push(piece)] + parser.finish()
-    reply = Reply(parts=joined(parts), ending=parser.ending)
+    reply = Reply(pieces=parts, parts=joined(parts), ending=parser.ending)
     name, arguments, began = "", "", -1
     for part in parts:
         match part:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,53 +15,133 @@ from tests.engine.replies.reading import TOOLS, cut, read
 THINK = REASONING[0]
 HERMES = ReplySyntax("hermes", THINK)
 LLAMA = ReplySyntax("llama")
-SYNTAXES = [ReplySyntax("none", THINK), HERMES, LLAMA]
+XML = ReplySyntax("qwen xml", THINK)
+GLM = ReplySyntax("glm", THINK)
+MISTRAL = ReplySyntax("mistral", REASONING[2], ("[THINK]", "[TOOL_CALLS]"))
+LFM = ReplySyntax("lfm", THINK)
+GEMMA = ReplySyntax("gemma", REASONING[5], ("<channel|>", "<|channel>"))
+FUNCTION_GEMMA = ReplySyntax("function gemma")
+HARMONY = ReplySyntax("harmony")
 
-MARKS = "(?:</?think>)*"
 CALL = (
     '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Bonn", "days": 3}}\n</tool_call>'
 )
 BONN = ("get_weather", {"city": "Bonn", "days": 3})
 
-PIECES = [
-    *["<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>", "\n", " ", ";"],
-    *['{"name": "get_weather", ', '"arguments": ', '"parameters": ', '{"city": "a', '"}', "}"],
-    *['{"name": "get_time", "parameters": {}}', '{"name": "get_time", "arguments": {}}'],
-    *['{"arguments": {"zone": "x"}, "name": "get_time"}', "text", "<", "{", "\\", '"', CALL],
+REPLIES = [
+    (ReplySyntax("none", THINK), "<think>\nWell.\n</think>\n\nYes, <b>so</b>.</think>"),
+    (HERMES, f"<think>\nWell.\n</think>\n\nI look.\n{CALL}\n{CALL} Done."),
+    (
+        LLAMA,
+        '{"name": "get_time", "parameters": {"zone": "\\n}\\""}}; {"name": "get_time", '
+        '"parameters": {"zone": null}}<|python_tag|>get_time.call(zone="x")',
+    ),
+    (
+        XML,
+        "<think>Well.</think> <tool_call>\n<function=get_weather>\n<parameter=city>\nBo\nnn\n"
+        "</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>"
+        "<function=get_time></function>",
+    ),
+    (
+        GLM,
+        "<think>Well.</think><tool_call>get_weather<arg_key>city</arg_key><arg_value>B</arg_value>"
+        "<arg_key>days</arg_key>\n<arg_value>3</arg_value></tool_call>So.",
+    ),
+    (
+        MISTRAL,
+        '[THINK]Well.[/THINK]So[TOOL_CALLS] [{"name": "get_time", "arguments": {}, "id": "a"}, '
+        '{"name": "get_time"}][TOOL_CALLS]get_time[CALL_ID]a1[ARGS]{"zone": "x"}',
+    ),
+    (
+        LFM,
+        "<think>Well.</think><|tool_call_start|>[get_weather(city='Bo\\'n', days=-3, area={'a': "
+        '[1.5, True, None]}), get_time(zone="it"s")]<|tool_call_end|>',
+    ),
+    (
+        GEMMA,
+        '<|channel>thought\nWell.<channel|>So<|tool_call>call:get_weather{area:{a:<|"|>x<|"|>,b:[1,'
+        "2.50,None]},days:3}<tool_call|><|channel>thought\nHm.<channel|>",
+    ),
+    (
+        FUNCTION_GEMMA,
+        "So<start_function_call>call:get_weather{city:<escape>Bonn, {x}<escape>,days:3}"
+        "<end_function_call>",
+    ),
+    (
+        HARMONY,
+        "<|channel|>analysis<|message|>Well.<|end|><|start|>assistant<|channel|>commentary "
+        'to=functions.get_time <|constrain|>json<|message|>{"zone": "x"}<|call|><|start|>assistant'
+        "<|channel|>final<|message|>So.<|return|>",
+    ),
 ]
+_WORD = re.compile(r"<[^<>\s]*>|\[[A-Z_]+\]|\w+|\s|.")
 
 
-def texts() -> st.SearchStrategy[str]:
-    """Replies that look like some with calls, whole and broken."""
-    mixed = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=14)
-    return mixed.map("".join)
+@st.composite
+def altered(draw: st.DrawFn, reply: str) -> str:
+    """The reply with some of its words left out, doubled, exchanged, or others between them."""
+    words = _WORD.findall(reply)
+    for _ in range(draw(st.integers(0, 4))):
+        place = draw(st.integers(0, len(words)))
+        others = draw(st.lists(st.sampled_from(words) | st.text(max_size=3), max_size=3))
+        words[place : place + draw(st.integers(0, 3))] = others
+    return "".join(words[: draw(st.none() | st.integers(0, len(words)))])
 
 
-@pytest.mark.parametrize("syntax", SYNTAXES, ids=lambda syntax: syntax.family)
-@given(text=texts(), places=st.lists(st.integers(0, 400), max_size=12), inside=st.booleans())
+FAMILIES = [syntax.family for syntax, _ in REPLIES]
+every_family = pytest.mark.parametrize(("syntax", "reply"), REPLIES, ids=FAMILIES)
+
+
+@every_family
+@given(data=st.data())
 def test_every_cut_gives_the_same_parts(
-    syntax: ReplySyntax, text: str, places: Sequence[int], inside: bool
+    syntax: ReplySyntax, reply: str, data: st.DataObject
 ) -> None:
+    text, inside = data.draw(altered(reply)), data.draw(st.booleans())
+    places = data.draw(st.lists(st.integers(0, 400), max_size=12))
     whole = read(syntax, [text], inside_reasoning=inside)
     assert read(syntax, cut(text, places), inside_reasoning=inside).parts == whole.parts
     assert read(syntax, text, inside_reasoning=inside).parts == whole.parts
 
 
-@pytest.mark.parametrize("syntax", SYNTAXES, ids=lambda syntax: syntax.family)
-@given(text=texts())
-def test_nothing_is_lost(syntax: ReplySyntax, text: str) -> None:
-    """Between the parts are marks of reasoning, white space, and calls that were told."""
+@pytest.mark.parametrize(("syntax", "reply"), REPLIES[:-1], ids=FAMILIES[:-1])
+@given(data=st.data())
+def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -> None:
+    """Between the parts are marks, white space, and calls that were told. Harmony's marks stand
+    within content too: its own test is below."""
+    text = data.draw(altered(reply))
+    marks = "(?:</?think>|.?/?THINK.|<.channel>thought|<channel.>)*"
     told = ""
-    for part in read(syntax, [text]).parts:
+    for part in read(syntax, text).pieces:
         match part:
             case ContentPart(words) | ReasoningPart(words):
-                told += f"{MARKS}{re.escape(_black(words))}"
+                told += marks + re.escape(_black(words))
             case CallEnded():
-                told += f"{MARKS}(?:<tool_call>|<.python_tag.>)?;?{{.+}}(?:</tool_call>)?"
-    assert re.fullmatch(told + MARKS, _black(text), re.DOTALL)
+                told += ".+"
+    assert re.fullmatch(told + marks, _black(text), re.DOTALL)
 
 
-@given(text=st.text() | texts())
+@every_family
+def test_a_reply_of_every_family(syntax: ReplySyntax, reply: str) -> None:
+    found = read(syntax, reply)
+    assert found.reasoning.startswith("Well.") == syntax.reasons
+    assert bool(found.calls) == (syntax.family != "none")
+    assert not found.broken
+
+
+@given(data=st.data())
+def test_nothing_of_harmony_is_lost_but_its_headers(data: st.DataObject) -> None:
+    text = data.draw(altered(REPLIES[-1][1]))
+    found = read(HARMONY, [text], tools=())
+    headers = r"(?:<.start.>|<.channel.>|^to=)((?!<.(?:end|call|return).>|to=).)*?<.message.>"
+    ends = "<.(?:end|call|return).>"
+    if "to=" not in text:
+        wanted = re.sub(f"{headers}|{ends}", "", _black(text), flags=re.DOTALL)
+        told = "".join(p.text for p in found.parts if isinstance(p, ContentPart | ReasoningPart))
+        assert re.sub(ends, "", _black(told)) == wanted
+
+
+@given(text=st.text() | altered(REPLIES[1][1]))
 def test_content_is_the_text_where_nothing_is_looked_for(text: str) -> None:
     assert read(ReplySyntax(), [text]).content == text
     assert read(ReplySyntax("hermes"), [text], tools=()).content == text

@@ -34,7 +34,7 @@ def test_a_path_that_is_not_there_and_a_method_that_is_not() -> None:
 
 def test_health_says_whether_something_is_loaded() -> None:
     async def ask() -> None:
-        async with asking(load=False) as (client, _):
+        async with asking(target="") as (client, _):
             response = await client.get("/health")
             assert response.status_code == 503
             assert response.headers["retry-after"] == "3"

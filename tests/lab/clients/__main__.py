@@ -1,7 +1,6 @@
 """`python -m tests.lab.clients`: each client's scenario against a server, and what fails."""
 
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Annotated
 
 import typer
@@ -32,16 +31,11 @@ def main(
         chosen = [client for client in CLIENTS if not only or client.name in only]
         if not chosen:
             raise Problem(f"There is no {only}.", f"Name one of {[each.name for each in CLIENTS]}.")
-        with serving(server, target, Path(gettempdir()) / "clients-server.log") as address:
-            served = Served(address, model_name(address), target)
-            for client in chosen:
-                console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
-                try:
-                    environment = prepare(client, environments)
-                except Problem as problem:
-                    console.print(f"  {problem}", style="red", markup=False)
-                    failed += 1
-                    continue
+        for client in chosen:
+            console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
+            environment = prepare(client, environments)
+            with serving(server, target, environments / "servers") as address:
+                served = Served(address, model_name(address), target)
                 for outcome in play(client.scenario, environment, served):
                     passed += not outcome.why
                     failed += bool(outcome.why)

@@ -15,26 +15,30 @@ from urllib.request import urlopen
 
 from models.errors import Problem
 
+_OURS = ("-m", "engine", "serve", "--target", "{target}", "--port", "{port}")
+# With the matrix library that our own engine has, without which it would be no comparison.
+_MLX_LM = "from engine.blas import choose_blas as c; c(); from mlx_lm.server import main; main()"
 KINDS = {
-    "slipstream": ("-m", "engine", "serve", "--target", "{target}", "--port", "{port}"),
-    "slipstream-plain": (
-        *("-m", "engine", "serve", "--target", "{target}", "--port", "{port}"),
-        *("--drafter", "none"),
-    ),
-    "mlx-lm": ("-m", "mlx_lm", "server", "--model", "{target}", "--port", "{port}"),
+    "slipstream": _OURS,
+    "slipstream-plain": (*_OURS, "--drafter", "none"),
+    "mlx-lm": ("-c", _MLX_LM, "--model", "{target}", "--port", "{port}"),
 }
 _STARTING_SECONDS = 120.0
 
 
 @contextmanager
-def serving(server: str, target: Path, log: Path) -> Iterator[str]:
+def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
     """The address of `server`: one of KINDS, which is started with `target` and ended, or a URL.
 
-    What it prints goes to `log`. Raises Problem where it does not answer.
+    What it prints goes to `folder`. Raises Problem where it does not answer.
     """
     if server not in KINDS:
         yield server.rstrip("/")
         return
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{server}.log"
+    if server == "mlx-lm" and sys.platform == "linux":
+        target = _with_floats(target, folder / f"{target.name}-float32")
     port = str(_free_port())
     command = [part.format(target=target, port=port) for part in KINDS[server]]
     with log.open("wb") as output:
@@ -66,6 +70,15 @@ def model_name(address: str) -> str:
     except (ValueError, LookupError):
         return "default_model"
     return name
+
+
+def _with_floats(target: Path, folder: Path) -> Path:
+    """The same model in float32, as our engine computes with on Linux's CPU."""
+    if not folder.is_dir():
+        paths = ("--model", str(target), "--mlx-path", str(folder))
+        command = (sys.executable, "-m", "mlx_lm", "convert", *paths, "-d", "--dtype", "float32")
+        subprocess.run(command, check=True, capture_output=True)
+    return folder
 
 
 def _free_port() -> int:

@@ -36,6 +36,7 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.library import Library
 from app.models.loader import ModelLoader
+from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.start import keep_quick, make_application, run_window
 from app.theme.style import Theme
@@ -300,6 +301,12 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
         settings=settings,
         theme=Theme(application, settings),
         library=Library(),
+        server=LocalServer(
+            engine,
+            EngineLog(home / "log", name="server"),
+            settings=settings,
+            key_file=home / "server-key",
+        ),
     )
     (window,) = Windows(shared).restore()
     window.show()

@@ -15,6 +15,7 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience
 from app.models.library import Library
 from app.models.loader import ModelLoader, OpenTarget
+from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
 from app.window import Window
@@ -38,6 +39,12 @@ def fake_host(folder: Path, steps: str) -> tuple[str, ...]:
     return (sys.executable, str(FAKE_HOST), str(counter), *steps.split())
 
 
+def fake_server(folder: Path, steps: str) -> tuple[str, ...]:
+    """The command for a fake local server; as `fake_host`."""
+    counter = folder / "server lives"
+    return (sys.executable, "-m", "tests.support.app.fake_server", str(counter), *steps.split())
+
+
 def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.jsonl") -> Path:
     """A file of events, for the fake host to play."""
     path = folder / name
@@ -55,9 +62,11 @@ def make_windows(
     patience: Patience | None = None,
     dark: bool = False,
     commands: CommandRunner | None = None,
+    server: Sequence[str] = ("no", "such", "server"),
 ) -> Windows:
     """What opens windows on the data in `folder`; `target` is what is taken for the starter model,
-    and `commands`, which otherwise say nothing, for those on models."""
+    and `commands`, which otherwise say nothing, for those on models; `server` is the command that
+    starts a local one."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -71,6 +80,13 @@ def make_windows(
             settings=settings,
             theme=Theme(application, settings, dark=lambda: dark),
             library=Library(commands or FakeCommandRunner()),
+            server=LocalServer(
+                engine,
+                EngineLog(folder / "log", name="server"),
+                settings=settings,
+                key_file=folder / "server-key",
+                command=server,
+            ),
         )
     )
 

@@ -18,7 +18,7 @@ from engine.server.link import EngineLink
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, TimedProtocol, bound
-from tests.support.engine.scripted_host import Script, ScriptedHost, scripted, told
+from tests.support.engine.scripted_host import LOADED, Script, ScriptedHost, scripted, told
 
 PORT = 8737
 
@@ -35,10 +35,15 @@ def run[T](work: Coroutine[None, None, T], *, seconds: float = 60) -> T:
 
 @asynccontextmanager
 async def asking(
-    play: Script = told, *, key: str | None = None, origins: tuple[str, ...] = (), load: bool = True
+    play: Script = told,
+    *,
+    key: str | None = None,
+    origins: tuple[str, ...] = (),
+    target: str = LOADED.target,
 ) -> AsyncIterator[tuple[AsyncClient, ScriptedHost]]:
-    """A client of a server whose engine plays `play`; streams come to it whole."""
-    async with scripted(play, load=load) as (link, host):
+    """A client of a server whose engine plays `play`; streams come to it whole. Without a
+    `target` nothing is loaded."""
+    async with scripted(play, target=target) as (link, host):
         app = App(
             Service(link), Guard(hosts_of("127.0.0.1", PORT), key=key, origins=origins), ROUTES
         )

@@ -17,6 +17,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import get_args
 
 from engine import events, protocol
@@ -159,6 +160,8 @@ class ScriptedHost:
         self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
     ) -> None:
         match command:
+            case Load() if not Path(command.target).is_absolute():
+                send(writer, Failed(command.id, "There is no such model.", "Choose another."))
             case Load():
                 self.loaded = replace(
                     self.loaded,
@@ -198,9 +201,10 @@ class ScriptedHost:
 
 @asynccontextmanager
 async def scripted(
-    play: Script = told, *, load: bool = True
+    play: Script = told, *, target: str = LOADED.target
 ) -> AsyncIterator[tuple[EngineLink, ScriptedHost]]:
-    """A link to a scripted engine in this event loop, and the engine."""
+    """A link to a scripted engine in this event loop, and the engine. Without a `target` nothing is
+    loaded."""
     host, link = ScriptedHost(play), EngineLink()
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours, limit=READ_LIMIT_BYTES)
@@ -209,8 +213,8 @@ async def scripted(
     )
     linking = asyncio.create_task(link.run(reader, writer))
     await asyncio.sleep(0)
-    if load:
-        await link.load(Load("load", LOADED.target))
+    if target:
+        await link.load(Load("load", target))
     try:
         yield link, host
     finally:

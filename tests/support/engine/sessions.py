@@ -132,10 +132,12 @@ def check_laws(
                 drafted = draft.tokens if draft else ()
                 assert len(event.judgements) == len(drafted)
                 committed += [token.id for token in drafted[: event.accepted]]
+                committed += [token.id for token in event.forced]
+                assert not event.forced or (not drafted and event.next is None)
                 assert 0 <= event.accepted <= len(drafted)
-                if event.next is None:
+                if event.next is None and not event.forced:
                     assert committed[-1] == end, "no token of its own, and no end"
-                else:
+                elif event.next is not None:
                     clean = event.accepted == len(drafted)
                     swept = "bonus" if clean else "correction"
                     assert event.next.origin == (swept if drafted else "plain")
@@ -161,9 +163,10 @@ def check_laws(
     stats = done.stats
     assert stats == tally(events)
     assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
-    assert stats.committed == stats.accepted + stats.corrections + stats.bonuses + stats.plain
+    own = stats.corrections + stats.bonuses + stats.plain
+    assert stats.committed == stats.accepted + own + stats.forced
     assert stats.committed == len(committed)
-    assert stats.rounds == len(rounds)
+    assert stats.rounds == sum(not verdict.forced for verdict in rounds)
     assert spans == numbers, "a token without a span"
     decoded = tokenizer.decode(committed, skip_special_tokens=True)
     assert text_of(events) + done.cut == decoded, "the events do not give the text"

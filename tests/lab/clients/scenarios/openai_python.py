@@ -254,13 +254,6 @@ def _():
         assert error.param in (None, *wrong), error.param
 
 
-@step("a prompt that is too long is refused by its code")
-def _():
-    message = [{"role": "user", "content": "word " * 20_000}]
-    ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
-    same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")
-
-
 @step("completions: one text, several, and tokens")
 def _():
     body = {"model": MODEL, "temperature": 0, "max_tokens": 6}
@@ -330,3 +323,10 @@ def _():
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
     items = [*QUESTION, *(item.to_dict() for item in called.output), result]
     assert client.responses.create(**body, input=items, tool_choice="none").output_text
+
+
+@step("a prompt that is too long is refused by its code")
+def _():
+    message = [{"role": "user", "content": "word " * 20_000}]
+    ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
+    same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")

@@ -1,0 +1,148 @@
+"""Keeps the panel of the local server in step with it, and does what is asked there.
+
+Knows the server, the panel and what is loaded; no process, and no pixels.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+
+from app.chat.activity import Activity, AwaitingTurn, BeingWritten, Reading
+from app.models.words import target_name
+from app.server.following import GenerationNow
+from app.server.local_server import LocalServer, ServerState
+from app.server.panel import ServerPanel
+from app.server.request_list import RequestShown
+from app.settings import Settings
+from app.status_line import Standing
+from engine.protocol import Loaded
+from engine.server.clients import client_setups
+from engine.server.status import RequestStatus
+from models.errors import Problem
+
+_FRAME_MS = 100  # between two looks at the newest rounds
+_OFF = "Off. Other programs on this machine can ask the model once it is on."
+
+
+class ServerController(QObject):
+    """Belongs to one panel."""
+
+    def __init__(
+        self,
+        panel: ServerPanel,
+        server: LocalServer,
+        settings: Settings,
+        *,
+        loaded: Callable[[], Loaded | None],
+    ) -> None:
+        super().__init__(panel)
+        self._panel, self._server, self._settings, self._loaded = panel, server, settings, loaded
+        self._frame = QTimer(self, interval=_FRAME_MS)
+        self._frame.timeout.connect(self._show_requests)
+        panel.switched.connect(server.switch)
+        panel.restart_asked.connect(server.restart)
+        panel.port_chosen.connect(self._use_port)
+        panel.at_start_chosen.connect(self._use_at_start)
+        server.changed.connect(self.show)
+        self.show()
+
+    def show(self) -> None:
+        """Show all as it is now."""
+        server, panel, loaded = self._server, self._panel, self._loaded()
+        line, standing = self._line()
+        failed = server.state is ServerState.FAILED
+        panel.show_state(line, standing, on=server.on, can_restart=failed and server.on)
+        address = server.status.address or f"http://127.0.0.1:{self._settings.server_port}"
+        try:
+            key = server.key
+        except Problem:
+            key = ""  # the line says it, once the server is on
+        panel.show_place(
+            address=f"{address}/v1",
+            key=key,
+            port=self._settings.server_port,
+            at_start=self._settings.server_at_start,
+        )
+        model = Path(loaded.target).name if loaded else "MODEL"
+        context = loaded.context_length if loaded else 4096
+        panel.show_setups(client_setups(address, model, key=key or "KEY", context=context))
+        asked = ", ".join(
+            f"{client or 'without a name'} ({count:,})" for client, count in server.clients.items()
+        )
+        panel.clients.say(f"Have asked since it was switched on: {asked}." if asked else "")
+        self._show_requests()
+        if server.status.requests:
+            self._frame.start()
+        else:
+            self._frame.stop()
+
+    def _line(self) -> tuple[str, Standing]:
+        server = self._server
+        match server.state:
+            case ServerState.OFF:
+                return _OFF, "plain"
+            case ServerState.STARTING:
+                return "Starting\u2026", "plain"
+            case ServerState.ENDING:
+                return "Ending\u2026", "plain"
+            case ServerState.FAILED:
+                return server.problem, "warning"
+            case ServerState.ON:
+                loaded = self._loaded()
+                if loaded is None:
+                    return "On. There is no model yet, so requests are refused.", "warning"
+                name = target_name(loaded.target)
+                return f"On. Programs on this machine can ask {name}, with the key.", "good"
+
+    def _show_requests(self) -> None:
+        on = self._server.state is ServerState.ON
+        shown = [self._shown(request) for request in self._server.status.requests]
+        self._panel.requests.show_requests(shown, on=on)
+        self._panel.set_count(len(shown))
+
+    def _shown(self, request: RequestStatus) -> RequestShown:
+        """A request with what the engine does for it; it may have several answers."""
+        now = self._server.following.now
+        found = [now[id] for id in request.generations if id in now]
+        speeds = [rate for one in found if (rate := one.tokens_per_second) is not None]
+        return RequestShown(
+            request.id,
+            request.endpoint,
+            request.client,
+            _foremost(found) or _activity(request),
+            tokens=max(request.tokens, sum(one.tokens for one in found)),
+            tokens_per_second=sum(speeds) if speeds else None,
+            round=next((one.round for one in found if one.round is not None), None),
+        )
+
+    def _use_port(self, port: int) -> None:
+        if port != self._settings.server_port:
+            self._settings.server_port = port
+            if self._server.on:
+                self._server.restart()
+            self.show()
+
+    def _use_at_start(self, on: bool) -> None:
+        self._settings.server_at_start = on
+
+
+def _foremost(found: list[GenerationNow]) -> Activity | None:
+    """What is done for the answer that has come furthest."""
+    activities = [one.activity for one in found]
+    for kind in (BeingWritten, Reading):
+        for activity in activities:
+            if isinstance(activity, kind):
+                return activity
+    return activities[0] if activities else None
+
+
+def _activity(request: RequestStatus) -> Activity:
+    """What is done for a request, as far as the server knows."""
+    match request.state:
+        case "waiting":
+            return AwaitingTurn()
+        case "reading":
+            return Reading(0, request.prompt_tokens, 0, 0.0)
+        case "writing":
+            return BeingWritten()

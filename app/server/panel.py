@@ -1,0 +1,278 @@
+"""The panel of the local server: whether it is on, where, who asks, and how programs are told.
+
+Knows its widgets; what a person does there goes out as signals.
+"""
+
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontDatabase,
+    QGuiApplication,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QTextOption,
+)
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.choice_box import Choice, ChoiceBox
+from app.models.widgets import ToneLabel
+from app.server.request_list import RequestList
+from app.settings import LEAST_PORT, MOST_PORT
+from app.status_line import Standing, StatusLine
+from app.theme.edged_check_box import EdgedCheckBox
+from app.theme.style import STYLE_SHEET, TABS, colours_of
+from engine.server.clients import ClientSetup
+
+_SAID_MS = 1500
+_WIDEST = 640  # pixels of an address
+_HIDDEN = "\u2022" * 24
+
+
+class Switch(QAbstractButton):
+    """On or off. Its words are beside it. Attribute: `failed`, it is not as it is switched."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.failed = False
+        self.setCheckable(True)
+        self.setAccessibleName(name)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        return QSize(46, 28)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours, on = colours_of(self), self.isChecked()
+        whole = QRectF(self.rect()).adjusted(3, 3, -3, -3)
+        track = colours.card
+        if on:
+            track = colours.warning if self.failed else colours.accepted
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(track if on else colours.bar), 1.5))
+            painter.setBrush(QColor(track))
+            painter.drawRoundedRect(whole, whole.height() / 2, whole.height() / 2)
+            size = whole.height() - 6
+            left = whole.right() - size - 3 if on else whole.left() + 3
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colours.paper if on else colours.bar))
+            painter.drawEllipse(QRectF(left, whole.top() + 3, size, size))
+            if self.hasFocus():
+                painter.setPen(QPen(QColor(colours.link), 2))
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                ring = QRectF(self.rect()).adjusted(1, 1, -1, -1)
+                painter.drawRoundedRect(ring, ring.height() / 2, ring.height() / 2)
+
+
+class CopyField(QWidget):
+    """A text that can be copied. Attributes: `text`, what is copied; `shown` may be another."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.field = QLineEdit()
+        self.field.setReadOnly(True)
+        self.field.setAccessibleName(name)
+        self.button = CopyButton(f"Copy the {name.lower()}", lambda: self.text)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.setMaximumWidth(_WIDEST)
+        row.addWidget(self.field, 1)
+        row.addWidget(self.button)
+
+    def show_text(self, text: str, *, shown: str = "") -> None:
+        self.text = text
+        self.field.setText(shown or text)
+        self.field.setCursorPosition(0)
+        self.button.setEnabled(bool(text))
+
+
+class CopyButton(QPushButton):
+    """Copies a text, and says so for a moment."""
+
+    def __init__(self, name: str, text: Callable[[], str]) -> None:
+        super().__init__("Copy")
+        self._text = text
+        self.setAccessibleName(name)
+        self.setAutoDefault(False)
+        self._back = QTimer(self, singleShot=True, interval=_SAID_MS)
+        self._back.timeout.connect(lambda: self.setText("Copy"))
+        self.clicked.connect(self._copy)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._text())
+        self.setText("Copied")
+        self._back.start()
+
+
+class ServerPanel(QDialog):
+    """Not modal, so that the chat can go on. Attributes: its parts.
+
+    Signals: `switched(bool)`; `restart_asked()`; `port_chosen(int)`; `at_start_chosen(bool)`.
+    """
+
+    switched = Signal(bool)
+    restart_asked = Signal()
+    port_chosen = Signal(int)
+    at_start_chosen = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.switch = Switch("Local server")
+        self.line = StatusLine(wraps=True)
+        self.restart = QPushButton("Start again")
+        self.address, self.key = CopyField("Address"), CopyField("Key")
+        self.port = QSpinBox()
+        self.at_start = EdgedCheckBox("Switch on when Slipstream starts")
+        self.requests = RequestList()
+        self.clients = ToneLabel(tone="muted")
+        self.programs = ChoiceBox("Program")
+        self.where = ToneLabel(tone="muted")
+        self.lines = QPlainTextEdit()
+        self._setups: tuple[ClientSetup, ...] = ()
+        self._tabs = QTabWidget()
+        self.setWindowTitle("Local server")
+        self.setModal(False)
+        self.setStyleSheet(STYLE_SHEET)
+        self._arrange()
+        self.switch.clicked.connect(self.switched)
+        self.restart.clicked.connect(self.restart_asked)
+        self.port.editingFinished.connect(lambda: self.port_chosen.emit(self.port.value()))
+        self.at_start.toggled.connect(self.at_start_chosen)
+        self.programs.chosen.connect(lambda name: self._show_setup())
+
+    def _arrange(self) -> None:
+        self.port.setRange(LEAST_PORT, MOST_PORT)
+        self.port.setKeyboardTracking(False)
+        self.port.setGroupSeparatorShown(False)
+        self.port.setAccessibleName("Port")
+        self.restart.setAutoDefault(False)
+        first = QHBoxLayout()
+        first.setSpacing(12)
+        first.addWidget(self.switch, 0, Qt.AlignmentFlag.AlignTop)
+        first.addWidget(self.line, 1, Qt.AlignmentFlag.AlignVCenter)
+        first.addWidget(self.restart, 0, Qt.AlignmentFlag.AlignTop)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(8)
+        for row, (name, field) in enumerate((("Address", self.address), ("Key", self.key))):
+            grid.addWidget(_label(name, field.field), row, 0)
+            grid.addWidget(field, row, 1)
+        below = QHBoxLayout()
+        below.addWidget(self.port)
+        below.addSpacing(16)
+        below.addWidget(self.at_start)
+        below.addStretch(1)
+        grid.addWidget(_label("Port", self.port), 2, 0)
+        grid.addLayout(below, 2, 1)
+        grid.setColumnStretch(1, 1)
+        self._tabs.setDocumentMode(True)
+        self._tabs.tabBar().setDrawBase(False)
+        self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
+        self._tabs.setStyleSheet(TABS)
+        self._tabs.setAccessibleName("Local server")
+        self._tabs.addTab(self._requests_page(), "Requests")
+        self._tabs.addTab(self._programs_page(), "Set up a program")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 18, 20, 14)
+        column.setSpacing(14)
+        column.addLayout(first)
+        column.addLayout(grid)
+        column.addWidget(self._tabs, 1)
+        self.setMinimumSize(520, 440)
+        self.resize(700, 600)
+
+    def _requests_page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 6, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.requests, 1)
+        column.addWidget(self.clients)
+        return page
+
+    def _programs_page(self) -> QWidget:
+        page = QWidget()
+        self.lines.setReadOnly(True)
+        self.lines.setTabChangesFocus(True)
+        self.lines.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        self.lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.lines.setAccessibleName("Lines to copy")
+        copy = CopyButton("Copy the lines", lambda: self.lines.toPlainText())
+        above = QHBoxLayout()
+        above.addWidget(self.programs, 1)
+        above.addWidget(copy)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 10, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(above)
+        column.addWidget(self.where)
+        column.addWidget(self.lines, 1)
+        return page
+
+    def show_state(
+        self, line: str, standing: Standing, *, on: bool, can_restart: bool = False
+    ) -> None:
+        """Say how the server is."""
+        self.switch.failed = standing == "warning"
+        self.switch.setChecked(on)
+        self.switch.update()
+        self.line.say(line, standing)
+        self.restart.setVisible(can_restart)
+
+    def show_place(self, *, address: str, key: str, port: int, at_start: bool) -> None:
+        """Show where it can be asked; the key is not shown, and can be copied."""
+        self.address.show_text(address)
+        self.key.show_text(key, shown=_HIDDEN if key else "")
+        if not self.port.hasFocus():
+            self.port.setValue(port)
+        self.at_start.setChecked(at_start)
+
+    def show_setups(self, setups: Sequence[ClientSetup]) -> None:
+        """Offer these lines to copy."""
+        if tuple(setups) == self._setups:
+            return
+        self._setups = tuple(setups)
+        chosen = self.programs.value or setups[0].name
+        self.programs.set_choices(tuple(Choice(one.name, one.name) for one in setups))
+        self.programs.set_value(chosen)
+        self._show_setup()
+
+    def set_count(self, requests: int) -> None:
+        """Show the number of requests in their tab."""
+        self._tabs.setTabText(0, f"Requests ({requests:,})" if requests else "Requests")
+
+    def show_page(self, place: int) -> None:
+        """Open a page, from 0."""
+        self._tabs.setCurrentIndex(place)
+
+    def _show_setup(self) -> None:
+        for one in self._setups:
+            if one.name == self.programs.value:
+                self.where.say(f"{one.where[:1].upper()}{one.where[1:]}.")
+                self.lines.setPlainText(one.lines)
+
+
+def _label(text: str, buddy: QWidget) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setBuddy(buddy)
+    return label

@@ -1,0 +1,124 @@
+"""What passes between the local server and the window's engine: both ways, line by line.
+
+Knows the protocol, and what a server may ask: answers and counts under ids of its own, and no more;
+the model is the window's. Knows no process of the server's.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_client.engine_process import EngineProcess
+from app.engine_client.pending import Question, is_guest
+from engine.events import Done, Event, Failed
+from engine.protocol import (
+    Cancel,
+    Command,
+    Count,
+    Counted,
+    Generate,
+    InvalidCommand,
+    Loaded,
+    Ready,
+    Response,
+    Unloaded,
+    parse_command,
+    response_to_json,
+)
+from engine.server.status import ServerStatus, status_from_json
+
+Write = Callable[[bytes], None]
+_REFUSED = "A local server may only ask for answers and counts, with ids of its own."
+
+
+class Relay(QObject):
+    """Passes lines on while there is a server, from `begin` to `end`.
+
+    Signals: `asked(Question)`: the server asks the engine for something. `told(Event)`: what the
+    engine tells it of a generation.
+    """
+
+    asked = Signal(object)
+    told = Signal(object)
+
+    def __init__(self, engine: EngineProcess, *, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._write: Write | None = None
+        self._ready: Ready | None = None
+        self._loaded: Loaded | None = None
+        self._open: set[str] = set()  # generations that are not over
+        engine.ready.connect(self._on_ready)
+        engine.loading.connect(self._tell)
+        engine.loaded.connect(self._on_loaded)
+        engine.unloaded.connect(self._on_unloaded)
+        engine.died.connect(self._on_unloaded)
+        engine.told_guest.connect(self._on_told)
+
+    def begin(self, write: Write) -> None:
+        """There is a server that takes lines: tell it what there is."""
+        self._write = write
+        for known in (self._ready, self._loaded):
+            if known is not None:
+                self._tell(known)
+
+    def end(self) -> None:
+        """The server is gone: cancel what it asked for."""
+        self._write = None
+        generations, self._open = self._open, set()
+        for generation in generations:
+            self._engine.cancel(generation)
+
+    def hear(self, line: bytes) -> ServerStatus | None:
+        """Do what the server says; returns its status where it tells that."""
+        with suppress(ValueError):
+            return status_from_json(line.decode())
+        try:
+            command = parse_command(line)
+        except InvalidCommand as invalid:
+            self._refuse(invalid.id, str(invalid))
+        else:
+            self._do(command)
+        return None
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case Generate(race=False) | Count() if is_guest(command.id):
+                self._ask(command)
+            case Cancel() if is_guest(command.id):
+                self._engine.cancel(command.id)
+            case _:
+                self._refuse(getattr(command, "id", ""), _REFUSED)
+
+    def _ask(self, question: Question) -> None:
+        if isinstance(question, Generate):
+            self._open.add(question.id)
+        self.asked.emit(question)
+        self._engine.pass_on(question)
+
+    def _refuse(self, id: str, why: str) -> None:
+        self._tell(Failed(id, why, "Install Slipstream again.", "request"))
+
+    def _on_ready(self, ready: Ready) -> None:
+        self._ready = ready
+        self._tell(ready)
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._tell(loaded)
+
+    def _on_unloaded(self, reason: str = "") -> None:
+        self._loaded = None
+        self._tell(Unloaded(""))
+
+    def _on_told(self, answer: Event | Counted) -> None:
+        if isinstance(answer, Done | Failed):
+            self._open.discard(answer.generation)
+        self._tell(answer)
+        if not isinstance(answer, Counted):
+            self.told.emit(answer)
+
+    def _tell(self, response: Response) -> None:
+        if self._write is not None:
+            self._write(response_to_json(response).encode() + b"\n")

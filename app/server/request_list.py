@@ -1,0 +1,180 @@
+"""The requests that the local server answers now: what each asks, how far it is, its newest round.
+
+Knows activities and rounds, and how they are shown; no server and no engine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.activity import Activity, BeingWritten, Reading, in_a_line
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.rounds.drawing import LanePainter, Ruler
+from app.rounds.lane import describe
+from app.theme.style import colours_of, figures_font, small_font
+from engine.rounds import Round
+
+_GAP = 4.0
+_NOTHING = "No program asks at the moment."
+_OFF = "What programs ask, and how it is answered, is shown here."
+
+
+@dataclass(frozen=True, slots=True)
+class RequestShown:
+    """A request, as it is shown. `round`: the newest, where there is one."""
+
+    id: str
+    endpoint: str
+    client: str
+    activity: Activity
+    tokens: int = 0
+    tokens_per_second: float | None = None
+    round: Round | None = None
+
+
+class RoundStrip(QWidget):
+    """A round's tokens in a row, each as its fate has it; those without room are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._round: Round | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Newest round")
+
+    def show_round(self, round: Round | None) -> None:
+        if round != self._round:
+            self._round = round
+            self.setAccessibleDescription(describe(round) if round else "")
+            self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, round(self._ruler().chip) + 2)
+
+    minimumSizeHint = sizeHint
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.updateGeometry()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._round is None:
+            return
+        ruler, left = self._ruler(), 0.0
+        tokens = self._round.tokens
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            lane = LanePainter(painter, colours_of(self), ruler)
+            for place, token in enumerate(tokens):
+                text = ruler.elided(token.text)
+                width = ruler.width(text)
+                last = place == len(tokens) - 1
+                if left + width + (0.0 if last else ruler.overflow) > self.width() - 1:
+                    painter.setFont(ruler.font)
+                    painter.setPen(QColor(colours_of(self).muted))
+                    rest = QRectF(left, 1.0, ruler.overflow, ruler.chip)
+                    painter.drawText(rest, Qt.AlignmentFlag.AlignCenter, f"+{len(tokens) - place}")
+                    return
+                lane.chip(text, token.fate, QRectF(left + 0.5, 1.0, width, ruler.chip))
+                left += width + _GAP
+
+    def _ruler(self) -> Ruler:
+        font = small_font(self.font(), scale=0.92)
+        return Ruler(font, font)
+
+
+class RequestRow(QWidget):
+    """One request, in two lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._endpoint = ToneLabel(bold=True)
+        self._endpoint.setWordWrap(False)
+        self._client = ShortenedLabel(tone="muted")
+        self._figures = ToneLabel(tone="muted")
+        self._figures.setWordWrap(False)
+        self._figures.setFont(figures_font(self._figures.font()))
+        self._doing = ToneLabel(tone="muted")
+        self._bar, self._strip = ThinBar(), RoundStrip()
+        above = QHBoxLayout()
+        above.setSpacing(10)
+        above.addWidget(self._endpoint)
+        above.addWidget(self._client, 1)
+        above.addWidget(self._figures)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 9, 14, 10)
+        column.setSpacing(5)
+        column.addLayout(above)
+        for part in (self._doing, self._bar, self._strip):
+            column.addWidget(part)
+
+    def show_request(self, request: RequestShown) -> None:
+        """Show how far it is."""
+        line = in_a_line(request.activity)
+        self._endpoint.say(request.endpoint)
+        self._client.say(request.client or "A program without a name")
+        figures = f"{request.tokens:,} token{'' if request.tokens == 1 else 's'}"
+        if (rate := request.tokens_per_second) is not None:
+            figures += f" \u00b7 {rate:.1f} tokens/s"
+        self._figures.say(figures if request.tokens else "")
+        writing = isinstance(request.activity, BeingWritten) and request.round is not None
+        self._doing.say("" if writing else line)
+        activity = request.activity
+        self._bar.show_share(activity.share if isinstance(activity, Reading) else None)
+        self._strip.setVisible(writing)
+        self._strip.show_round(request.round)
+        self.setAccessibleName(f"{request.endpoint}, {request.client}")
+        self.setAccessibleDescription(f"{line}. {figures}" if request.tokens else line)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            painter.setPen(QColor(colours_of(self).edge))
+            painter.drawLine(14, self.height() - 1, self.width() - 14, self.height() - 1)
+
+
+class RequestList(QScrollArea):
+    """Attributes: `rows`, by the requests' ids, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: dict[str, RequestRow] = {}
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName("Requests")
+        self._empty = ToneLabel(tone="muted")
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty.setContentsMargins(14, 24, 14, 24)
+        inner = QWidget()
+        self._column = QVBoxLayout(inner)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(0)
+        self._column.addWidget(self._empty)
+        self._column.addStretch(1)
+        self.setWidget(inner)
+        self.show_requests(())
+
+    def show_requests(self, requests: Sequence[RequestShown], *, on: bool = False) -> None:
+        """Show these; without any, what would be shown. `on`: whether there may be some."""
+        shown = {request.id for request in requests}
+        for id in [id for id in self.rows if id not in shown]:
+            row = self.rows.pop(id)
+            row.hide()
+            row.deleteLater()
+        for request in requests:
+            if request.id not in self.rows:
+                self.rows[request.id] = RequestRow()
+                self._column.insertWidget(self._column.count() - 1, self.rows[request.id])
+            self.rows[request.id].show_request(request)
+        self._empty.say("" if requests else _NOTHING if on else _OFF)

@@ -1,0 +1,67 @@
+"""Replies of gpt-oss, in OpenAI's harmony format: messages, each in a channel.
+
+    <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
+
+What is in the channel "analysis" is reasoning. A message `to=functions.name` is a call, in any
+channel; all else is content. The token that ends a call ends the reply, and is not in its text.
+"""
+
+import re
+
+from engine.replies.calls import Calls
+from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.json_calls import pass_arguments
+
+_BEGINNINGS = ("<|start|>", "<|channel|>")
+_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+
+
+def read_messages(
+    incoming: Incoming, calls: Calls | None, *, content: Emit, reasoning: Emit
+) -> Steps[None]:
+    """Reads a whole reply. Without `calls` what is a call is content."""
+    while not incoming.over:
+        incoming.remember()
+        emit = content
+        try:
+            header = yield from _header(incoming)
+            recipient, channel = _RECIPIENT.search(header), _CHANNEL.search(header)
+            if recipient:
+                yield from _call(incoming, calls, recipient[1])
+            elif header:
+                incoming.taken()
+                emit = reasoning if channel and channel[1] == "analysis" else content
+            else:
+                content(incoming.taken())
+        except Unreadable:
+            if calls:
+                calls.give_up()
+            content(incoming.taken())
+        yield from incoming.text_until([*_BEGINNINGS, *_ENDS], emit)
+        if end := (yield from incoming.comes(*_ENDS)):
+            yield from incoming.expect(end)
+
+
+def _header(incoming: Incoming) -> Steps[str]:
+    """What stands before the text of a message; nothing where the text begins at once."""
+    yield from incoming.spaces()
+    if (yield from incoming.comes(*_BEGINNINGS, "to=")) is None:
+        return ""
+    pieces: list[str] = []
+    if (yield from incoming.text_until(["<|message|>", *_ENDS], pieces.append)) != "<|message|>":
+        raise Unreadable
+    yield from incoming.expect("<|message|>")
+    return "".join(pieces)
+
+
+def _call(incoming: Incoming, calls: Calls | None, recipient: str) -> Steps[None]:
+    if calls is None:
+        raise Unreadable
+    yield from incoming.spaces()
+    calls.begin(recipient.removeprefix("functions."))
+    yield from pass_arguments(incoming, calls.arguments)
+    calls.end()
+    yield from incoming.spaces()
+    incoming.remember()

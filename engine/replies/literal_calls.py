@@ -1,0 +1,252 @@
+"""Calls whose arguments are written as literals: Python's (LFM2, Llama's own tools) and Gemma's.
+
+They are told as JSON while they come: a text piece by piece, a number or a word when it is whole.
+"""
+
+import re
+
+from engine.replies.calls import Calls
+from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
+
+_NAME = re.compile(r"[\w.-]+")
+_KEY = re.compile(r"\w+")
+_GEMMA_KEY = re.compile(r"[^:{}\[\],<]+")
+_BARE = re.compile(r"[^,{}\[\]()<'\"]+")
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9]\d*)\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_WORDS = {"true": "true", "false": "false", "null": "null", "none": "null"}
+_PLAIN = {"'": re.compile(r"[^'\\]+"), '"': re.compile(r'[^"\\]+')}
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0",
+    "/": "/", "\\": "\\", "'": "'", '"': '"', "\n": "",
+}  # fmt: skip
+_CODES = {"x": 2, "u": 4, "U": 8}
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def lfm(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<|tool_call_start|>`, a list of Python calls, `<|tool_call_end|>`."""
+    yield from incoming.expect("<|tool_call_start|>")
+    yield from incoming.spaces()
+    yield from incoming.expect("[")
+    while True:
+        yield from incoming.spaces()
+        yield from python_call(incoming, calls)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) != ",":
+            break
+        incoming.take(1)
+    yield from incoming.expect("]")
+    yield from incoming.spaces()
+    if (yield from incoming.comes("<|tool_call_end|>")):
+        yield from incoming.expect("<|tool_call_end|>")
+
+
+def python_call(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`name(key=value, ...)`; Llama writes `name.call(...)` for its own tools."""
+    name = yield from incoming.word(_NAME)
+    yield from incoming.expect("(")
+    calls.begin(name.removesuffix(".call"))
+    before = "{"
+    while True:
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) == ")":
+            break
+        key = yield from incoming.word(_KEY)
+        yield from incoming.spaces()
+        yield from incoming.expect("=")
+        calls.arguments(f'{before}"{escaped(key)}": ')
+        before = ", "
+        yield from _python_value(incoming, calls.arguments)
+        yield from incoming.spaces()
+        if (yield from incoming.peek()) != ",":
+            break
+        incoming.take(1)
+    yield from incoming.expect(")")
+    calls.arguments("{}" if before == "{" else "}")
+    calls.end()
+
+
+def gemma(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<|tool_call>call:name{key:value}<tool_call|>`."""
+    yield from _gemma(incoming, calls, marks=("<|tool_call>", "<tool_call|>"), quote='<|"|>')
+
+
+def function_gemma(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<start_function_call>call:name{key:value}<end_function_call>`."""
+    marks = "<start_function_call>", "<end_function_call>"
+    yield from _gemma(incoming, calls, marks=marks, quote="<escape>")
+
+
+def _gemma(incoming: Incoming, calls: Calls, *, marks: tuple[str, str], quote: str) -> Steps[None]:
+    yield from incoming.expect(marks[0])
+    yield from incoming.spaces()
+    while True:
+        yield from incoming.expect("call:")
+        name = yield from incoming.word(_NAME)
+        if (yield from incoming.peek()) != "{":
+            raise Unreadable
+        calls.begin(name)
+        yield from _gemma_value(incoming, calls.arguments, quote)
+        calls.end()
+        yield from incoming.spaces()
+        if not (yield from incoming.comes("call:")):
+            break
+    if (yield from incoming.comes(marks[1])):
+        yield from incoming.expect(marks[1])
+
+
+def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Steps[None]:
+    yield from incoming.spaces()
+    letter = yield from incoming.peek()
+    if letter and letter in "'\"":
+        yield from _python_text(incoming, emit)
+    elif letter and letter in "[({":
+        if nested == MOST_NESTED:
+            raise Unreadable
+        close = {"[": "]", "(": ")", "{": "}"}[letter]
+        incoming.take(1)
+        emit("{" if letter == "{" else "[")
+        before = ""
+        while True:
+            yield from incoming.spaces()
+            if (yield from incoming.peek()) == close:
+                break
+            emit(before)
+            before = ", "
+            if letter == "{":
+                yield from _python_text(incoming, emit)
+                yield from incoming.spaces()
+                yield from incoming.expect(":")
+                emit(": ")
+            yield from _python_value(incoming, emit, nested=nested + 1)
+            yield from incoming.spaces()
+            if (yield from incoming.peek()) != ",":
+                break
+            incoming.take(1)
+        yield from incoming.expect(close)
+        emit("}" if letter == "{" else "]")
+    else:
+        found = _scalar((yield from incoming.word(_BARE)).strip())
+        if found is None:
+            raise Unreadable
+        emit(found)
+
+
+def _python_text(incoming: Incoming, emit: Emit) -> Steps[None]:
+    """A Python string. Templates render texts without escaping the quotes in them, and models write
+    them so: a quote is the last one where the argument ends behind it."""
+    quote = yield from incoming.peek()
+    if not quote or quote not in "'\"":
+        raise Unreadable
+    if (yield from incoming.peek(3)) == quote * 3:
+        quote *= 3
+    incoming.take(len(quote))
+    emit('"')
+    while True:
+        if plain := incoming.run(_PLAIN[quote[0]]):
+            emit(escaped(plain))
+        letter = yield from incoming.peek()
+        if not letter:
+            raise Unreadable
+        if letter == "\\":
+            emit(escaped((yield from _python_escape(incoming))))
+        elif letter == quote[0]:
+            if (yield from _is_last(incoming, quote)):
+                incoming.take(len(quote))
+                emit('"')
+                return
+            emit(escaped(incoming.take(1)))
+
+
+def _is_last(incoming: Incoming, quote: str) -> Steps[bool]:
+    if len(quote) == 3:
+        return (yield from incoming.peek(3)) == quote
+    ahead = 1
+    while True:
+        ahead += 1
+        behind = (yield from incoming.peek(ahead))[1:]
+        if len(behind) < ahead - 1 or not behind[-1].isspace():
+            return not behind.strip() or behind[-1] in ",)]}:"
+
+
+def _python_escape(incoming: Incoming) -> Steps[str]:
+    """What an escape stands for; itself where it is none, as in Python."""
+    two = yield from incoming.peek(2)
+    if len(two) < 2:
+        raise Unreadable
+    if two[1] in _CODES:
+        digits = (yield from incoming.peek(2 + _CODES[two[1]]))[2:]
+        if len(digits) < _CODES[two[1]] or not _HEX.fullmatch(digits):
+            raise Unreadable
+        code = int(digits, 16)
+        if code > 0x10FFFF:
+            raise Unreadable
+        incoming.take(2 + len(digits))
+        return chr(code)
+    incoming.take(2)
+    return _ESCAPES.get(two[1], two)
+
+
+def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Steps[None]:
+    yield from incoming.spaces()
+    letter = yield from incoming.peek()
+    if letter and letter in "[{":
+        if nested == MOST_NESTED:
+            raise Unreadable
+        close = "]" if letter == "[" else "}"
+        emit(incoming.take(1))
+        before = ""
+        while True:
+            yield from incoming.spaces()
+            if (yield from incoming.peek()) == close:
+                break
+            emit(before)
+            before = ", "
+            if letter == "{":
+                yield from _gemma_key(incoming, emit, quote)
+            yield from _gemma_value(incoming, emit, quote, nested=nested + 1)
+            yield from incoming.spaces()
+            if (yield from incoming.peek()) != ",":
+                break
+            incoming.take(1)
+        yield from incoming.expect(close)
+        emit(close)
+    elif (yield from incoming.comes(quote)):
+        yield from _gemma_text(incoming, emit, quote)
+    else:
+        word = (yield from incoming.word(_BARE)).strip()
+        emit(_scalar(word) or f'"{escaped(word)}"')
+
+
+def _gemma_key(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
+    if (yield from incoming.comes(quote)):
+        yield from _gemma_text(incoming, emit, quote)
+        yield from incoming.spaces()
+    else:
+        key = (yield from incoming.word(_GEMMA_KEY)).strip()
+        emit(f'"{escaped(key)}"')
+    yield from incoming.expect(":")
+    emit(": ")
+
+
+def _gemma_text(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
+    yield from incoming.expect(quote)
+    emit('"')
+    end = yield from incoming.text_until([quote], lambda text: emit(escaped(text)))
+    if not end:
+        raise Unreadable
+    incoming.take(len(quote))
+    emit('"')
+
+
+def _scalar(word: str) -> str | None:
+    """A number or a word as JSON; None of anything else. Integers stay as they are."""
+    if found := _WORDS.get(word.lower()):
+        return found
+    if SCALAR.fullmatch(word):
+        return word
+    if _NUMBER.fullmatch(word):
+        number = float(word)
+        return None if number in (float("inf"), float("-inf")) else repr(number)
+    return None

@@ -1,0 +1,156 @@
+"""Calls in tags, whose values are raw text: Qwen3-Coder, Qwen3.5, GLM.
+
+Values have no types of their own: the tool's schema says what they are. A text stays a text then,
+also one such as `null` or `007`; a value that is not what the schema wants is told as the text that
+it is, and the tool may complain.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.replies.calls import Calls
+from engine.replies.incoming import Incoming, Steps, Unreadable
+from engine.replies.json_text import escaped, value_of
+
+_NAME = re.compile(r"[^<>\s]+")
+_KEY = re.compile(r"[^<>\n]+")
+_PYTHON = {"True": "true", "False": "false", "None": "null"}  # as templates render them
+
+
+def qwen(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<tool_call>`, functions, `</tool_call>`; sometimes without these."""
+    if (yield from incoming.comes("<tool_call>")):
+        yield from incoming.expect("<tool_call>")
+        yield from incoming.spaces()
+    while True:
+        yield from incoming.expect("<function=")
+        name = yield from incoming.word(_NAME)
+        yield from incoming.expect(">")
+        arguments = _Arguments(calls, name)
+        while True:
+            yield from incoming.spaces()
+            if not (yield from incoming.comes("<parameter=")):
+                break
+            yield from incoming.expect("<parameter=")
+            key = yield from incoming.word(_KEY)
+            yield from incoming.expect(">")
+            if (yield from incoming.peek()) == "\n":
+                incoming.take(1)
+            yield from arguments.read(incoming, key, ends=("\n</parameter>", "</parameter>"))
+        yield from incoming.expect("</function>")
+        arguments.end()
+        yield from incoming.spaces()
+        if (yield from incoming.comes("</tool_call>")):
+            yield from incoming.expect("</tool_call>")
+            return
+        if not (yield from incoming.comes("<function=")):
+            return
+
+
+def glm(incoming: Incoming, calls: Calls) -> Steps[None]:
+    """`<tool_call>`, a name, keys and values in tags, `</tool_call>`."""
+    yield from incoming.expect("<tool_call>")
+    yield from incoming.spaces()
+    name = yield from incoming.word(_NAME)
+    arguments: _Arguments | None = None
+    while True:
+        yield from incoming.spaces()
+        tag = yield from incoming.comes("<arg_key>", "</tool_call>")
+        if tag is None:
+            raise Unreadable
+        if arguments is None:
+            arguments = _Arguments(calls, name)
+        yield from incoming.expect(tag)
+        if tag == "</tool_call>":
+            break
+        key = yield from incoming.word(_KEY)
+        yield from incoming.expect("</arg_key>")
+        yield from incoming.spaces()
+        yield from incoming.expect("<arg_value>")
+        yield from arguments.read(incoming, key, ends=("</arg_value>",))
+    arguments.end()
+
+
+class _Arguments:
+    """The arguments of one call, as JSON."""
+
+    def __init__(self, calls: Calls, name: str) -> None:
+        self._calls, self._tool = calls, calls.tool(name)
+        self._before = "{"
+        calls.begin(name)
+
+    def read(self, incoming: Incoming, key: str, *, ends: tuple[str, ...]) -> Steps[None]:
+        """A value and the end behind it; a text is told as it comes, anything else when it is
+        whole."""
+        types = types_of(self._tool.schema_of(key))
+        self._calls.arguments(f'{self._before}"{escaped(key)}": ')
+        self._before = ", "
+        if types == {"string"}:
+            self._calls.arguments('"')
+            end = yield from incoming.text_until(
+                ends, lambda text: self._calls.arguments(escaped(text))
+            )
+            self._calls.arguments('"')
+        else:
+            pieces: list[str] = []
+            end = yield from incoming.text_until(ends, pieces.append)
+            self._calls.arguments(_typed("".join(pieces), types))
+        if not end:
+            raise Unreadable
+        incoming.take(len(end))
+
+    def end(self) -> None:
+        self._calls.arguments("{}" if self._before == "{" else "}")
+        self._calls.end()
+
+
+def types_of(schema: Mapping[str, Any]) -> set[str]:
+    """Which of JSON's types a schema allows; none where it does not say."""
+    return set(_types(schema, nested=0))
+
+
+def _types(schema: Mapping[str, Any], *, nested: int) -> Iterator[str]:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        yield kind
+    elif isinstance(kind, list):
+        yield from (one for one in kind if isinstance(one, str))
+    elif isinstance(values := schema.get("enum", [schema.get("const")]), list):
+        yield from (_type_of(value) for value in values if value is not None)
+    for several in ("anyOf", "oneOf"):
+        if isinstance(choices := schema.get(several), list) and nested < 4:
+            for choice in choices:
+                if isinstance(choice, Mapping):
+                    yield from _types(choice, nested=nested + 1)
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _typed(text: str, types: set[str]) -> str:
+    """The JSON text of a raw value."""
+    bare = text.strip()
+    bare = _PYTHON.get(bare, bare)
+    try:
+        kind = _type_of(value_of(bare))
+    except ValueError:
+        return f'"{escaped(text)}"'
+    if not types or kind in types or (kind == "integer" and "number" in types):
+        return bare
+    return f'"{escaped(text)}"'

@@ -1,0 +1,66 @@
+"""Fill in the middle: a prompt of what stands before a gap and what stands behind it.
+
+Each family of code models has tokens of its own for that; the tokenizer shows which.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """`form` has @P for the text before the gap, @S for the one behind it. `marks` are the tokens
+    that show the family, `ends` those that end what fills the gap."""
+
+    form: str
+    marks: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The prompt of a gap, and the texts that end what fills it."""
+
+    prompt: str
+    stops: tuple[str, ...]
+
+
+_FAMILIES = (
+    _Family(  # Qwen2.5-Coder, Qwen3-Coder, CodeGemma
+        "<|fim_prefix|>@P<|fim_suffix|>@S<|fim_middle|>",
+        ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+        ("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|file_separator|>", "<|endoftext|>"),
+    ),
+    _Family(  # StarCoder2, Granite
+        "<fim_prefix>@P<fim_suffix>@S<fim_middle>",
+        ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+        ("<fim_pad>", "<file_sep>", "<|endoftext|>"),
+    ),
+    _Family(  # CodeLlama
+        "<PRE> @P <SUF>@S <MID>",
+        ("▁<PRE>", "▁<SUF>", "▁<MID>"),
+        ("<EOT>",),
+    ),
+    _Family(  # DeepSeek-Coder
+        "<｜fim▁begin｜>@P<｜fim▁hole｜>@S<｜fim▁end｜>",  # noqa: RUF001
+        ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # noqa: RUF001
+        (),
+    ),
+    _Family("[SUFFIX]@S[PREFIX]@P", ("[SUFFIX]", "[PREFIX]"), ()),  # Codestral
+)
+
+
+def gap_of(before: str, behind: str, tokens: Collection[str]) -> Gap | None:
+    """The prompt of a gap, for the model with these tokens; None where it has none for gaps."""
+    for family in _FAMILIES:
+        if all(mark in tokens for mark in family.marks):
+            first, _, rest = family.form.partition("@")
+            texts = {"P": before, "S": behind}
+            second, _, last = rest[1:].partition("@")
+            prompt = first + texts[rest[0]] + second + texts[last[0]] + last[1:]
+            return Gap(prompt, tuple(end for end in family.ends if _known(end, tokens)))
+    return None
+
+
+def _known(end: str, tokens: Collection[str]) -> bool:
+    return end in tokens or f"▁{end}" in tokens

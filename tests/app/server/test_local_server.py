@@ -1,0 +1,154 @@
+"""The local server's process is switched on and off, dies and is started again, and what it asks
+the engine for goes with it."""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.server.local_server import ServerState
+from engine.events import Done, Failed, Stats, Text
+from engine.protocol import Counted, Loaded, Loading, Ready, Unloaded
+from engine.request import ChatMessage, Request
+from tests.support.app.served import Serve
+
+IDLE = "ready take load take"
+BUSY = "ready take load take text:a take"
+
+
+def test_it_is_told_what_there_is_and_of_its_own_alone(serve: Serve) -> None:
+    one = serve(
+        "ready take load take take take as:2 text:own as:3 text:x as:4 counted:7 as:3 done "
+        "as:2 done take",
+        "listen generate:1 count:2 RECORD",
+    )
+    own = one.engine.generate("chat", [ChatMessage("user", "Hello.")], Request())
+    assert one.server.state is ServerState.OFF
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.heard.end_of(own)
+    one.until(lambda: len(one.received()) == 5)
+    ready, loaded, *rest = one.received()
+    assert isinstance(ready, Ready)
+    assert isinstance(loaded, Loaded)
+    assert rest == [
+        Text("http-1", "x"),
+        Counted("http-2", 7),
+        Done("http-1", "stop", Stats()),
+    ]
+    assert one.server.status.address.endswith(str(one.settings.server_port))
+
+
+def test_what_a_server_may_not_ask_is_refused(serve: Serve) -> None:
+    one = serve(IDLE, "listen unload load stranger print:nonsense RECORD")
+    one.server.switch(True)
+    one.until(lambda: len(one.received()) == 6)
+    refused = one.received()[2:]
+    assert [getattr(answer, "generation", None) for answer in refused] == [
+        "http-u",
+        "http-l",
+        "mine",
+        "",
+    ]
+    assert {getattr(answer, "cause", None) for answer in refused} == {"request"}
+    assert len(one.heard.all("loaded")) == 1
+    assert one.server.state is ServerState.ON
+
+
+def test_it_outlives_the_engine(serve: Serve) -> None:
+    one = serve("ready take load take text:a kill -- ready serve", "listen generate:1 RECORD")
+    one.server.switch(True)
+    one.until(lambda: len(one.received()) == 8)
+    kinds = [type(answer) for answer in one.received()[2:]]
+    assert kinds == [Text, Failed, Unloaded, Ready, Loading, Loaded]
+    assert one.server.state is ServerState.ON
+    assert not one.server.following.now
+
+
+def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
+    one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen hang")
+    one.server.switch(True)
+    one.until_state(ServerState.FAILED)
+    assert "SIGKILL" in one.server.problem
+    assert "broken" in one.server.problem
+    assert one.cancelled == ["http-1"]
+    assert one.server.on
+    assert not one.server.following.now
+    one.server.restart()
+    one.until_state(ServerState.ON)
+    assert one.server.problem == ""
+
+
+def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
+    one = serve(BUSY, "listen generate:1 RECORD")
+    one.server.switch(True)
+    one.until(lambda: len(one.received()) == 3)
+    process = one.server.pid
+    one.server.switch(False)
+    assert one.cancelled == ["http-1"]
+    one.until_state(ServerState.OFF)
+    assert not psutil.pid_exists(process)
+    assert one.server.problem == ""
+
+
+def test_off_and_on_again_there_is_one(serve: Serve) -> None:
+    one = serve(IDLE, "listen RECORD")
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.server.switch(False)
+    assert one.server.state is ServerState.ENDING
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    assert one.server.on
+    assert len(one.received()) == 4, "each life was told what there is"
+
+
+def test_a_taken_port_is_said(serve: Serve) -> None:
+    one = serve(IDLE, "listen:Port_8737_is_in_use. exit:1 -- listen RECORD")
+    one.server.switch(True)
+    one.until_state(ServerState.FAILED)
+    one.settings.server_port = 8888
+    one.server.restart()
+    one.until_state(ServerState.ON)
+    assert one.server.status.address.endswith(":8888")
+
+
+def test_no_process_is_started_where_others_can_read_the_key(serve: Serve) -> None:
+    one = serve(IDLE, "listen RECORD")
+    assert one.server.key
+    assert one.key_file.stat().st_mode & 0o777 == 0o600
+    os.chmod(one.key_file, 0o644)
+    one.server.switch(True)
+    assert one.server.state is ServerState.FAILED
+    one.server.switch(False)
+    assert one.server.state is ServerState.OFF
+
+
+def test_a_program_that_cannot_be_started_is_a_problem(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = serve(IDLE, "listen RECORD")
+    monkeypatch.setattr(one.server, "_command", ("/no/such/program",))
+    one.server.switch(True)
+    one.until_state(ServerState.FAILED)
+    assert one.server.problem
+
+
+def test_each_request_is_counted_once_for_its_client(serve: Serve) -> None:
+    one = serve(
+        IDLE,
+        "listen request:1:waiting:Zed request:1:writing:Zed request:2:waiting:Aider over "
+        "request:3:waiting:Zed RECORD",
+    )
+    one.server.switch(True)
+    one.until(lambda: one.server.clients.total() == 3)
+    assert dict(one.server.clients) == {"Zed": 2, "Aider": 1}
+
+
+def test_no_prompt_gets_into_its_log(serve: Serve, tmp_path: Path) -> None:
+    one = serve(BUSY, "listen generate:1 take take take quote complain:after RECORD")
+    one.server.switch(True)
+    log = tmp_path / "server.log"
+    one.until(lambda: log.exists() and "after" in log.read_text())
+    assert "treasure" not in log.read_text()

@@ -1,0 +1,229 @@
+"""The panel shows how the server is and what it answers, and passes on what is done there."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+)
+from pytestqt.qtbot import QtBot
+
+from app.chat.activity import AwaitingTurn, BeingWritten, Reading
+from app.server.local_server import ServerState
+from app.server.panel import ServerPanel
+from app.server.request_list import RequestList, RequestShown, RoundStrip
+from app.settings import Settings
+from app.window import Window
+from tests.support.app.traces import made_round
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    Until,
+    fake_host,
+    fake_server,
+    make_window,
+)
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+OpenPanel = Callable[..., tuple[Window, ServerPanel]]
+
+
+@pytest.fixture
+def open_panel(
+    plain_application: QApplication, tmp_path: Path, request: pytest.FixtureRequest, until: Until
+) -> OpenPanel:
+    """Opens a window and the panel over it; the engine and the server take these steps."""
+
+    def open_panel(server: str, steps: str = "ready take load serve") -> tuple[Window, ServerPanel]:
+        window = make_window(
+            plain_application,
+            tmp_path,
+            fake_host(tmp_path, steps),
+            server=fake_server(tmp_path, server),
+        )
+        request.addfinalizer(plain_application.processEvents)
+        request.addfinalizer(window.deleteLater)
+        request.addfinalizer(window.close)
+        window.show()
+        window.begin()
+        until(lambda: window.loader.loaded)
+        window.menus.actions["server"].trigger()
+        panel = window.findChild(ServerPanel)
+        assert panel is not None
+        return window, panel
+
+    return open_panel
+
+
+def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen take take hang")
+    server = window.application.server
+    assert not panel.switch.isChecked()
+    panel.switch.click()
+    until(lambda: server.state is ServerState.ON)
+    assert panel.switch.isChecked()
+    assert (panel.line.standing, panel.switch.failed) == ("good", False)
+    panel.switch.click()
+    until(lambda: server.state is ServerState.OFF)
+    assert not panel.switch.isChecked()
+    assert panel.line.standing == "plain"
+
+
+def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, until: Until) -> None:
+    asked = "generate:1 generate:2 generate:3"
+    told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:Codex"
+    _, panel = open_panel(
+        f"listen {asked} {told} hang",
+        "ready take load take take take as:2 text:a as:3 reading:5:20 as:4 waiting:2 take",
+    )
+    panel.switch.click()
+    until(lambda: len(panel.requests.rows) == 3)
+    until(lambda: "2" in panel.requests.rows["3"].accessibleDescription())
+    assert [row.accessibleName().split(", ")[1] for row in panel.requests.rows.values()] == [
+        "Zed",
+        "Aider",
+        "Codex",
+    ]
+    assert "5 of 20" in panel.requests.rows["2"].accessibleDescription()
+    assert all(name in panel.clients.words for name in ("Zed", "Aider", "Codex"))
+
+
+def test_what_is_over_leaves(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen request:1:waiting request:2:waiting over take take hang")
+    panel.switch.click()
+    until(lambda: window.application.server.clients.total() == 2)
+    until(lambda: not panel.requests.rows)
+    panel.switch.click()
+    until(lambda: window.application.server.state is ServerState.OFF)
+
+
+def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen kill -- listen hang")
+    panel.switch.click()
+    until(lambda: window.application.server.state is ServerState.FAILED)
+    assert (panel.line.standing, panel.switch.failed) == ("warning", True)
+    assert "SIGKILL" in panel.line.text
+    assert panel.restart.isVisible()
+    panel.restart.click()
+    until(lambda: window.application.server.state is ServerState.ON)
+    assert not panel.restart.isVisible()
+
+
+def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen hang")
+    panel.switch.click()
+    until(lambda: window.application.server.state is ServerState.ON)
+    panel.port.setValue(9123)
+    panel.port.editingFinished.emit()
+    until(lambda: window.application.server.status.address.endswith(":9123"))
+    assert panel.address.text == "http://127.0.0.1:9123/v1"
+    assert window.settings.server_port == 9123
+
+
+def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
+    window, panel = open_panel("hang")
+    clipboard = QGuiApplication.clipboard()
+    panel.address.button.click()
+    assert clipboard.text() == "http://127.0.0.1:8737/v1"
+    panel.key.button.click()
+    key = window.application.server.key
+    assert clipboard.text() == key
+    assert key not in panel.key.field.text(), "it is not for whoever looks on"
+    names = [panel.programs.itemText(place) for place in range(panel.programs.count())]
+    assert {"Zed", "Continue", "Aider", "Codex", "Claude Code", "Xcode"} <= set(names)
+    panel.programs.setCurrentIndex(names.index("Aider"))
+    panel.programs.activated.emit(names.index("Aider"))
+    panel.show_page(1)
+    (copy,) = (
+        one for one in panel.findChildren(QPushButton) if one.accessibleName() == "Copy the lines"
+    )
+    copy.click()
+    assert all(part in clipboard.text() for part in ("aider", "tiny", key, "127.0.0.1:8737"))
+
+
+def test_on_at_start_is_remembered(open_panel: OpenPanel) -> None:
+    window, panel = open_panel("listen hang")
+    assert not window.settings.server_at_start
+    panel.at_start.click()
+    assert window.settings.server_at_start
+
+
+def test_it_is_on_from_the_start_where_that_was_chosen(
+    plain_application: QApplication, tmp_path: Path, until: Until
+) -> None:
+    command, server = (
+        fake_host(tmp_path, "ready take load serve"),
+        fake_server(tmp_path, "listen hang"),
+    )
+    window = make_window(plain_application, tmp_path, command, server=server)
+    window.settings.server_at_start = True
+    window.begin()
+    until(lambda: window.application.server.state is ServerState.ON)
+    window.close()
+    assert window.application.server.pid == 0, "quitting ends it"
+    window.deleteLater()
+
+
+def test_there_is_one_panel(open_panel: OpenPanel) -> None:
+    window, panel = open_panel("hang")
+    window.menus.actions["server"].trigger()
+    assert window.findChildren(ServerPanel) == [panel]
+    assert not panel.isModal()
+
+
+def test_everything_has_a_name_and_is_reached_by_tab(open_panel: OpenPanel) -> None:
+    _, panel = open_panel("hang")
+    for kind in (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox):
+        for part in panel.findChildren(kind):
+            if part.focusPolicy() & Qt.FocusPolicy.TabFocus and part.isVisibleTo(panel):
+                assert part.accessibleName() or part.text(), part
+    assert {one.textFormat() for one in panel.findChildren(QLabel) if one.text()} == {
+        Qt.TextFormat.PlainText
+    }
+    assert panel.switch.focusPolicy() & Qt.FocusPolicy.TabFocus
+    assert not any(one.autoDefault() for one in panel.findChildren(QPushButton))
+
+
+def test_a_request_is_shown_as_far_as_it_is(qtbot: QtBot) -> None:
+    listed = RequestList()
+    qtbot.addWidget(listed)
+    listed.resize(600, 400)
+    listed.show()
+    judged = made_round(3, " one", " two", accepted=1)[1]
+    waiting = RequestShown("1", "/chat/completions", "Zed", AwaitingTurn(1))
+    listed.show_requests([waiting])
+    row = listed.rows["1"]
+    strip = row.findChild(RoundStrip)
+    assert strip is not None
+    assert not strip.isVisibleTo(row)
+    listed.show_requests([RequestShown("1", "/chat/completions", "", Reading(5, 20, 0, 0.1))])
+    assert listed.rows["1"] is row
+    listed.show_requests(
+        [RequestShown("1", "/chat/completions", "Zed", BeingWritten(), 7, 41.26, judged)]
+    )
+    assert strip.isVisibleTo(row)
+    assert "1 of 2 accepted" in strip.accessibleDescription()
+    assert "41.3" in row.accessibleDescription()
+    listed.grab()
+    listed.resize(90, 400)
+    listed.grab()
+    listed.show_requests(())
+    assert not listed.rows
+
+
+def test_settings_of_the_server_are_checked(tmp_path: Path) -> None:
+
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    settings = Settings(stored)
+    for wrong in ("80", "70000", "x"):
+        stored.setValue("server/port", wrong)
+        assert settings.server_port == 8737

@@ -1,0 +1,144 @@
+"""The local server itself, between a program on this machine and the window's engine."""
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+from app.server.local_server import LocalServer, ServerState, server_command
+from tests.support.app.served import Serve, Served
+
+SERVING = "ready take load serve"
+OPENER = build_opener(ProxyHandler({}))  # loopback, whatever the environment says
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class RealServer:
+    """Attributes: `one`, with the real program for its server; `server`."""
+
+    def __init__(self, one: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.one, self.server = one, one.server
+        monkeypatch.setattr(one.server, "_command", server_command())
+        one.settings.server_port = free_port()
+        self._pool = ThreadPoolExecutor(4)
+
+    def start(self) -> LocalServer:
+        self.server.switch(True)
+        self.one.until(lambda: self.server.state is ServerState.ON)
+        return self.server
+
+    def ask(self, text: str, *, key: str | None = None) -> Future[Any]:
+        """Ask for a chat's answer, in a thread; its body, or the error's status."""
+        request = Request(
+            f"{self.server.status.address}/v1/chat/completions",
+            json.dumps({"messages": [{"role": "user", "content": text}]}).encode(),
+            {
+                "Content-Type": "application/json",
+                "Authorization": f"Bearer {self.server.key if key is None else key}",
+                "User-Agent": "Zed/1.0",
+            },
+        )
+
+        def send() -> Any:
+            try:
+                with OPENER.open(request, timeout=30) as reply:
+                    return json.load(reply)
+            except HTTPError as error:
+                with error:
+                    return error.code
+
+        return self._pool.submit(send)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def real(serve: Serve, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[RealServer]:
+    """One whose engine takes the steps that the test is parametrized with, or serves."""
+    made = RealServer(serve(getattr(request, "param", SERVING), ""), monkeypatch)
+    yield made
+    made.server.close()
+    made.close()
+
+
+def text_of(answer: Any) -> str:
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def test_a_program_is_answered_by_the_windows_engine(real: RealServer) -> None:
+    server = real.start()
+    answers = [real.ask(f"question {number}") for number in range(3)]
+    real.one.until(lambda: all(answer.done() for answer in answers))
+    assert [text_of(answer.result()) for answer in answers] == ["served"] * 3
+    real.one.until(lambda: not server.status.requests)
+    assert server.following.now == {}
+
+
+def test_without_the_key_it_is_refused(real: RealServer) -> None:
+    real.start()
+    refused = real.ask("hello", key="wrong-key-of-some-length")
+    real.one.until(refused.done)
+    assert refused.result() == 401
+
+
+@pytest.mark.parametrize(
+    "real", ["ready take load take text:a reading:5:20 text:b take"], indirect=True
+)
+def test_a_request_is_followed_by_its_generation(real: RealServer) -> None:
+    server = real.start()
+    answer = real.ask("hello")
+    real.one.until(lambda: server.status.requests and server.status.requests[0].generations)
+    (request,) = server.status.requests
+    assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
+    assert set(request.generations) == set(server.following.now)
+    server.switch(False)
+    real.one.until_state(ServerState.OFF)
+    assert real.one.cancelled == list(request.generations)
+    with pytest.raises(OSError, match=r".*"):
+        answer.result()
+
+
+@pytest.mark.parametrize("real", ["ready take load take text:a kill -- ready serve"], indirect=True)
+def test_the_engines_death_is_an_error_and_no_end(real: RealServer) -> None:
+    server = real.start()
+    failed = real.ask("hello")
+    real.one.until(failed.done)
+    assert failed.result() in (500, 503)
+    real.one.heard.until_told("loaded", 2)
+    again = real.ask("hello")
+    real.one.until(again.done)
+    assert text_of(again.result()) == "served"
+    assert server.state is ServerState.ON
+
+
+def test_a_taken_port_is_said(real: RealServer) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        real.one.settings.server_port = taken.getsockname()[1]
+        real.server.switch(True)
+        real.one.until_state(ServerState.FAILED)
+        assert str(real.one.settings.server_port) in real.server.problem
+        assert "--port" not in real.server.problem
+    real.one.until(lambda: real.server.pid == 0)
+    real.start()
+
+
+def test_it_ends_with_the_window(real: RealServer, tmp_path: Path) -> None:
+    server = real.start()
+    pid = server.pid
+    assert pid
+    server.close()
+    assert server.pid == 0

@@ -1,0 +1,81 @@
+"""What the templates of all families render is read as what was rendered."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+
+from engine.request import ChatMessage, Prompt, ToolCall
+from engine.template import render
+from tests.engine.replies.reading import cut, read
+from tests.engine.replies.rendering import (
+    CASES,
+    Case,
+    arguments_for,
+    rendered,
+    syntax_in,
+    template_of,
+)
+from tests.support.engine.tiny import byte_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    byte_tokenizer(folder)
+    return load_tokenizer(folder, eos_token_ids=[256])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@given(data=st.data())
+def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject) -> None:
+    drawn = st.lists(arguments_for(case), min_size=1, max_size=case.most_calls)
+    wanted = [("get_weather", arguments) for arguments in data.draw(drawn)]
+    calls = tuple(
+        ToolCall(f"call{n}", name, json.dumps(arguments))
+        for n, (name, arguments) in enumerate(wanted)
+    )
+    thinks = "I think." if case.reasons and data.draw(st.booleans()) else ""
+    reply = ChatMessage("assistant", "", reasoning=thinks, tool_calls=calls)
+    text = rendered(tokenizer, case, reply)
+    places = data.draw(st.lists(st.integers(0, len(text)), max_size=6))
+    found = read(syntax_in(case), cut(text, places), inside_reasoning=False)
+    assert found.calls == wanted
+    assert (found.content, found.reasoning) == (_lone_end(case, thinks), thinks)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rendered_content_is_read(tokenizer: Any, case: Case) -> None:
+    thinks = "I think." if case.reasons else ""
+    reply = ChatMessage("assistant", "I look.", reasoning=thinks)
+    if case.family == "harmony":
+        case = Case("harmony", "harmony", case.before, "<|start|>user")
+    found = read(syntax_in(case), rendered(tokenizer, case, reply))
+    assert (found.content.strip(), found.reasoning, found.calls) == ("I look.", thinks, [])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_template_tells_thesyntax_in(tokenizer: Any, case: Case) -> None:
+    tokenizer.chat_template = template_of(case)
+    syntax = syntax_in(case)
+    prompt = render(tokenizer, Prompt(messages=(ChatMessage("user", "why?"),)))
+    assert syntax.family == case.family
+    assert syntax.reasons == case.reasons
+    assert syntax.begins_inside(prompt) == case.inside
+    assert syntax.special == tuple(sorted(case.special))
+
+
+def test_reasoning_that_the_prompt_closes_is_over(tokenizer: Any) -> None:
+    case = CASES[0]
+    tokenizer.chat_template = template_of(case)
+    chat = (ChatMessage("user", "why?"),)
+    prompt = render(tokenizer, Prompt(messages=chat, options='{"enable_thinking": false}'))
+    assert not syntax_in(case).begins_inside(prompt)
+
+
+def _lone_end(case: Case, thinks: str) -> str:
+    """GLM's template writes the end of a reasoning that is not there."""
+    return "" if thinks or case.name != "glm" else "</think>"

@@ -1,0 +1,94 @@
+"""Pictures of the local server's panel: off, on, with three requests, with its port taken.
+
+python -m tests.lab.pictures.server_panel FOLDER
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.server.local_server import ServerState
+from app.server.panel import ServerPanel
+from engine.events import Draft
+from tests.lab.pictures.__main__ import RACE_ANSWER, SIMULATED
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import events_file, fake_host, fake_server, make_window
+
+SIZES = ((900, 600), (1600, 1000))
+_ASKED = " ".join(f"generate:{id}" for id in "123")
+_STATES = "request:1:writing:Zed request:2:reading:claude-cli request:3:waiting:Aider"
+SERVERS = {
+    "on": "listen hang",
+    "requests": f"listen {_ASKED} {_STATES} hang",
+    "problem": "listen:Port_8737_is_in_use_by_another_program._Choose_another_one. exit:1",
+}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from app.start import make_application
+
+    application = make_application(["pictures"])
+    for dark in (False, True):
+        for state in ("off", *SERVERS):
+            with tempfile.TemporaryDirectory() as home:
+                draw(application, Path(home), folder, state=state, dark=dark)
+
+
+def draw(application: QApplication, home: Path, folder: Path, *, state: str, dark: bool) -> None:
+    """One state, in two sizes, beside and in front of its window."""
+    events = made_trace(RACE_ANSWER)
+    begun = max(
+        number
+        for number, event in enumerate(events[: len(events) // 2], start=1)
+        if isinstance(event, Draft) and len(event.tokens) > 4
+    )
+    path = events_file(home, events)
+    steps = (
+        f"ready take load take take take as:2 part:{begun + 1}:{path} "
+        "as:3 reading:1920:5447 as:4 waiting:0 take"
+    )
+    server = fake_server(home, SERVERS.get(state, "hang"))
+    window = make_window(
+        application, home, fake_host(home, steps), target=SIMULATED, dark=dark, server=server
+    )
+    window.show()
+    window.begin()
+    _until(lambda: window.loader.loaded is not None)
+    window.menus.actions["server"].trigger()
+    panel = window.findChild(ServerPanel)
+    assert panel is not None
+    if state != "off":
+        panel.switch.click()
+        wanted = ServerState.FAILED if state == "problem" else ServerState.ON
+        _until(lambda: window.application.server.state is wanted)
+    name = "dark" if dark else "light"
+    for width, height in SIZES:
+        panel.resize(width, height)
+        QTest.qWait(500)
+        panel.grab().save(str(folder / f"server-{state}-{name}-{width}.png"))
+    panel.show_page(1)
+    panel.resize(panel.minimumSize())
+    QTest.qWait(200)
+    panel.grab().save(str(folder / f"server-{state}-{name}-programs.png"))
+    window.close()
+
+
+def _until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError("the panel did not come to that state")
+        QTest.qWait(20)
+
+
+if __name__ == "__main__":
+    main()

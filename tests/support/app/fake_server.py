@@ -1,0 +1,114 @@
+"""Stands in for the local server's process, and does what it is told.
+
+Arguments: a file that counts its lives, then what to do in the first life, `--`, in the second, and
+so on, the last repeated; then what every server is started with. Each word is one step:
+
+    listen | listen:PROBLEM   say where it can be asked, at the port it was given; or why it cannot,
+                              with underscores for spaces
+    request:ID:STATE[:CLIENT]   tell of a request, whose generation is http-ID
+    over                      tell that there are no requests
+    generate:ID | count:ID | cancel:ID   ask the engine, as http-ID
+    unload | load | stranger  ask for what a server may not
+    take                      read a line
+    record:FILE               write all lines that come into a file, until the end of the input
+    print:WORD | complain:WORD | quote   say what is no command; to standard error; the prompt there
+    exit:STATUS | kill | hang
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from engine.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
+from engine.request import Prompt
+from engine.server.status import RequestState, RequestStatus, ServerStatus, status_to_json
+
+PROMPT = Prompt(text="Tell me about the treasure under the oak.")
+
+
+def main() -> None:
+    counter, *words = sys.argv[1:]
+    words, given = words[: words.index("--attached")], words[words.index("--attached") :]
+    port = given[given.index("--port") + 1]
+    lives = " ".join(words).split(" -- ")
+    with Path(counter).open("a+") as file:
+        file.write(".")
+        life = file.tell()
+    address = f"http://127.0.0.1:{port}"
+    requests: list[RequestStatus] = []
+    for step in lives[min(life, len(lives)) - 1].split():
+        name, _, word = step.partition(":")
+        do(name, word, address=address, requests=requests)
+
+
+def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> None:
+    """Take one step."""
+    match step:
+        case "listen":
+            problem = word.replace("_", " ")
+            tell(ServerStatus("" if problem else address, problem))
+        case "request":
+            id, _, state = word.partition(":")
+            requests[:] = [one for one in requests if one.id != id]
+            states: dict[str, RequestState] = {"writing": "writing", "reading": "reading"}
+            name, _, client = state.partition(":")
+            endpoint = "/messages" if client.startswith("claude") else "/chat/completions"
+            known = states.get(name, "waiting")
+            requests.append(
+                RequestStatus(id, endpoint, client or "Zed", known, 5, 7, (f"http-{id}",))
+            )
+            tell(ServerStatus(address, requests=tuple(requests)))
+        case "over":
+            requests.clear()
+            tell(ServerStatus(address))
+        case "generate":
+            ask(Generate(f"http-{word}", "", PROMPT))
+        case "count":
+            ask(Count(f"http-{word}", PROMPT))
+        case "cancel":
+            ask(Cancel(f"http-{word}"))
+        case "unload":
+            ask(Unload("http-u"))
+        case "load":
+            ask(Load("http-l", "/models/other"))
+        case "stranger":
+            ask(Generate("mine", "", PROMPT))
+        case "take":
+            sys.stdin.buffer.readline()
+        case "record":
+            with Path(word).open("ab", buffering=0) as file:
+                for line in sys.stdin.buffer:
+                    file.write(line)
+        case "print":
+            put(word)
+        case "complain":
+            print(word, file=sys.stderr, flush=True)
+        case "quote":
+            print(PROMPT.text, file=sys.stderr, flush=True)
+        case "exit":
+            os._exit(int(word))
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hang":
+            time.sleep(3600)
+        case _:
+            raise ValueError(step)
+
+
+def ask(command: Command) -> None:
+    put(command_to_json(command))
+
+
+def tell(status: ServerStatus) -> None:
+    put(status_to_json(status))
+
+
+def put(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

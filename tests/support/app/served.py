@@ -1,0 +1,61 @@
+"""A local server with a fake process, and an engine with another, and no window."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess
+from app.server.local_server import LocalServer, ServerState
+from app.settings import Settings
+from engine.protocol import Response, response_from_json
+from tests.support.app.engine_listener import Listener
+from tests.support.app.window_maker import fake_host, fake_server
+
+MODEL = Path("/models/tiny")
+
+
+class Served:
+    """Attributes: `engine`, `heard` of it, `server`; `cancelled`, the generations that the engine
+    was asked to cancel."""
+
+    def __init__(self, qtbot: QtBot, folder: Path, steps: str, server: str) -> None:
+        self._qtbot, self._record = qtbot, folder / "record"
+        self.engine = EngineProcess(
+            EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.01,)
+        )
+        self.heard = Listener(self.engine, qtbot)
+        self.settings = Settings(
+            QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
+        )
+        self.key_file = folder / "server-key"
+        self.server = LocalServer(
+            self.engine,
+            EngineLog(folder, name="server"),
+            settings=self.settings,
+            key_file=self.key_file,
+            command=fake_server(folder, server.replace("RECORD", f"record:{self._record}")),
+        )
+        self.cancelled: list[str] = []
+        cancel = self.engine.cancel
+        self.engine.cancel = lambda id: (self.cancelled.append(id), cancel(id))[1]  # type: ignore
+        self.engine.load(MODEL)
+        self.heard.until_told("loaded")
+
+    def until(self, holds: Callable[[], object]) -> None:
+        self._qtbot.waitUntil(lambda: bool(holds()), timeout=30_000)
+
+    def until_state(self, state: ServerState) -> None:
+        self.until(lambda: self.server.state is state)
+
+    def received(self) -> list[Response]:
+        """What the server's process was told, as far as it wrote that down."""
+        if not self._record.exists():
+            return []
+        lines = self._record.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [response_from_json(line) for line in lines if line.endswith("\n")]
+
+
+Serve = Callable[[str, str], Served]
