@@ -44,6 +44,7 @@ from engine.protocol import (
 from engine.request import TooLong
 from engine.scheduler import Job, Scheduler
 from engine.session import Session
+from engine.text import ending_of
 from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -201,8 +202,10 @@ class Host:
             case _ if self._queue.stopped:
                 pass
             case Count():
-                count = len(self._usable_scheduler().session.encode(command.prompt))
-                self._send(Counted(command.id, count))
+                session = self._usable_scheduler().session
+                tokens = session.encode(command.prompt)
+                ending = ending_of(session.target.tokenizer, tokens)
+                self._send(Counted(command.id, len(tokens), ending))
             case Load():
                 self._load(command)
             case SetDrafter():

@@ -165,19 +165,19 @@ class Scheduler:
 
     def _begin(self) -> Iterator[Event]:
         """Begin what waits, as far as there is room, one prompt after another."""
+        for waiting in [each for each in self._waiting if each[0].cancelled()]:
+            self._waiting.remove(waiting)
+            yield Done(waiting[0].generation, "cancelled", Stats())
         while self._waiting and len(self._running) < self._parallel:
             job, answer = self._waiting[0]
             held = sum(each.tokens for each in self._running)
-            if not job.cancelled() and self._running:
+            if self._running:
                 if any(each.needs is None for each in self._running):
                     return
                 if held + answer.most_tokens > self._room:
                     return
             self._waiting.pop(0)
             yield from (Waiting(other.generation, i) for i, (other, _) in enumerate(self._waiting))
-            if job.cancelled():
-                yield Done(job.generation, "cancelled", Stats())
-                continue
             session = self._session_for(answer, spare=self._room - held - answer.most_tokens)
             self._running.append(_Running(job, answer, session, self._company))
 

@@ -181,7 +181,8 @@ class Session:
 
     def copy(self) -> "Session":
         """As `another`, with a copy of what this one has read."""
-        return self._beside(self.decoder.copy())
+        decoder, _recorded = self.decoder.copy()
+        return self._beside(decoder)
 
     @property
     def length(self) -> int:

@@ -39,12 +39,19 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """What a client asks for: `n` answers to a prompt, and to each of `more_prompts`, numbered in
-    this order. `syntax` is how their reasoning and their calls of `tools` are written."""
+    this order.
+
+    `choice`: whether tools are called, "none", "auto", "required" or the name of the one that is to
+    be; `parallel`: several calls in an answer. `syntax` is how reasoning and calls of `tools` are
+    written, which the model says and no client.
+    """
 
     prompt: Prompt
     more_prompts: tuple[Prompt, ...] = ()
     request: Request = field(default_factory=Request)
     n: int = 1
+    choice: str = "auto"
+    parallel: bool = True
     syntax: ReplySyntax = NO_SYNTAX
     tools: tuple[Tool, ...] = ()
 

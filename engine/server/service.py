@@ -4,18 +4,17 @@ dialect."""
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.protocol import Loaded
-from engine.replies.tools import tools_of
+from engine.protocol import Counted, Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
 from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
+from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
 from engine.server.target import TargetFiles
 
@@ -62,7 +61,8 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
-        ask = await self._as_it_replies(ask)
+        texts = await self._files.texts(loaded.target)
+        ask = await for_model(ask, texts.syntax, self._ending)
         watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = await call.held.enter_async_context(
@@ -75,19 +75,17 @@ class Service:
 
     async def count(self, prompt: Prompt) -> int:
         """How many tokens a prompt has. Raises Refusal."""
+        return (await self._counted(prompt)).tokens
+
+    async def _counted(self, prompt: Prompt) -> Counted:
         _ = self.loaded
         try:
             return await self.link.count(prompt)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
 
-    async def _as_it_replies(self, ask: Ask) -> Ask:
-        """`ask`, where it is a chat, for how this model writes reasoning and calls."""
-        if not ask.prompt.messages:
-            return ask
-        syntax = (await self._files.texts(self.loaded.target)).syntax
-        request = replace(ask.request, special=True) if syntax.special else ask.request
-        return replace(ask, request=request, syntax=syntax, tools=tools_of(ask.prompt.tools))
+    async def _ending(self, prompt: Prompt) -> str:
+        return (await self._counted(prompt)).ending
 
 
 class _Watched:

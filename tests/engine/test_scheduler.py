@@ -13,7 +13,7 @@ import engine.session
 import engine.speculate
 from engine.batch import can_share
 from engine.drafters import NoDrafter
-from engine.events import Done, Event, Failed, Prefill, Verdict, Waiting
+from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
 from engine.scheduler import Job, Scheduler
@@ -332,3 +332,14 @@ def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> 
             run(of, [job(number) for number in range(start, start + 2)])
     assert len(made) <= 2
     assert isinstance(of.session.drafter, NoDrafter)
+
+
+def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]) -> None:
+    """A head drafts from hidden states: it has those of the common prompt too."""
+    of = scheduler(make("llama", "head"), batching=False)
+    question = QUESTIONS[3]
+    events = run(of, [job(0, question=question), job(1, question=question)])
+    drafts = [[event for event in own if isinstance(event, Draft)] for own in events.values()]
+    assert [[t.id for t in draft.tokens] for draft in drafts[0]] == [
+        [t.id for t in draft.tokens] for draft in drafts[1]
+    ]

@@ -21,7 +21,7 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import read_body
+from engine.server.bodies import WHOLE, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.openai.fields import ChoosingFields, Token, request_of, usage_json
@@ -38,10 +38,10 @@ Ids = Annotated[list[Token], Field(min_length=1)]
 class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
     suffix: str | None = None
-    max_tokens: Annotated[int, Field(ge=0)] = _MAX_TOKENS
+    max_tokens: Annotated[int, Field(ge=0), WHOLE] = _MAX_TOKENS
     echo: bool = False
-    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    best_of: Annotated[int, Field(ge=1)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
+    best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
 
     @property
     def prompts(self) -> list[str | list[int]]:

@@ -282,7 +282,7 @@ def test_what_fails_later_ends_a_stream_with_an_error() -> None:
         ({"functions": []}, "functions"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(body: dict[str, Any], param: str) -> None:
