@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from types import FrameType
 from typing import Any
@@ -33,6 +33,15 @@ SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice what the messages have; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
+_TOOLS = """You can call tools. These are the tools, one a line, each with a schema of its arguments:
+<tools>
+{tools}
+</tools>
+To call one, write nothing but this, with its name and its arguments as a JSON object:
+<tool_call>
+{{"name": "...", "arguments": {{...}}}}
+</tool_call>
+Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
 _MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -79,6 +88,7 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     _refuse_half_characters(prompt)
     if not prompt.messages:
         return _begun(tokenizer, _encode(tokenizer, prompt.text))
+    prompt = _telling_of_tools(tokenizer, prompt)
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
         rendered = _rendered(tokenizer, prompt, shield)
@@ -118,6 +128,7 @@ def _rendered(
     more_bytes: int = MORE_BYTES,
 ) -> str:
     """What the template makes of a chat, with the shield's marks in it."""
+    prompt = _telling_of_tools(tokenizer, prompt)
     messages = _messages(prompt.messages, mistral=_MISTRAL in _template(tokenizer))
     given = [shield.over(one, of_assistant=one["role"] == "assistant") for one in messages]
     tools = shield.over(_json(prompt.tools, list, "tools"))
@@ -157,6 +168,32 @@ def _rendered(
             f"The model's chat template makes {len(text):,} characters of {said:,}.", _REMEDY
         )
     return text
+
+
+def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
+    """The chat with tools, calls and results in its texts, where the template knows none of them:
+    as Hermes' models have them, which is how such a model's replies are read too."""
+    if "tools" in _template(tokenizer):
+        return prompt
+    messages = [_without_calls(message) for message in prompt.messages]
+    tools = _json(prompt.tools, list, "tools") or []
+    if tools:
+        listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+        messages.insert(0, ChatMessage("system", _TOOLS.format(tools=listed)))
+    return replace(prompt, messages=tuple(messages), tools="")
+
+
+def _without_calls(message: ChatMessage) -> ChatMessage:
+    if message.role == "tool":
+        return ChatMessage("user", f"<tool_response>\n{message.content}\n</tool_response>")
+    if not message.tool_calls:
+        return message
+    written = [message.content] if message.content else []
+    for call in message.tool_calls:
+        arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
+        said = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        written.append(f"<tool_call>\n{said}\n</tool_call>")
+    return replace(message, content="\n".join(written), tool_calls=())
 
 
 def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[str, Any]]:

@@ -13,6 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from engine.replies.parser import ReplyParser
+from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
+from engine.replies.syntax import syntax_of
+from engine.replies.tools import Tool
 from engine.request import ChatMessage, Prompt, ToolCall
 from engine.template import encode_prompt, render
 from models.errors import Problem
@@ -249,3 +253,35 @@ def test_a_chat_without_a_template(own_tokenizer: Any) -> None:
     tokens = encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a<eos>"), *QUESTION.messages))
     assert own_tokenizer.decode(tokens, skip_special_tokens=False) == "a<eos>\n\nwhy?"
     assert 256 not in tokens
+
+
+PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+
+
+def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) -> None:
+    """And of calls and results, in the way in which the model's own calls are read."""
+    call = ToolCall("c1", "weather", '{"city": "Rome"}')
+    messages = (
+        ChatMessage("system", "Be brief."),
+        ChatMessage("user", "Rain?"),
+        ChatMessage("assistant", "I look.", tool_calls=(call,)),
+        ChatMessage("tool", "42 mm", tool_call_id="c1", name="weather"),
+        ChatMessage("user", "And now?"),
+    )
+    prompt = Prompt(messages=messages, tools=json.dumps([WEATHER]))
+    text = render(_with_template(own_tokenizer, PLAIN), prompt)
+    system, *rest = text.split("[user]")
+    assert json.dumps(WEATHER) in system
+    assert system.endswith("Be brief.\n")
+    assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\n"
+    read = ReplyParser(syntax_of(PLAIN), tools=(Tool("weather"),))
+    reply = rest[0].partition("[assistant]")[2].rstrip("\n")
+    parts = [*read.push(reply), *read.finish()]
+    assert [type(part) for part in parts if not isinstance(part, CallArguments)] == [
+        ContentPart,
+        CallBegan,
+        CallEnded,
+    ]
+    knowing = _with_template(own_tokenizer, PLAIN + "{{ tools }}")
+    assert "<tools>" not in render(knowing, Prompt(messages=messages[:2], tools=prompt.tools))
