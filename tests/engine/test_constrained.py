@@ -51,6 +51,7 @@ MAY_NOT_END = {
     "number, exclusive",
     "format time",
     "format date-time",
+    "additional numbers",
     "only additional",
     "least and most properties",
     "matrix",
@@ -238,23 +239,22 @@ def test_short_texts_have_the_distribution(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("repeatable", [False, True])
-@pytest.mark.parametrize("rule", [by_token, by_block])
-@pytest.mark.parametrize("length", [0, 1, 2, 4])
+@pytest.mark.parametrize("rule", [by_token, by_block, "repeatable"])
+@pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_many_short_texts_have_the_distribution(
-    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule, repeatable: bool
+def test_whatever_drafts_and_how_far(
+    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule | str
 ) -> None:
     for grammar, sampling in ((WORDS, PENALIZED), (BEHIND, HOT)):
         off = off_by(
             grammars,
             grammar,
-            replace(sampling, repeatable=repeatable),
+            replace(sampling, repeatable=rule == "repeatable"),
             enumerated(grammars, grammar, sampling),
             drafting=drafting,
             length=length,
-            accept=rule,
-            texts=1_000,
+            accept=by_block if isinstance(rule, str) else rule,
+            texts=400,
         )
         assert off < 1.0
 
