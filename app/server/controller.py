@@ -91,7 +91,7 @@ class ServerController(QObject):
             case ServerState.ON:
                 loaded = self._loaded()
                 if loaded is None:
-                    return "On. There is no model yet, so requests are refused.", "warning"
+                    return "On. No model is loaded, so requests are refused.", "warning"
                 name = target_name(loaded.target)
                 return f"On. Programs on this machine can ask {name}, with the key.", "good"
 

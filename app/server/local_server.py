@@ -50,11 +50,10 @@ class LocalServer(QObject):
     Attributes: `status`, as the server told it last; `following`, what the engine does for its
     requests; `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
 
-    Signals: `changed()`: its state, its status or its problem. `asked()`: the engine is needed.
+    Signals: `changed()`: its state, its status or its problem.
     """
 
     changed = Signal()
-    asked = Signal()
 
     def __init__(
         self,
@@ -185,4 +184,3 @@ class LocalServer(QObject):
         self._log.hide(texts_of(question.prompt))
         if isinstance(question, Generate):
             self.following.begin(question.id)
-        self.asked.emit()

@@ -92,6 +92,16 @@ def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
     assert one.server.problem == ""
 
 
+def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve: Serve) -> None:
+    one = serve(IDLE, "listen RECORD generate:9 count:9")  # behind the end of its input
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.server.switch(False)
+    one.until_state(ServerState.OFF)
+    assert not one.engine.answering
+    assert not one.server.following.now
+
+
 def test_off_and_on_again_there_is_one(serve: Serve) -> None:
     one = serve(IDLE, "listen RECORD")
     one.server.switch(True)

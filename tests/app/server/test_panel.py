@@ -122,6 +122,32 @@ def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Unti
     assert not panel.restart.isVisible()
 
 
+def test_a_death_is_told_where_no_panel_is_open(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    die = tmp_path / "die"
+    window, panel = open_panel(f"listen wait:{die} kill -- listen hang")
+    panel.switch.click()
+    until(lambda: window.application.server.state is ServerState.ON)
+    panel.close()
+    die.touch()
+    until(lambda: "server" in window.notices.texts)
+    assert "SIGKILL" in window.notices.texts["server"]
+    window.application.server.restart()
+    until(lambda: window.application.server.state is ServerState.ON)
+    assert "server" not in window.notices.texts
+
+
+def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen hang")
+    panel.switch.click()
+    until(lambda: panel.line.standing == "good")
+    window.loader.unload()
+    until(lambda: panel.line.standing == "warning")
+    window.loader.wake()
+    until(lambda: panel.line.standing == "good")
+
+
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel("listen hang")
     panel.switch.click()
