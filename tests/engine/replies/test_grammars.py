@@ -203,15 +203,16 @@ CHUNKS = (
     *('"', "'", "}", "]", ")", ", ", ": ", "\n", ",", "{", "[", "1", "true", "a", "</parameter>\n"),
     *("</think>", "</function>\n</tool_call>", "</arg_value>", "</tool_call>", "<escape>", '<|"|>'),
     *("<parameter=city>\n", "<parameter=", ">\n", "<arg_key>", "</arg_key>", "get_time", "city"),
+    *("<tool_call>", "<|tool_call>", "[TOOL_CALLS]", "<|tool_call_start|>", "[/THINK]"),
     *(
-        "<tool_call>",
-        "<|tool_call>",
-        "[TOOL_CALLS]",
-        "<|tool_call_start|>",
-        "[/THINK]",
         "<channel|>",
+        "<|channel|>",
+        "<|message|>",
+        "<|end|>",
+        "final",
+        "<tool_call|>",
+        "<end_function_call>",
     ),
-    *("<|channel|>", "<|message|>", "<|end|>", "final", "<tool_call|>", "<end_function_call>"),
 )
 
 
@@ -241,9 +242,9 @@ def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str 
 def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: Choice) -> None:
     grammar = family.grammar(tools, choice=choice, parallel=choice == "auto" and tools == STRICT)
     chance = random.Random(5)
-    texts = [_some_reply(family, grammar, chance) for _ in range(15)]
-    whole = [text for text in texts if text is not None]
-    assert len(whole) > 2
+    written = (_some_reply(family, grammar, chance) for _ in range(200))
+    whole = [text for text, _ in zip(filter(None, written), range(4), strict=False)]
+    assert len(whole) == 4
     for text in whole:
         found = read(family.syntax, text, tools=tools)
         assert not found.broken

@@ -75,6 +75,7 @@ def test_reasoning_that_the_prompt_closes_is_over(tokenizer: Any) -> None:
     chat = (ChatMessage("user", "why?"),)
     prompt = render(tokenizer, Prompt(messages=chat, options='{"enable_thinking": false}'))
     assert not syntax_in(case).begins_inside(prompt)
+    assert syntax_in(case).reasoning_is_over(prompt)
 
 
 def _lone_end(case: Case, thinks: str) -> str:
