@@ -23,6 +23,7 @@ from inspect import signature
 from types import FrameType
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.request import ChatMessage, Prompt, ToolCall
@@ -33,7 +34,7 @@ SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice what the messages have; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
-_TOOLS = """You can call tools. These are the tools, one a line, each with a schema of its arguments:
+_TOOLS = """You can call tools. They are listed here, each with a schema of its arguments:
 <tools>
 {tools}
 </tools>
@@ -127,24 +128,41 @@ def _rendered(
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
 ) -> str:
-    """What the template makes of a chat, with the shield's marks in it."""
+    """What the template makes of a chat, with the shield's marks in it.
+
+    Some templates take but one call a message, or no words beside reasoning and a call; they get
+    the chat in such messages, if they refuse it as it is.
+    """
     prompt = _telling_of_tools(tokenizer, prompt)
-    messages = _messages(prompt.messages, mistral=_MISTRAL in _template(tokenizer))
-    given = [shield.over(one, of_assistant=one["role"] == "assistant") for one in messages]
+    mistral = _MISTRAL in _template(tokenizer)
     tools = shield.over(_json(prompt.tools, list, "tools"))
     options = shield.over(_json(prompt.options, dict, "template options") or {})
     _refuse_own_parameters(options)
     going_on = prompt.messages[-1].role == "assistant"
+
+    def made_of(messages: Sequence[ChatMessage]) -> str:
+        text: str = tokenizer.apply_chat_template(
+            [
+                shield.over(one, of_assistant=one["role"] == "assistant")
+                for one in _messages(messages, mistral=mistral)
+            ],
+            tools=tools or None,
+            add_generation_prompt=not going_on,
+            continue_final_message=going_on,
+            tokenize=False,
+            **options,
+        )
+        return text
+
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
-            text: str = tokenizer.apply_chat_template(
-                given,
-                tools=tools or None,
-                add_generation_prompt=not going_on,
-                continue_final_message=going_on,
-                tokenize=False,
-                **options,
-            )
+            try:
+                text = made_of(prompt.messages)
+            except TemplateError:
+                simpler = _one_call_each(prompt.messages)
+                if simpler == prompt.messages:
+                    raise
+                text = made_of(simpler)
     except _TooLong:
         raise Problem(
             f"The model's chat template does not end: it was stopped after {seconds:g} seconds.",
@@ -216,6 +234,26 @@ def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[st
             one["name"] = message.name or names.get(message.tool_call_id, "")
         found.append(one)
     return found
+
+
+def _one_call_each(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """The messages, with each call in one of its own and its result right behind it."""
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    found: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "tool" and message in found:
+            continue
+        if not message.tool_calls:
+            found.append(message)
+            continue
+        content, reasoning = message.content, "" if message.content else message.reasoning
+        for call in message.tool_calls:
+            alone = replace(message, content=content, reasoning=reasoning, tool_calls=(call,))
+            found.append(alone)
+            if len(message.tool_calls) > 1 and call.id in results:
+                found.append(results[call.id])
+            content = reasoning = ""
+    return tuple(found)
 
 
 def _call(call: ToolCall, *, mistral: bool) -> dict[str, Any]:

@@ -54,6 +54,11 @@ class ReplySyntax:
         marks = self.reasoning
         return marks is not None and prompt.rstrip().endswith(marks.opening.rstrip())
 
+    def reasoning_is_over(self, prompt: str) -> bool:
+        """Whether the prompt, of which this is the end, has closed the reasoning already."""
+        marks = self.reasoning
+        return marks is not None and prompt.rstrip().endswith(marks.closing)
+
 
 _THINK = ReasoningMarks("<think>", "</think>")
 REASONING = (

@@ -255,6 +255,25 @@ def test_a_chat_without_a_template(own_tokenizer: Any) -> None:
     assert 256 not in tokens
 
 
+def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer: Any) -> None:
+    template = (
+        "{% for m in messages %}{% if m.tool_calls %}"
+        "{% if m.tool_calls | length > 1 or m.thinking and m.content %}"
+        "{{ raise_exception('one thing at a time') }}{% endif %}"
+        "[{{ m.content }}{{ m.thinking }}{{ m.tool_calls[0].id }}]"
+        "{% else %}({{ m.content }}){% endif %}{% endfor %}"
+    )
+    _with_template(own_tokenizer, template)
+    calls = (ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}"))
+    chat = (
+        ChatMessage("assistant", "so", reasoning="hm", tool_calls=calls),
+        ChatMessage("tool", "1", tool_call_id="a"),
+        ChatMessage("tool", "2", tool_call_id="b"),
+        *QUESTION.messages,
+    )
+    assert render(own_tokenizer, Prompt(messages=chat)) == "[soa](1)[b](2)(why?)"
+
+
 PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 
