@@ -167,8 +167,10 @@ class Waiting:
 class Prefill:
     """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache.
 
-    Of a conversation that is too long, `left_out` messages from number `left_out_from` on (from 0,
-    the system prompt included) are not in the prompt, so that it fits into `context` tokens.
+    The first one has the prompt's `ending`, its last characters, names of special tokens among
+    them. Of a conversation that is too long, `left_out` messages from number `left_out_from` on
+    (from 0, the system prompt included) are not in the prompt, so that it fits into `context`
+    tokens.
     """
 
     generation: str
@@ -179,6 +181,7 @@ class Prefill:
     left_out_from: int = 0
     left_out: int = 0
     context: int = 0
+    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from engine.protocol import (
 from engine.request import TooLong
 from engine.scheduler import Job, Scheduler
 from engine.session import Session
+from engine.text import ending_of
 from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -154,7 +155,7 @@ class Host:
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
         ended = False
-        while not ended or self._answering:
+        while not ended or self._answering or self._later:
             if not ended and (self._queue.waiting or not (self._answering or self._later)):
                 command = self._queue.take()
                 ended = command is None
@@ -201,8 +202,10 @@ class Host:
             case _ if self._queue.stopped:
                 pass
             case Count():
-                count = len(self._usable_scheduler().session.encode(command.prompt))
-                self._send(Counted(command.id, count))
+                session = self._usable_scheduler().session
+                tokens = session.encode(command.prompt)
+                ending = ending_of(session.target.tokenizer, tokens)
+                self._send(Counted(command.id, len(tokens), ending))
             case Load():
                 self._load(command)
             case SetDrafter():

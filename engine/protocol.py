@@ -203,10 +203,12 @@ class Unloaded:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many tokens the prompt of the `Count` with this id has."""
+    """How many tokens the prompt of the `Count` with this id has, and its `ending` as for
+    `engine.events.Prefill`."""
 
     id: str
     tokens: int
+    ending: str = ""
 
 
 ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted

@@ -18,7 +18,7 @@ import mlx.core as mx
 from engine.batch import read_together
 from engine.events import Done, Event, Prefill, Stats, Waiting
 from engine.request import Prompt, Request
-from engine.session import Answer, Session
+from engine.session import Answer, Session, common
 from engine.speculate import Company, Pass
 
 Fail = Callable[[str, Exception], Event]
@@ -127,6 +127,9 @@ class Scheduler:
             self._read_together(writing)
         for each in (*reading[:1], *writing):
             yield from self._go_on(each)
+        if reading and reading[0] in self._running:  # the next chunk is of another prompt
+            self._running.remove(reading[0])
+            self._running.append(reading[0])
 
     def close(self) -> None:
         """End what is running, without another event."""
@@ -170,22 +173,34 @@ class Scheduler:
             asked.logits, asked.rows, asked.beside = own, rows, len(passes) - 1
 
     def _begin(self) -> Iterator[Event]:
-        """Begin what waits, as far as there is room, one prompt after another."""
-        while self._waiting and len(self._running) < self._parallel:
-            job, answer = self._waiting[0]
+        """Begin what waits, as far as there is room."""
+        for waiting in [each for each in self._waiting if each[0].cancelled()]:
+            self._waiting.remove(waiting)
+            yield Done(waiting[0].generation, "cancelled", Stats())
+        before = [each[0].generation for each in self._waiting]
+        for waiting in list(self._waiting):
+            job, answer = waiting
             held = sum(each.tokens for each in self._running)
-            if not job.cancelled() and self._running:
-                if any(each.needs is None for each in self._running):
-                    return
-                if held + answer.most_tokens > self._room:
-                    return
-            self._waiting.pop(0)
-            yield from (Waiting(other.generation, i) for i, (other, _) in enumerate(self._waiting))
-            if job.cancelled():
-                yield Done(job.generation, "cancelled", Stats())
+            crowded = self._running and held + answer.most_tokens > self._room
+            if crowded or len(self._running) >= self._parallel:
+                break
+            if self._is_being_read(answer):
                 continue
+            self._waiting.remove(waiting)
             session = self._session_for(answer, spare=self._room - held - answer.most_tokens)
             self._running.append(_Running(job, answer, session, self._company))
+        for place, (job, _) in enumerate(self._waiting):
+            if before[place] != job.generation:
+                yield Waiting(job.generation, place)
+
+    def _is_being_read(self, answer: Answer) -> bool:
+        """Whether more of its prompt will soon have been read than was so far: what two prompts
+        share is read once."""
+        sessions = [*self._idle, *(each.session for each in self._running)]
+        read = max(session.shared(answer.tokens) for session in sessions)
+        reading = [each for each in self._running if each.needs is None]
+        soon = max((common(each.answer.tokens, answer.tokens) for each in reading), default=0)
+        return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
         """The session that has read most of a prompt: a kept one, a copy of a running one, or a new
@@ -201,7 +216,7 @@ class Scheduler:
         lender = max((each.session for each in self._running), key=read, default=None)
         if lender and read(lender) >= max(_WORTH_SHARING, read(kept) + 1 if kept else 0):
             chosen = lender.copy()
-        elif kept and 2 * read(kept) >= kept.length:
+        elif kept and 2 * read(kept) >= min(kept.length, len(answer.tokens)):
             chosen = kept
         elif len(self._idle) + len(self._running) < self._parallel:
             chosen = self.session.another()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from models.errors import Problem
 
 _HALF = "\ufffd"
+_ENDING_TOKENS = 16
 _BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
@@ -50,6 +51,11 @@ def _decode(tokenizer: Tokenizer, token_ids: Sequence[int], *, skip_special: boo
             list(token_ids), skip_special_tokens=skip_special, clean_up_tokenization_spaces=False
         )
     )
+
+
+def ending_of(tokenizer: Tokenizer, token_ids: Sequence[int]) -> str:
+    """The last characters of a prompt, with the names of special tokens: enough to see a mark."""
+    return _decode(tokenizer, token_ids[-_ENDING_TOKENS:], skip_special=False)
 
 
 def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:

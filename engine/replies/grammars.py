@@ -1,41 +1,21 @@
 """Grammars that a reply cannot leave: calls of tools, and JSON in place of prose.
 
-They are Lark in llguidance's dialect, where `<name>` is the special token `name` or `<name>`. What
-they allow, `engine.replies.parser` reads.
-
-A tool that is `strict` is called with arguments of its schema, any other with any arguments. Where
-values have no quotes (Qwen3-Coder's and GLM's tags), a text ends at the tag that closes it, in
-whatever value it stands. Gemma's and those cannot hold a text to a pattern, a format or a length:
-that a strict tool asks for it is a `Problem`.
+They are Lark in llguidance's dialect. What they allow, `engine.replies.parser` reads as calls of
+these tools. How a family writes them stands in `engine.replies.call_grammars`.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
+from engine.replies.call_grammars import arguments_of, calls_of
+from engine.replies.json_text import value_of
+from engine.replies.lark import Rules, either, text
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
-from engine.replies.xml_calls import types_of
 from engine.request import Grammar
 from models.errors import Problem
 
 Choice = Literal["none", "auto", "required"]
-
-_TERMINALS = """
-TEXT: /(.|\\n)*/
-GAP: /\\n{1,2}/
-KEY: /[A-Za-z_][A-Za-z0-9_]*/
-TAG_KEY: /[^<>\\n]+/
-NUMBER: /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?/
-QUOTED: /'[^'\\\\\\n]*'/
-"""
-_ANY_OBJECT = {"type": "object"}
-_SAYS_NOTHING = {"title", "description", "default", "examples", "$comment", "deprecated"}
-_UNDERSTOOD = _SAYS_NOTHING | {
-    "type", "enum", "const", "anyOf", "properties", "required", "additionalProperties", "items",
-    "nullable", "$defs", "definitions", "$ref",
-}  # fmt: skip
 
 
 def grammar_for(
@@ -45,30 +25,85 @@ def grammar_for(
     choice: Choice = "auto",
     parallel: bool = True,
     schema: str = "",
-    inside_reasoning: bool = False,
     reasoning: bool = True,
+    inside_reasoning: bool = False,
 ) -> Grammar | None:
     """The grammar of a reply; None where it may be anything, or its family has no calls.
 
-    `choice` "required": the reply is a call of one of the `tools`, or several in `parallel`. With
-    "auto" it may be one; that is enforced where one of the tools is strict, or calls may not be
-    several. `schema`: what is content is JSON of this schema, itself JSON. `reasoning`: whether the
-    reply may begin with some; `inside_reasoning`: it goes on with the prompt's.
+    `choice`: with "required" the reply is a call of one of the `tools`, or several in `parallel`; a
+    tool that is chosen by its name is given alone. With "auto" it may call one: its calls are held
+    to a grammar where one of the tools is strict, or only one call may be, and are free otherwise,
+    as each token that a grammar looks at costs time. `schema`: content is JSON of this schema, the
+    text of one. `reasoning`: the reply may begin with some; `inside_reasoning`: it goes on with
+    that of the prompt. Raises `Problem` for a strict tool that calls cannot be held to.
     """
-    if choice == "none":
+    if choice == "none" or syntax.family == "none":
         tools = ()
-    if choice == "auto" and not schema and parallel and not any(tool.strict for tool in tools):
-        return None
-    if (not tools and not schema) or (tools and syntax.family == "none"):
+    if not tools:
+        choice = "auto"
+    free = choice == "auto" and parallel and not any(tool.strict for tool in tools)
+    if not schema and (free or not tools):
         return None
     marks = syntax.reasoning if reasoning or inside_reasoning else None
     if not tools and marks is None and syntax.family != "harmony":
         return Grammar("json schema", schema)
-    rules = _Rules(syntax)
+    rules = Rules(syntax)
+    content = rules.json(_loaded(schema)) if schema else ""
     if syntax.family == "harmony":
-        start = _harmony(rules, tools, choice, schema, reasoning=reasoning)
+        start = _channels(rules, tools, choice, content, reasoning=reasoning)
     else:
-        thinks = marks is not None and not inside_reasoning
-        start = _marked(rules, tools, choice, parallel=parallel, schema=schema, thinks=thinks)
+        start = "GAP? " + _reply(rules, tools, choice, content, parallel=parallel)
+        if marks and not inside_reasoning:
+            thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
+            start = f"({thought})? {start}"
     after = marks.closing if marks and inside_reasoning else ""
-    return Grammar("lark", f"start: {start}\n{rules.text}{_TERMINALS}", after)
+    return Grammar("lark", rules.grammar(start), after)
+
+
+def _loaded(schema: str) -> object:
+    try:
+        return value_of(schema)
+    except ValueError as error:
+        raise Problem(f"The JSON schema is not JSON: {error}.", "Send valid JSON.") from None
+
+
+def _reply(
+    rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, parallel: bool
+) -> str:
+    """What stands behind the reasoning; `content` is a rule, or empty where it is free."""
+    if not tools:
+        return content
+    calls = calls_of(rules.syntax.family, rules, tools)
+    whole = calls.whole(rules, parallel=parallel)
+    if choice == "required":
+        return whole
+    if content:
+        return either([whole, content])
+    reasoning = rules.syntax.reasoning
+    opening = reasoning.opening if reasoning else ""
+    prose = rules.text_beginning_otherwise([opening, *calls.unmarked])
+    if calls.unmarked:
+        return either([whole, prose])
+    call = f"{rules.up_to(prose, calls.trigger)} {calls.behind_trigger(parallel=parallel)}"
+    return f"({call})* {prose}" if parallel else either([call, prose])
+
+
+def _channels(
+    rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, reasoning: bool
+) -> str:
+    """Harmony's messages. The token that ends the reply ends the last one."""
+    channel, message = rules.mark("<|channel|>"), rules.mark("<|message|>")
+    calls = [
+        f"{channel} {text(f'commentary to=functions.{tool.name} ')} {rules.mark('<|constrain|>')} "
+        f"{text('json')} {message} {arguments_of(rules, tool)}"
+        for tool in tools
+    ]
+    final = f"{channel} {text('final')} {message} {content or 'TEXT'}"
+    before = [text("analysis")] if reasoning else []
+    if tools and choice == "auto" and not content:
+        before.append(text("commentary"))  # says what will be called
+    last = either(calls if choice == "required" else [*calls, final])
+    if not before:
+        return last
+    again = f"{rules.mark('<|end|>')} {rules.mark('<|start|>')} {text('assistant')}"
+    return f"({channel} {either(before)} {message} TEXT {again})* {last}"

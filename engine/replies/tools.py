@@ -7,7 +7,6 @@ from typing import Any
 
 from models.errors import Problem
 
-
 _MOST_REFERENCES = 8  # one to another
 
 

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from uuid import uuid4
 
 from engine.events import (
     Done,
@@ -20,11 +21,15 @@ from engine.events import (
     TokenLogprob,
     Verdict,
 )
+from engine.replies import parts
+from engine.replies.syntax import ReplySyntax
+from engine.replies.tools import Tool
 from engine.request import Prompt, Request
 from engine.server.errors import Refusal, of_failure
 from engine.server.link import EngineLink
-from engine.server.reading import CallStart, Part, Prose, Reader, Thought, everything_is_prose
+from engine.server.reading import NO_SYNTAX, ReplyReader, stops_in_content
 
+PREDICTION = "prediction"  # the drafter that drafts from the client's own
 SIDE_BY_SIDE = 8  # answers to one request that the engine is asked for at a time
 WAITING_SECONDS = 10.0  # without a piece; proxies and clients give up after 30 and more
 _SEEDS = 1 << 64
@@ -34,13 +39,21 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """What a client asks for: `n` answers to a prompt, and to each of `more_prompts`, numbered in
-    this order. `reader` makes the reader of each, which finds reasoning and calls in its text."""
+    this order.
+
+    `choice`: whether tools are called, "none", "auto", "required" or the name of the one that is to
+    be; `parallel`: several calls in an answer. `syntax` is how reasoning and calls of `tools` are
+    written, which the model says and no client.
+    """
 
     prompt: Prompt
     more_prompts: tuple[Prompt, ...] = ()
     request: Request = field(default_factory=Request)
     n: int = 1
-    reader: Callable[[], Reader] = everything_is_prose
+    choice: str = "auto"
+    parallel: bool = True
+    syntax: ReplySyntax = NO_SYNTAX
+    tools: tuple[Tool, ...] = ()
 
     @property
     def answers(self) -> int:
@@ -156,9 +169,8 @@ class Broken:
     refusal: Refusal
 
 
-Piece = Waiting | Began | Scored | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
-
-
+Told = Content | Reasoning | CallBegan | CallArguments
+Piece = Waiting | Began | Scored | Told | Ended | Broken
 Watch = Callable[[int, str, Usage], None]
 """Is told how far the answer with that number has come, in which generation, after each event."""
 
@@ -172,9 +184,11 @@ async def pieces(
 ) -> AsyncGenerator[Piece, None]:
     """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
     request = ask.request_of(number)
+    if stops_in_content(ask.syntax):
+        request = replace(request, stops=())
     loop = asyncio.get_running_loop()
     async with link.generate(ask.prompt_of(number), request) as events:
-        answer = _Answer(request, ask.reader())
+        answer = _Answer(ask)
         told = loop.time()
         while True:
             try:
@@ -191,6 +205,8 @@ async def pieces(
             for piece in made:
                 told = loop.time()
                 yield piece
+            if answer.ended:
+                return
 
 
 async def choices(
@@ -222,23 +238,26 @@ async def choices(
 
 
 class _Answer:
-    """Makes pieces of the events of one generation."""
+    """Makes pieces of the events of one generation. Attributes: `usage`, so far; `ended`, whether
+    there will be no more pieces."""
 
-    def __init__(self, request: Request, reader: Reader) -> None:
-        self._request = request
-        self._reader = reader
+    def __init__(self, ask: Ask) -> None:
         self.usage = Usage()
-        self._began = False
-        self._calls = 0
+        self.ended = False
+        self._ask = ask
+        self._reader = self._new_reader("")
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
         self._unread: list[TokenLogprob] = []  # those whose text was not told yet
         self._behind: list[TokenLogprob] = []  # that gave no text: parts of a character, or an end
+        self._certain = ask.request.grammar is not None  # what begins as a call is one
+        self._call: list[CallBegan | CallArguments] = []  # not told yet, as it may be none
+        self._calls = 0  # that are whole
 
     def take(self, event: Event) -> Iterator[Piece]:
         match event:
-            case Prefill() if not self._began:
-                self._began = True
+            case Prefill() if not self.usage.prompt:
+                self._reader = self._new_reader(event.ending)
                 self.usage = replace(self.usage, prompt=event.total, cached=event.reused)
                 yield Began(event.total, event.reused)
             case PromptLogprobs():
@@ -252,23 +271,26 @@ class _Answer:
             case Done():
                 yield from self._end(event)
             case Failed():
+                self.ended = True
                 yield Broken(of_failure(event))
 
+    def _new_reader(self, prompt_ending: str) -> ReplyReader:
+        ask = self._ask
+        stops = ask.request.stops if stops_in_content(ask.syntax) else ()
+        return ReplyReader(ask.syntax, tools=ask.tools, prompt_ending=prompt_ending, stops=stops)
+
     def _count(self, verdict: Verdict) -> None:
-        drafted = len(verdict.judgements)
+        drafted, written = len(verdict.judgements), verdict.accepted + len(verdict.forced)
         usage = replace(
             self.usage,
-            completion=self.usage.completion
-            + verdict.accepted
-            + (verdict.next is not None)
-            + len(verdict.forced),
+            completion=self.usage.completion + written + (verdict.next is not None),
             rounds=self.usage.rounds + (not verdict.forced),
             drafted=self.usage.drafted + drafted,
             accepted=self.usage.accepted + verdict.accepted,
             forced=self.usage.forced + len(verdict.forced),
             draft=self._drafter if drafted else self.usage.draft,
         )
-        if drafted and self._drafter == "prediction":
+        if drafted and self._drafter == PREDICTION:
             usage = replace(
                 usage,
                 prediction_accepted=usage.prediction_accepted + verdict.accepted,
@@ -286,32 +308,48 @@ class _Answer:
                 if span.length:
                     self._unread += self._behind
                     self._behind = []
-        parts = self._reader.push(text.delta) if text.delta else []
-        if parts and isinstance(parts[0], Thought):
+        found = self._reader.push(text.delta) if text.delta else []
+        if found and isinstance(found[0], parts.ReasoningPart):
             more = self.usage.reasoning + len(text.spans)
             self.usage = replace(self.usage, reasoning=more)
-        yield from self._pieces(parts)
+        yield from self._pieces(found)
+        if self._reader.stop:
+            self.ended = True
+            yield Ended("stop", self._reader.stop, self.usage)
 
-    def _pieces(self, parts: list[Part]) -> Iterator[Piece]:
-        for part in parts:
+    def _pieces(self, found: list[parts.Part]) -> Iterator[Piece]:
+        broken = False
+        for part in found:
             scores, self._unread = tuple(self._unread), []
             match part:
-                case Prose():
+                case parts.ContentPart() if not (broken and self._certain):
                     yield Content(part.text, scores)
-                case Thought():
+                case parts.ReasoningPart():
                     yield Reasoning(part.text)
-                case CallStart():
+                case parts.CallBegan():
+                    self._call.append(CallBegan(self._calls, f"call_{uuid4().hex}", part.name))
+                case parts.CallArguments():
+                    self._call.append(CallArguments(self._calls, part.text))
+                case parts.CallEnded():
+                    yield from self._call
+                    self._call = []
                     self._calls += 1
-                    yield CallBegan(self._calls - 1, part.id, part.name)
-                case _:
-                    yield CallArguments(self._calls - 1, part.text)
+                case parts.CallBroken():
+                    # Its text follows as content, unless pieces of it were told.
+                    broken, self._call = True, []
+            if self._certain:
+                yield from self._call
+                self._call = []
 
     def _end(self, done: Done) -> Iterator[Piece]:
+        self.ended = True
         yield from self._pieces(self._reader.finish())
         if done.reason == "cancelled":
             message = "The answer was stopped before its end."
             yield Broken(Refusal(503, "cancelled", message, again=True))
             return
-        stop = next((stop for stop in self._request.stops if done.cut.startswith(stop)), "")
-        reason = "tool_calls" if self._calls and done.reason == "stop" else done.reason
+        cut = (stop for stop in self._ask.request.stops if done.cut.startswith(stop))
+        stop = self._reader.stop or next(cut, "")
+        reason = self._reader.ending if done.reason == "stop" and not stop else done.reason
+        reason = "stop" if self._reader.stop else reason
         yield Ended(reason, stop, self.usage, tuple(self._behind))

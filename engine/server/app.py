@@ -22,7 +22,7 @@ from engine.server.exchange import (
     send_reply,
     while_there,
 )
-from engine.server.guard import Guard
+from engine.server.guard import Guard, check_body
 from engine.server.service import Service
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
@@ -55,9 +55,10 @@ class App:
             if call.method == "OPTIONS" and cors:  # which a browser asks without the key
                 await self._send(call, Reply(204, dict(cors)), send)
                 return
-            self._guard.check(call)
+            self._guard.check_key(call)
             endpoint = self._endpoint(call)
             if call.method == "POST":
+                check_body(call.headers)
                 call = replace(call, body=read_json(await read_whole(receive)))
         except Refusal as refusal:
             # What is left of the body is not read.
@@ -92,7 +93,14 @@ class App:
             raise Refusal(405, "method_not_allowed", message, allow=allow)
         return methods[method]
 
+    def _label(self, call: Call) -> str:
+        """The path, where it is one of ours: clients must not fill the metrics with theirs."""
+        return call.path if call.path in self._routes else "other"
+
     async def _send(self, call: Call, reply: Reply, send: Send) -> None:
+        self._service.metrics.count(
+            "requests_total", endpoint=self._label(call), code=str(reply.status)
+        )
         ids = {"x-request-id": call.id, "request-id": call.id}
         reply = replace(reply, headers={**ids, **reply.headers})
         await send_reply(reply, send, head=call.method == "HEAD")

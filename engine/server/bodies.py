@@ -8,12 +8,20 @@ import json
 import math
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from engine.server.errors import Refusal, invalid
 
 DEEPEST = 100
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+"""Takes 1.0 for 1: JSON knows one kind of numbers. It stands behind a field's limits."""
 
 
 class Body(BaseModel):
@@ -126,4 +134,7 @@ def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
         except (KeyError, IndexError, TypeError):
             continue
         path.append(name)
-    return [*path, complaint["loc"][-1]] if missing else path
+    if missing:
+        return [*path, complaint["loc"][-1]]
+    told_apart_by = complaint.get("ctx", {}).get("discriminator", "")  # a field, or our function
+    return [*path, told_apart_by.strip("'")] if told_apart_by.startswith("'") else path

@@ -85,8 +85,6 @@ class EngineChild:
             await asyncio.shield(talking)
             return f"status {await process.wait()}."
         except EngineFailed as error:
-            if not talking.done():
-                await asyncio.wait((talking,), timeout=0)
             if talking.done() and (wrong := talking.exception()):
                 raise wrong from None
             if not loaded.done():

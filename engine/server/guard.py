@@ -51,15 +51,11 @@ class Guard:
             "vary": "origin",
         }
 
-    def check(self, call: Call) -> None:
-        """What a request must bring with it. Raises Refusal."""
-        if self._key is not None and call.path not in _OPEN:
-            self._check_key(call.headers)
-        if call.method == "POST":
-            _check_body(call.headers)
-
-    def _check_key(self, headers: Mapping[str, str]) -> None:
-        assert self._key is not None
+    def check_key(self, call: Call) -> None:
+        """Whether a request shows the key, where one is asked for. Raises Refusal."""
+        if self._key is None or call.path in _OPEN:
+            return
+        headers = call.headers
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         shown = headers.get("x-api-key") or (bearer if scheme.lower() == "bearer" else "")
         if not hmac.compare_digest(shown.strip().encode("latin-1"), self._key):
@@ -72,7 +68,8 @@ def hosts_of(host: str, port: int) -> frozenset[str]:
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 
-def _check_body(headers: Mapping[str, str]) -> None:
+def check_body(headers: Mapping[str, str]) -> None:
+    """Whether a body can be read, by what its headers say. Raises Refusal."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")

@@ -122,10 +122,10 @@ class EngineLink:
         loaded: Loaded = await self._ask(command)
         return loaded
 
-    async def count(self, prompt: Prompt) -> int:
-        """How many tokens a prompt has. Raises EngineFailed."""
+    async def count(self, prompt: Prompt) -> Counted:
+        """How many tokens a prompt has, and how it ends. Raises EngineFailed."""
         counted: Counted = await self._ask(Count(_id(), prompt))
-        return counted.tokens
+        return counted
 
     @asynccontextmanager
     async def generate(

@@ -73,7 +73,7 @@ def document(operations: Sequence[Operation]) -> Json:
 def _operation(one: Operation) -> Json:
     content = {_TYPES.get(one.answer, "application/json"): {"schema": _reference(one.answer)}}
     if one.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}
     error = "AnthropicError" if one.anthropic else "Error"
     refused = {"application/json": {"schema": _reference(error)}}
     described: Json = {
@@ -99,10 +99,11 @@ def _reference(name: str) -> Json:
 
 def _allow_null(schema: Json) -> None:
     """Null is as good as nothing, wherever nothing is allowed."""
-    required = schema.get("required", ())
+    null = {"type": "null"}
     for name, field in schema.get("properties", {}).items():
-        if name not in required and {"type": "null"} not in field.get("anyOf", ()):
-            schema["properties"][name] = {"anyOf": [field, {"type": "null"}]}
+        optional = name not in schema.get("required", ())
+        if optional and field.get("type") != "null" and null not in field.get("anyOf", ()):
+            schema["properties"][name] = {"anyOf": [field, null]}
 
 
 def _object(**properties: Json) -> Json:

@@ -7,16 +7,16 @@ from contextlib import aclosing
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.protocol import Loaded
+from engine.protocol import Counted, Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
-from engine.server.errors import crowded, invalid, not_loaded, of_failure
+from engine.server.errors import crowded, not_loaded, of_failure
 from engine.server.exchange import Call
 from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
+from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
-from engine.server.target import TargetTokens
-from models.errors import Problem
+from engine.server.target import TargetFiles
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -28,7 +28,7 @@ class Service:
         self.link = link
         self.metrics = Metrics()
         self.board = board or Board()
-        self._tokens = TargetTokens()
+        self._files = TargetFiles()
 
     @property
     def loaded(self) -> Loaded:
@@ -47,12 +47,9 @@ class Service:
         """Of what answers: another one may write another text for the same seed."""
         return f"slipstream-{version('slipstream')}"
 
-    async def tokens(self) -> frozenset[str]:
-        """The texts of the tokens of what answers. Raises Refusal."""
-        try:
-            return await self._tokens.of(self.loaded.target)
-        except Problem as problem:
-            raise invalid(str(problem)) from None
+    async def marks(self) -> frozenset[str]:
+        """The names of tokens that are no plain text. Raises Refusal while nothing is loaded."""
+        return (await self._files.texts(self.loaded.target)).marks
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """The pieces of the answers to `ask`, each with the number of its answer.
@@ -64,6 +61,8 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
+        texts = await self._files.texts(loaded.target)
+        ask = await for_model(ask, texts.syntax, self._ending)
         watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
         answers = await call.held.enter_async_context(
@@ -76,11 +75,17 @@ class Service:
 
     async def count(self, prompt: Prompt) -> int:
         """How many tokens a prompt has. Raises Refusal."""
+        return (await self._counted(prompt)).tokens
+
+    async def _counted(self, prompt: Prompt) -> Counted:
         _ = self.loaded
         try:
             return await self.link.count(prompt)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
+
+    async def _ending(self, prompt: Prompt) -> str:
+        return (await self._counted(prompt)).ending
 
 
 class _Watched:

@@ -1,23 +1,87 @@
-"""What the loaded model's folder tells of its tokens. Knows no MLX and no weights."""
+"""What the loaded model's folder tells of its texts: its template, and the names of its tokens.
+
+Knows no MLX and no weights. What a folder lacks is empty here: whether a model can be used, the
+engine has found out.
+"""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from models.token_tables import read_table
+from engine.replies.syntax import ReplySyntax, syntax_of
+from models.errors import Problem
+from models.files import read_json_object
+
+_MOST_BYTES = 100_000_000
 
 
-class TargetTokens:
-    """The texts of a model's tokens, read when they are first asked for, beside the answers."""
+@dataclass(frozen=True, slots=True)
+class TargetTexts:
+    """`syntax`: how its replies are written. `marks`: names of tokens that are no plain text."""
+
+    syntax: ReplySyntax = field(default_factory=ReplySyntax)
+    marks: frozenset[str] = frozenset()
+
+
+class TargetFiles:
+    """Reads a model's folder when it is first asked about it, beside the answers."""
 
     def __init__(self) -> None:
         self._folder = ""
-        self._tokens: frozenset[str] = frozenset()
+        self._texts = TargetTexts()
         self._reading = asyncio.Lock()
 
-    async def of(self, folder: str) -> frozenset[str]:
-        """Those of the model in a folder. Raises Problem where they cannot be read."""
+    async def texts(self, folder: str) -> TargetTexts:
+        """Those of the model in a folder."""
         async with self._reading:
             if folder != self._folder:
-                table = await asyncio.to_thread(read_table, Path(folder))
-                self._folder, self._tokens = folder, frozenset(table.tokens.values())
-            return self._tokens
+                self._texts = await asyncio.to_thread(_read, Path(folder))
+                self._folder = folder
+            return self._texts
+
+
+def _read(folder: Path) -> TargetTexts:
+    tokenizer = _object(folder / "tokenizer.json")
+    added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
+    special = {name for one in added if one.get("special") and (name := _text(one.get("content")))}
+    names = {name for one in added if (name := _text(one.get("content")))}
+    marks = frozenset(names | set(_marks(tokenizer)))
+    syntax = syntax_of(_template(folder), tokens=names, special=special)
+    return TargetTexts(syntax, marks)
+
+
+def _template(folder: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    found = _object(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):  # several, each with a name
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("tool_use") or named.get("default")
+    return _text(found)
+
+
+def _marks(tokenizer: dict[str, Any]) -> Iterator[str]:
+    """SentencePiece has some among its plain tokens, written as words of a text."""
+    model = tokenizer.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    for token in vocabulary if isinstance(vocabulary, dict) else ():
+        if token.startswith("▁<") and token.endswith(">"):
+            yield token
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        return read_json_object(path, maximum_bytes=_MOST_BYTES)
+    except Problem:
+        return {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -7,6 +7,7 @@ given the two before it.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from unittest import mock
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import engine.speculate
 from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
@@ -24,7 +26,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, log_weights, scores
+from engine.sampling import distribution, log_weights, noise, scores
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
@@ -128,6 +130,33 @@ def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: Acce
     counts = short_texts(drafter, Fixed(length), WARM, texts=3_000, accept=rule)
 
     assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_first_three_tokens_of_repeatable_texts(length: int) -> None:
+    """Over all seeds; with one seed there is one text, whatever is drafted."""
+    repeatable = replace(WARM, repeatable=True)
+    drafter = model_drafter(DRAFTING["noisy"])
+    counts = short_texts(drafter, Fixed(length), repeatable, texts=1_000)
+    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+
+
+@pytest.mark.parametrize("drafting", DRAFTING)
+def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting: str) -> None:
+    task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
+    plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
+    for length in (1, 3, 5):
+        drafter = model_drafter(DRAFTING[drafting])
+        assert write(decoder(TABLE), drafter, Fixed(length), task, PROMPT)[0] == plain
+    for broken in ("position", "rows"):  # noise of the wrong place would be noticed
+
+        def wrong(seed: int, position: int, rows: int, broken: str = broken) -> mx.array:
+            drawn = noise(seed, position + (rows > 1), rows)
+            return drawn if broken == "position" else drawn[::-1]
+
+        with mock.patch.object(engine.speculate, "noise", wrong):
+            drafter = model_drafter(DRAFTING[drafting])
+            assert write(decoder(TABLE), drafter, Fixed(3), task, PROMPT)[0] != plain
 
 
 def test_first_three_tokens_with_penalties() -> None:

@@ -36,6 +36,8 @@ from engine.protocol import (
     LONGEST_LINE_BYTES,
     Cancel,
     Command,
+    Count,
+    Counted,
     Generate,
     Load,
     Loaded,
@@ -284,17 +286,43 @@ def test_a_running_generation_can_be_cancelled(child: Child) -> None:
     assert done.stats.committed < LONG
 
 
-def test_a_waiting_generation_can_be_cancelled(child: Child) -> None:
-    child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
+def test_generations_run_side_by_side(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    child.ask(Load("load", str(folder)))
+    alone = written(child.ask(generate("g0", max_tokens=60)))
+    child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
+    child.send(generate("g2", max_tokens=60), Count("c", QUESTION))
+    responses = child.until(Done)
+    counted = [response for response in responses if isinstance(response, Counted)]
+    assert [(one.id, one.tokens) for one in counted] == [("c", 34)]
+    assert counted[0].ending
+    assert responses[-1].generation == "g2"
+    of_second = [r for r in responses if getattr(r, "generation", "") == "g2"]
+    assert written(of_second) == alone
+    assert any(isinstance(r, Verdict) and r.generation == "g1" for r in responses)
+    child.send(Unload("u"), Cancel("g1"))
+    assert [type(r) for r in child.until(Unloaded) if isinstance(r, Done | Unloaded)] == [
+        Done,
+        Unloaded,
+    ], "what is loaded changes once nothing runs"
+
+
+def test_a_waiting_generation_can_be_cancelled(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    child.ask(Load("load", str(folder), parallel=1))
+    child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
+    ends = [child.until(Done)[-1]]
     child.send(Cancel("g1"))
-    ends = [child.until(Done)[-1] for _ in range(3)]
+    ends += [child.until(Done)[-1] for _ in range(2)]
     assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
+        ("g2", "cancelled"),  # at once
         ("g1", "cancelled"),
-        ("g2", "cancelled"),
         ("g3", "length"),
     ]
-    assert ends[1] == Done("g2", "cancelled", Stats())
+    assert ends[0] == Done("g2", "cancelled", Stats())
 
 
 def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
@@ -316,7 +344,7 @@ def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
         (Generate("g", "c", Prompt()), "g", "empty"),
         (
             b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
-            b' "sampling": {"temperature": -1}}',
+            b' "request": {"sampling": {"temperature": -1}}}',
             "g",
             "temperature",
         ),
@@ -361,12 +389,13 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
 
     failed = child.ask(generate("g1"))[0]
-    assert failed == Failed("g1", "No model is loaded.", "Load one first.")
+    assert failed == Failed("g1", "No model is loaded.", "Load one first.", "request")
     child.send(Load("1", str(folder), "lookup", "4"))
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
     assert loaded == Loaded(
-        "1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL
+        *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
+        *(4, False, True),
     )
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):

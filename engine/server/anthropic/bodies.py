@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.server.bodies import Body
+from engine.server.bodies import WHOLE, Body
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -120,9 +120,9 @@ class CountTokensBody(Body):
 
 
 class MessagesBody(CountTokensBody):
-    max_tokens: Annotated[int, Field(ge=1)]
+    max_tokens: Annotated[int, Field(ge=1), WHOLE]
     stream: bool | None = None
     stop_sequences: Annotated[list[Name], Field(max_length=16)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
+    top_k: Annotated[int, Field(ge=0), WHOLE] | None = None

@@ -28,6 +28,7 @@ _BILLING = "x-anthropic-billing-header:"
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
     """What the body asks for. Raises Refusal."""
+    check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
     form = body.output_config.format if body.output_config is not None else None
     request = Request(
         sampling=sampling_of(
@@ -37,16 +38,15 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
         stops=tuple(body.stop_sequences or ()),
         grammar=schema_grammar(form.schema_, "output_config.format.schema") if form else None,
     )
-    return Ask(prompt=prompt_of(body), request=request)
+    parallel = not getattr(body.tool_choice, "disable_parallel_tool_use", None)
+    return Ask(prompt=prompt_of(body), request=request, choice=choice_of(body), parallel=parallel)
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
-    """What is read before the answer. Raises Refusal."""
-    functions = functions_of(body)
-    check_choice(choice_of(body), [function["name"] for function in functions])
+    """What is read before the answer."""
     return Prompt(
         messages=messages_of(body),
-        tools=tools_json(functions),
+        tools=tools_json(functions_of(body)),
         options=json.dumps(options_of(body)),
     )
 

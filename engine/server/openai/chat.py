@@ -24,7 +24,7 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import Body, read_body
+from engine.server.bodies import WHOLE, Body, read_body
 from engine.server.choosing import check_choice, tools_json
 from engine.server.conversation import in_order
 from engine.server.errors import invalid, openai_error
@@ -53,10 +53,10 @@ class Prediction(Body):
 
 class ChatBody(ChoosingFields):
     messages: Messages
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
+    max_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
     logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
+    top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] = 0
     tools: list[Tool] = Field(default_factory=list, max_length=MOST_TOOLS)
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
@@ -66,13 +66,10 @@ class ChatBody(ChoosingFields):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     # What would change an answer, and is not done here:
     modalities: list[Literal["text"]] = Field(default_factory=list)
-    audio: Any = None
-    web_search_options: Any = None
-    functions: Any = None
-    function_call: Any = None
-
-
-_NOT_DONE = ("audio", "web_search_options", "functions", "function_call")
+    audio: None = None
+    web_search_options: None = None
+    functions: None = None
+    function_call: None = None
 
 
 async def chat_completions(service: Service, call: Call) -> Reply:
@@ -93,9 +90,6 @@ async def chat_completions(service: Service, call: Call) -> Reply:
 
 def ask_of(body: ChatBody, service: Service) -> Ask:
     """What the body asks for. Raises Refusal."""
-    for name in _NOT_DONE:
-        if getattr(body, name) is not None:
-            raise invalid(f"{name} is not supported.", name, "unsupported_parameter")
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
     choice = choice_of(body.tool_choice)
@@ -116,7 +110,13 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         prediction=prediction,
         grammar=grammar_of(body.response_format),
     )
-    return Ask(prompt=prompt, request=request, n=body.n)
+    return Ask(
+        prompt=prompt,
+        request=request,
+        n=body.n,
+        choice=choice,
+        parallel=body.parallel_tool_calls,
+    )
 
 
 def _options(body: ChatBody) -> str:

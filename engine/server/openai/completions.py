@@ -21,7 +21,7 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.bodies import read_body
+from engine.server.bodies import WHOLE, read_body
 from engine.server.errors import invalid, openai_error
 from engine.server.exchange import Call, Reply, json_reply
 from engine.server.openai.fields import ChoosingFields, Token, request_of, usage_json
@@ -38,10 +38,10 @@ Ids = Annotated[list[Token], Field(min_length=1)]
 class CompletionBody(ChoosingFields):
     prompt: str | Ids | Annotated[list[str | Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
     suffix: str | None = None
-    max_tokens: Annotated[int, Field(ge=0)] = _MAX_TOKENS
+    max_tokens: Annotated[int, Field(ge=0), WHOLE] = _MAX_TOKENS
     echo: bool = False
-    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    best_of: Annotated[int, Field(ge=1)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
+    best_of: Annotated[int, Field(ge=1), WHOLE] | None = None
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -112,8 +112,8 @@ async def _gaps(body: CompletionBody, service: Service) -> tuple[list[Prompt], t
     texts = [prompt for prompt in body.prompts if isinstance(prompt, str)]
     if len(texts) < len(body.prompts):
         raise invalid("With a suffix the prompt is a text.", "prompt")
-    tokens = await service.tokens()
-    gaps = [gap_of(text, body.suffix or "", tokens) for text in texts]
+    marks = await service.marks()
+    gaps = [gap_of(text, body.suffix or "", marks) for text in texts]
     known = [gap for gap in gaps if gap is not None]
     if not known:
         raise invalid(f"{service.model} has no tokens for gaps.", "suffix")

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from engine.protocol import Loaded
 from engine.request import Grammar, Request, Sampling
 from engine.server.answers import Usage
-from engine.server.bodies import Body
+from engine.server.bodies import WHOLE, Body
 from engine.server.choosing import sampling_of
 from engine.server.errors import invalid
 from models.errors import Problem
@@ -19,7 +19,8 @@ MOST_CHOICES = 8
 MOST_BIASES = 1024
 _SEEDS = 1 << 64
 
-Token = Annotated[int, Field(ge=0)]
+Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
+Token = Annotated[int, Field(ge=0), WHOLE]
 
 
 class StreamOptions(Body):
@@ -32,7 +33,7 @@ class ChoosingFields(Body):
     model: str = ""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=-1)] | None = None
+    top_k: Annotated[int, Field(ge=-1), WHOLE] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
@@ -40,21 +41,16 @@ class ChoosingFields(Body):
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] = Field(
         default_factory=dict, max_length=MOST_BIASES
     )
-    seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS)] | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
-    stop: str | list[str] = Field(default_factory=list)
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS), WHOLE] | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
 
     @field_validator("stop", mode="after")
     @classmethod
     def _stops(cls, stop: str | list[str]) -> list[str]:
-        stops = [stop] if isinstance(stop, str) else stop
-        if len(stops) > MOST_STOPS:
-            raise ValueError(f"There are more than {MOST_STOPS}")
-        if "" in stops:
-            raise ValueError("An empty text would end every answer at once")
-        return stops
+        return [stop] if isinstance(stop, str) else stop
 
     @property
     def include_usage(self) -> bool:

@@ -6,9 +6,9 @@ null ask for what this server does not do.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from engine.server.bodies import Body
+from engine.server.bodies import WHOLE, Body
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -187,6 +187,15 @@ class TextConfig(Body):
     ) = None
 
 
+def _at_once(background: bool) -> bool:
+    if background:
+        raise ValueError("Responses are not kept to be asked for later")
+    return background
+
+
+Background = Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})]
+
+
 class ResponsesBody(Body):
     model: str | None = None
     input: str | Annotated[list[Item], Field(max_length=4096)] | None = None
@@ -198,13 +207,15 @@ class ResponsesBody(Body):
     text: TextConfig | None = None
     stream: bool | None = None
     include: list[str] | None = None
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1), WHOLE] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     metadata: dict[str, str] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    background: Literal[False] | None = None
+    background: (
+        Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})] | None
+    ) = None
     previous_response_id: None = None
     conversation: None = None
     prompt: None = None

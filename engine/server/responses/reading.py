@@ -68,7 +68,8 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         tools=tools_json([tool.function for tool in tools.values()]),
         options=_options(body.reasoning),
     )
-    return Ask(prompt=prompt, request=request)
+    parallel = body.parallel_tool_calls is not False
+    return Ask(prompt=prompt, request=request, choice=choice_of(body), parallel=parallel)
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:

@@ -135,17 +135,6 @@ def test_a_program_that_cannot_be_started_is_a_problem(
     assert one.server.problem
 
 
-def test_each_request_is_counted_once_for_its_client(serve: Serve) -> None:
-    one = serve(
-        IDLE,
-        "listen request:1:waiting:Zed request:1:writing:Zed request:2:waiting:Aider over "
-        "request:3:waiting:Zed RECORD",
-    )
-    one.server.switch(True)
-    one.until(lambda: one.server.clients.total() == 3)
-    assert dict(one.server.clients) == {"Zed": 2, "Aider": 1}
-
-
 def test_no_prompt_gets_into_its_log(serve: Serve, tmp_path: Path) -> None:
     one = serve(BUSY, "listen generate:1 take take take quote complain:after RECORD")
     one.server.switch(True)

@@ -97,10 +97,14 @@ def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, unt
     assert all(name in panel.clients.words for name in ("Zed", "Aider", "Codex"))
 
 
-def test_what_is_over_leaves(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen request:1:waiting request:2:waiting over take take hang")
+def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    window, panel = open_panel(
+        f"listen request:1:waiting request:2:waiting wait:{over} over take take hang"
+    )
     panel.switch.click()
-    until(lambda: window.application.server.clients.total() == 2)
+    until(lambda: len(panel.requests.rows) == 2)
+    over.touch()
     until(lambda: not panel.requests.rows)
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.OFF)

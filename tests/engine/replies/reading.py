@@ -33,6 +33,7 @@ WEATHER = Tool(
             "share": {"type": "number"},
         },
         "required": ["city"],
+        "additionalProperties": False,
     },
 )
 TIME = Tool("get_time", {"type": "object", "properties": {"zone": {"type": "string"}}})

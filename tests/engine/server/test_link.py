@@ -86,7 +86,7 @@ def test_tokens_are_counted_while_an_answer_is_written() -> None:
     async def count() -> int:
         async with scripted(endless) as (link, _), link.generate(HELLO, Request()) as events:
             await anext(events)
-            return await link.count(HELLO)
+            return (await link.count(HELLO)).tokens
 
     assert run(count()) == 2
 

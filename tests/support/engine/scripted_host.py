@@ -17,6 +17,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import get_args
 
 from engine import events, protocol
@@ -159,6 +160,8 @@ class ScriptedHost:
         self, command: protocol.Command, writer: asyncio.StreamWriter, dead: asyncio.Event
     ) -> None:
         match command:
+            case Load() if not Path(command.target).is_absolute():
+                send(writer, Failed(command.id, "There is no such model.", "Choose another."))
             case Load():
                 self.loaded = replace(
                     self.loaded,

@@ -180,7 +180,7 @@ def test_what_a_response_repeats() -> None:
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
-            "input[0].content[0]",
+            "input[0].content[0].type",
         ),
         ({"input": [{"role": "tool", "content": ""}]}, "input[0].role"),
         ({"input": [{"type": "function_call", "call_id": "1", "name": "f"}]}, "input[0].arguments"),

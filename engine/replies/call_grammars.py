@@ -1,0 +1,370 @@
+"""How each family writes calls, as grammars.
+
+A tool that is `strict` is called with arguments of its schema, any other with any arguments. Only
+JSON can be held to all of a schema. Gemma's texts, and those between tags (Qwen3-Coder, GLM), end
+where their mark does: a strict tool that asks for a pattern, a format or a length of one is refused
+with a `Problem`. Between tags that goes for the texts within lists and objects too, which must not
+spell the tag.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.replies.lark import Rules, either, members, text
+from engine.replies.syntax import Family
+from engine.replies.tools import Tool
+from engine.replies.xml_calls import types_of
+from models.errors import Problem
+
+_SAYS_NOTHING = {"title", "description", "default", "examples", "$comment", "deprecated"}
+_UNDERSTOOD = _SAYS_NOTHING | {
+    "type", "enum", "const", "anyOf", "oneOf", "properties", "required", "additionalProperties",
+    "items", "$ref", "$defs", "definitions", "$schema", "$id",
+}  # fmt: skip
+_SCALARS = ("integer", "number", "boolean", "null")
+_MOST_NESTED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls begin with a `trigger`; behind it is one of `calls`, between `opening` and `closing`.
+
+    Several stand within these with `comma` between them, or, without a comma, each has its own, and
+    `between` is between them; unless a reply has but a `single` one. `unmarked` is what calls begin
+    with that have no trigger.
+    """
+
+    trigger: str
+    calls: tuple[str, ...]
+    opening: str = ""
+    closing: str = ""
+    comma: str = ""
+    between: str = ""
+    single: bool = False
+    unmarked: tuple[str, ...] = ()
+
+    def behind_trigger(self, *, parallel: bool) -> str:
+        call = either(self.calls)
+        if self.comma and parallel:
+            call = f"{call} ({self.comma} {call})*"
+        return f"{self.opening} {call} {self.closing}"
+
+    def whole(self, rules: Rules, *, parallel: bool) -> str:
+        """A reply that is nothing but calls."""
+        trigger = rules.mark(self.trigger)
+        if self.unmarked:
+            trigger = f"({trigger})?"
+        one = f"{trigger} {self.behind_trigger(parallel=parallel)}"
+        if self.comma or self.single or not parallel:
+            return one
+        return f"{one} ({self.between} {one})*"
+
+
+def calls_of(family: Family, rules: Rules, tools: Sequence[Tool]) -> Calls:
+    """The calls of these tools, in a family that has such."""
+    return _FAMILIES[family](rules, tools)
+
+
+def arguments_of(rules: Rules, tool: Tool) -> str:
+    """The arguments as JSON."""
+    return rules.json(_schema(tool))
+
+
+def _schema(tool: Tool) -> dict[str, Any]:
+    return {**tool.parameters, "type": "object"} if tool.strict else {"type": "object"}
+
+
+def _objects(rules: Rules, tools: Sequence[Tool], field: str) -> tuple[str, ...]:
+    """Calls that are objects, spaced as Python does it."""
+    found = []
+    for tool in tools:
+        begin = f'{{"name": {json.dumps(tool.name)}, "{field}": '
+        found.append(f"{text(begin)} {arguments_of(rules, tool)} {text('}')}")
+    return tuple(found)
+
+
+def _hermes(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    end = f"{text('\n')} {rules.mark('</tool_call>')}"
+    objects = _objects(rules, tools, "arguments")
+    return Calls("<tool_call>", objects, opening=text("\n"), closing=end, between=text("\n"))
+
+
+def _llama(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    """One call: the templates refuse to render several. It is JSON as a whole, as a reply may be
+    that is none."""
+    calls = tuple(
+        rules.json(
+            {
+                "type": "object",
+                "properties": {"name": {"const": tool.name}, "parameters": _schema(tool)},
+                "required": ["name", "parameters"],
+                "additionalProperties": False,
+                **_definitions(tool),
+            }
+        )
+        for tool in tools
+    )
+    unmarked = ("{", "<|python_tag|>")
+    return Calls("<|python_tag|>", calls, single=True, unmarked=unmarked)
+
+
+def _mistral(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    objects = _objects(rules, tools, "arguments")
+    return Calls(
+        "[TOOL_CALLS]",
+        objects,
+        opening=f"{text(' ')}? {text('[')}",
+        closing=text("]"),
+        comma=text(", "),
+    )
+
+
+def _mistral_args(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    return Calls(
+        "[TOOL_CALLS]",
+        tuple(
+            f"{text(tool.name)} {rules.mark('[ARGS]')} {arguments_of(rules, tool)}"
+            for tool in tools
+        ),
+    )
+
+
+def _qwen(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    end = text("\n")
+
+    def key(name: str) -> str:
+        return f"{text('<parameter=')} {name} {text('>\n')}"
+
+    calls = tuple(
+        f"{text(f'<function={tool.name}>\n')} {_tagged(rules, tool, key, '</parameter>', end)} "
+        f"{text('</function>\n')}"
+        for tool in tools
+    )
+    closing = rules.mark("</tool_call>")
+    return Calls("<tool_call>", calls, opening=end, closing=closing, between=end)
+
+
+def _glm(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    gap = f"{text('\n')}?"
+
+    def key(name: str) -> str:
+        marks = map(rules.mark, ("<arg_key>", "</arg_key>", "<arg_value>"))
+        opening, closing, value = marks
+        return f"{opening} {name} {closing} {gap} {value}"
+
+    calls = tuple(
+        f"{text(tool.name)} {gap} {_tagged(rules, tool, key, '</arg_value>', gap)}"
+        for tool in tools
+    )
+    return Calls("<tool_call>", calls, closing=rules.mark("</tool_call>"), between=gap)
+
+
+def _lfm(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    """Python calls. A value is JSON, as its templates write lists and objects, or one of Python's
+    words."""
+    anything = (
+        f"({rules.json({})} | {either([text(w) for w in ('True', 'False', 'None')])} | QUOTED)"
+    )
+    calls = []
+    for tool in tools:
+        if tool.strict:
+            _refuse_beyond(tool, tool.parameters)
+            parts = [
+                (f"{text(f'{name}=')} {_python_value(rules, tool, schema)}", must)
+                for name, schema, must in _parameters(tool, allowed=r"\w+")
+            ]
+            arguments = members(rules, parts, comma=text(", "))
+        else:
+            one = f"WORD {text('=')} {anything}"
+            arguments = f"({one} ({text(', ')} {one})*)?"
+        calls.append(f"{text(f'{tool.name}(')} {arguments} {text(')')}")
+    return Calls(
+        "<|tool_call_start|>",
+        tuple(calls),
+        opening=text("["),
+        closing=f"{text(']')} {rules.mark('<|tool_call_end|>')}",
+        comma=text(", "),
+    )
+
+
+def _gemma(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    calls = _Literals(rules, quote='<|"|>').calls(tools)
+    return Calls("<|tool_call>", calls, closing=rules.mark("<tool_call|>"))
+
+
+def _function_gemma(rules: Rules, tools: Sequence[Tool]) -> Calls:
+    calls = _Literals(rules, quote="<escape>").calls(tools)
+    return Calls("<start_function_call>", calls, closing=rules.mark("<end_function_call>"))
+
+
+_FAMILIES: dict[Family, Callable[[Rules, Sequence[Tool]], Calls]] = {
+    "hermes": _hermes,
+    "llama": _llama,
+    "mistral": _mistral,
+    "mistral args": _mistral_args,
+    "qwen xml": _qwen,
+    "glm": _glm,
+    "lfm": _lfm,
+    "gemma": _gemma,
+    "function gemma": _function_gemma,
+}
+
+
+def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any], bool]]:
+    """The parameters of a strict tool: name, schema, and whether there must be one."""
+    required = tool.parameters.get("required", ())
+    found = []
+    for name in tool.parameters.get("properties", {}):
+        if not re.fullmatch(allowed, name):
+            raise Problem(
+                f"The parameter {name!r} of {tool.name} cannot be written in this model's calls.",
+                "Name it with letters, digits and underscores.",
+            )
+        found.append((name, tool.schema_of(name), name in required))
+    return found
+
+
+def _definitions(tool: Tool) -> dict[str, Any]:
+    """What parts of a tool's schema may refer to."""
+    shared = ("$defs", "definitions")
+    return {name: tool.parameters[name] for name in shared if name in tool.parameters}
+
+
+def _refuse_beyond(tool: Tool, schema: Mapping[str, Any]) -> None:
+    """Refuse what only JSON could be held to."""
+    for keyword in schema:
+        if keyword not in _UNDERSTOOD:
+            raise Problem(
+                f"{tool.name} is strict and uses {keyword}, to which this model's calls cannot be "
+                "held.",
+                f"Leave {keyword} out, or strict.",
+            )
+
+
+def _values(schema: Mapping[str, Any]) -> list[object] | None:
+    """The only values that a schema allows, where it lists them."""
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def _tagged(rules: Rules, tool: Tool, key: Callable[[str], str], closing: str, behind: str) -> str:
+    """Arguments between tags; `behind` follows the closing tag of a value."""
+
+    def part(name: str, value: str) -> str:
+        return f"{key(name)} {value} {behind}"
+
+    words = rules.up_to("TEXT", closing)
+    if not tool.strict:
+        return f"({part('TAGGED', words)})*"
+    _refuse_beyond(tool, tool.parameters)
+    parts = [
+        (part(text(name), _tagged_value(rules, tool, schema, closing, words)), must)
+        for name, schema, must in _parameters(tool, allowed=r"[^<>\n]+")
+    ]
+    return members(rules, parts)
+
+
+def _tagged_value(
+    rules: Rules, tool: Tool, schema: Mapping[str, Any], closing: str, words: str
+) -> str:
+    """A value and its closing tag. Before it may be a line's end."""
+    end = f"{text('\n')}? {rules.mark(closing)}"
+    types, values = types_of(schema), _values(schema)
+    if values is not None and types == {"string"}:
+        return f"{either([text(str(value)) for value in values])} {end}"
+    if types == {"boolean"}:
+        return f"{either([text(word) for word in ('true', 'false', 'True', 'False')])} {end}"
+    if types and "string" not in types:
+        return f"{rules.json(_definitions(tool) | dict(schema))} {end}"
+    _refuse_beyond(tool, schema)
+    return words
+
+
+def _python_value(rules: Rules, tool: Tool, schema: Mapping[str, Any]) -> str:
+    """JSON, or what Python has for truth values and plain texts."""
+    choices = [rules.json(_definitions(tool) | dict(schema))]
+    types, values = types_of(schema), _values(schema)
+    if types == {"boolean"} and values is None:
+        choices += map(text, ("True", "False"))
+    if types == {"string"} and values is not None:
+        choices += [text(f"'{value}'") for value in values if re.fullmatch(r"[\w ]*", str(value))]
+    elif types == {"string"} and schema.keys() <= _UNDERSTOOD:
+        choices.append("QUOTED")
+    return either(choices)
+
+
+class _Literals:
+    """Gemma's literals: bare keys, texts between marks. Its templates sort what objects hold."""
+
+    def __init__(self, rules: Rules, *, quote: str) -> None:
+        self._rules, self._quote = rules, rules.mark(quote)
+        self._text = f"{self._quote} {rules.up_to('TEXT', quote)}"
+        number = rules.json({"type": "number"})
+        words = [text(word) for word in ("true", "false", "null")]
+        self._anything, self._any_object = rules.name(), rules.name()
+        several = f"{self._anything} ({text(',')} {self._anything})*"
+        pair = f"WORD {text(':')} {self._anything}"
+        rules.add(f"{text('{')} ({pair} ({text(',')} {pair})*)? {text('}')}", name=self._any_object)
+        rules.add(
+            either([self._text, number, *words, f"{text('[')} ({several})? {text(']')}"])
+            + f" | {self._any_object}",
+            name=self._anything,
+        )
+
+    def calls(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        return tuple(
+            f"{text(f'call:{tool.name}')} "
+            + (self._object(tool, tool.parameters) if tool.strict else self._any_object)
+            for tool in tools
+        )
+
+    def _object(self, tool: Tool, schema: Mapping[str, Any], *, nested: int = 0) -> str:
+        _refuse_beyond(tool, schema)
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        if not properties and schema.get("additionalProperties") is not False and nested:
+            return self._any_object
+        parts = [
+            (f"{text(f'{name}:')} {self._value(tool, one, nested=nested + 1)}", name in required)
+            for name, one in sorted(properties.items(), key=lambda pair: pair[0].lower())
+        ]
+        return f"{text('{')} {members(self._rules, parts, comma=text(','))} {text('}')}"
+
+    def _value(self, tool: Tool, given: object, *, nested: int) -> str:
+        schema = tool.resolved(given)
+        if nested > _MOST_NESTED:
+            raise Problem(
+                f"The parameters of {tool.name} are nested too deeply.",
+                "Make them flatter, or leave out strict.",
+            )
+        values, kinds = _values(schema), schema.get("type", [])
+        if values is not None:
+            return either([self._spelled(value) for value in values])
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if choices:
+            _refuse_beyond(tool, schema)
+            return either([self._value(tool, one, nested=nested + 1) for one in choices])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        found = [self._of_kind(tool, schema, kind, nested=nested) for kind in kinds]
+        return either(found) if found else self._anything
+
+    def _of_kind(self, tool: Tool, schema: Mapping[str, Any], kind: str, *, nested: int) -> str:
+        if kind in _SCALARS:
+            said = {key: value for key, value in schema.items() if key not in _UNDERSTOOD}
+            return self._rules.json({**said, "type": kind})
+        if kind == "object":
+            return self._object(tool, schema, nested=nested)
+        _refuse_beyond(tool, schema)
+        if kind == "string":
+            return f"({self._text})"
+        item = self._value(tool, schema.get("items", {}), nested=nested + 1)
+        return f"{text('[')} ({item} ({text(',')} {item})*)? {text(']')}"
+
+    def _spelled(self, value: object) -> str:
+        if isinstance(value, str):
+            return f"{self._quote} {text(value)} {self._quote}"
+        return text(json.dumps(value))

@@ -1,0 +1,56 @@
+"""How a model is asked so that its replies can be read: by which syntax, held to which grammar.
+
+Knows the syntaxes of `engine.replies`, and no dialect.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from engine.replies.grammars import Choice, grammar_for
+from engine.replies.syntax import ReplySyntax
+from engine.replies.tools import Tool, tools_of
+from engine.request import Grammar, Prompt
+from engine.server.answers import Ask
+from engine.server.errors import invalid
+from models.errors import Problem
+
+_CHOICES: dict[str, Choice] = {"none": "none", "auto": "auto", "required": "required"}
+
+
+async def for_model(
+    ask: Ask, syntax: ReplySyntax, ending_of: Callable[[Prompt], Awaitable[str]]
+) -> Ask:
+    """`ask` as a model with this syntax is asked. `ending_of` finds out how a prompt ends, which
+    only a grammar for a model that reasons has to know before. Raises Refusal."""
+    if not ask.prompt.messages:
+        return ask
+    try:
+        tools = tools_of(ask.prompt.tools)
+        grammar = _grammar(ask, syntax, tools)
+        if grammar is not None and syntax.reasoning is not None:
+            inside = syntax.begins_inside(await ending_of(ask.prompt))
+            grammar = _grammar(ask, syntax, tools, inside_reasoning=inside)
+    except Problem as problem:
+        raise invalid(str(problem), "tools") from None
+    special = bool(syntax.special)
+    request = replace(ask.request, grammar=grammar, special=special)
+    return replace(ask, request=request, syntax=syntax, tools=tools)
+
+
+def _grammar(
+    ask: Ask, syntax: ReplySyntax, tools: tuple[Tool, ...], *, inside_reasoning: bool = False
+) -> Grammar | None:
+    given = ask.request.grammar
+    if given is not None and given.kind != "json schema":
+        return given
+    choice = _CHOICES.get(ask.choice)
+    if choice is None:
+        tools, choice = tuple(tool for tool in tools if tool.name == ask.choice), "required"
+    return grammar_for(
+        syntax,
+        tools,
+        choice=choice,
+        parallel=ask.parallel,
+        schema=given.source if given else "",
+        inside_reasoning=inside_reasoning,
+    )

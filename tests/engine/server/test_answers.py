@@ -1,0 +1,147 @@
+"""From the events of a generation to pieces: reasoning, calls, stop strings, seeds, waiting."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.events import Prefill
+from engine.protocol import Generate
+from engine.server import answers
+from tests.support.engine.asking import asking, events, run
+from tests.support.engine.scripted_host import Script, Step, script
+
+TEMPLATE = (
+    "{% if tools %}<tools>{{ tools }}</tools> Reply <tool_call>{...}</tool_call>{% endif %}"
+    "{% if x %}<think></think>{% endif %}"
+)
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+HELLO = [{"role": "user", "content": "hello"}]
+CALL = '<tool_call>\n{"name": "f", "arguments": {"a": "é\\n"}}\n</tool_call>'
+
+
+@pytest.fixture
+def thinker(tmp_path: Path) -> str:
+    """The folder of a model that reasons and calls, as Qwen3 does."""
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    return str(tmp_path)
+
+
+def saying(*texts: str, ending: str = "", **how: Any) -> Script:
+    def play(command: Generate) -> Iterator[Step]:
+        for step in script(*texts, id=command.id, request=command.request, **how):
+            yield replace(step, ending=ending) if isinstance(step, Prefill) else step
+
+    return play
+
+
+def answered(target: str, play: Script, **body: Any) -> tuple[dict[str, Any], Generate]:
+    """The choice of an answer, which is the same in a stream; and what the engine was asked."""
+
+    async def ask() -> tuple[dict[str, Any], Generate]:
+        async with asking(play, target=target) as (client, host):
+            whole = await client.post("/v1/chat/completions", json={"messages": HELLO, **body})
+            assert whole.status_code == 200, whole.text
+            choice = whole.json()["choices"][0]
+            streamed = await client.post(
+                "/v1/chat/completions", json={"messages": HELLO, **body, "stream": True}
+            )
+            assert _joined(events(streamed)) == _without_ids(choice)
+            asked = [command for command in host.taken if isinstance(command, Generate)]
+            return choice, asked[0]
+
+    return run(ask())
+
+
+def _joined(stream: list[tuple[str, Any]]) -> dict[str, Any]:
+    message: dict[str, Any] = {"content": "", "reasoning": "", "calls": []}
+    reason = None
+    for _, chunk in stream[:-1]:
+        (choice,) = chunk["choices"]
+        delta, reason = choice["delta"], choice["finish_reason"] or reason
+        message["content"] += delta.get("content") or ""
+        message["reasoning"] += delta.get("reasoning_content") or ""
+        for call in delta.get("tool_calls", ()):
+            if call["index"] == len(message["calls"]):
+                assert call["id"]
+                message["calls"].append([call["function"]["name"], ""])
+            message["calls"][-1][1] += call["function"]["arguments"]
+    return {"reason": reason, **message}
+
+
+def _without_ids(choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice["message"]
+    calls = [call["function"] for call in message.get("tool_calls", ())]
+    return {
+        "reason": choice["finish_reason"],
+        "content": message["content"] or "",
+        "reasoning": message.get("reasoning_content", ""),
+        "calls": [[call["name"], call["arguments"]] for call in calls],
+    }
+
+
+def test_reasoning_is_told_apart(thinker: str) -> None:
+    choice, _ = answered(thinker, saying("<thi", "nk>Let me", " see.</think>", "Yes."))
+    message = choice["message"]
+    assert message["content"] == "Yes."
+    assert message["reasoning_content"] == message["reasoning"] == "Let me see."
+
+
+def test_reasoning_that_the_prompt_began_is_told_apart(thinker: str) -> None:
+    choice, _ = answered(thinker, saying("Let me see.</think>Yes.", ending="<think>\n"))
+    assert choice["message"]["reasoning"] == "Let me see."
+    assert choice["message"]["content"] == "Yes."
+
+
+def test_a_stop_string_ends_the_content_and_not_the_reasoning(thinker: str) -> None:
+    play = saying("<think>a STOP b</think>", "one ST", "OP two", "three", then="hang")
+    choice, generate = answered(thinker, play, stop=["STOP"])
+    assert choice["message"]["reasoning"] == "a STOP b"
+    assert choice["message"]["content"] == "one "
+    assert choice["finish_reason"] == "stop"
+    assert generate.request.stops == ()
+
+
+def test_a_model_that_does_not_reason_is_stopped_by_the_engine() -> None:
+    _, generate = answered("/models/tiny", saying("a"), stop=["STOP"])
+    assert generate.request.stops == ("STOP",)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_call_is_told_as_a_call(thinker: str, held: bool) -> None:
+    texts = [CALL] if held else [CALL[:12], CALL[12:30], CALL[30:40], CALL[40:]]
+    choice, _ = answered(thinker, saying(*texts), tools=TOOLS)
+    assert choice["finish_reason"] == "tool_calls"
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"]["name"] == "f"
+    assert json.loads(call["function"]["arguments"]) == {"a": "é\n"}
+    assert choice["message"]["content"] is None
+
+
+def test_what_only_looks_like_a_call_is_content(thinker: str) -> None:
+    broken = '<tool_call>\n{"name": "f", "arguments": {"a": oops}}\n</tool_call>'
+    choice, _ = answered(thinker, saying(broken[:20], broken[20:]), tools=TOOLS)
+    assert choice["finish_reason"] == "stop"
+    assert "oops" in choice["message"]["content"]
+    assert "tool_calls" not in choice["message"]
+
+
+def test_without_tools_nothing_is_a_call(thinker: str) -> None:
+    choice, _ = answered(thinker, saying(CALL))
+    assert choice["message"]["content"] == CALL
+
+
+def test_a_client_that_waits_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "WAITING_SECONDS", 0.05)
+
+    async def ask() -> None:
+        async with asking(saying("a", "b", delay=0.3)) as (client, _):
+            body = {"messages": HELLO, "stream": True}
+            response = await client.post("/v1/chat/completions", json=body)
+            assert response.text.count("\n: ") >= 2
+            assert len(events(response)) == 5
+
+    run(ask())

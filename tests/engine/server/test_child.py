@@ -1,0 +1,99 @@
+"""The engine as a child: loaded, killed, started again."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from engine.events import Failed, Text
+from engine.protocol import Load
+from engine.request import Prompt, Request
+from engine.server.child import EngineChild
+from engine.server.link import EngineLink
+from models.errors import Problem
+from tests.support.engine.asking import run
+from tests.support.engine.scripted_host import command
+
+HELLO = Prompt(text="hello")
+LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
+
+
+@asynccontextmanager
+async def engine(
+    target: str = "/models/tiny", *, command: Sequence[str] = command()
+) -> AsyncIterator[tuple[EngineLink, EngineChild, list[str]]]:
+    deaths: list[str] = []
+    link = EngineLink()
+    child = EngineChild(
+        link, Load("l", target), command=command, waits_seconds=(0.01,), report=deaths.append
+    )
+    loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(child.run(loaded))
+    try:
+        await asyncio.wait((running, loaded), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        yield link, child, deaths
+    finally:
+        loaded.cancel()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def said(link: EngineLink, prompt: Prompt) -> str:
+    async with link.generate(prompt, Request()) as events:
+        return "".join([event.delta async for event in events if isinstance(event, Text)])
+
+
+def test_it_is_loaded_and_answers() -> None:
+    async def ask() -> None:
+        async with engine() as (link, child, deaths):
+            assert link.loaded is not None
+            assert link.loaded.target == "/models/tiny"
+            assert await said(link, HELLO) == "You said: hello "
+            assert child.pid
+            assert not deaths
+
+    run(ask())
+
+
+def test_a_pair_that_cannot_be_loaded_is_a_problem() -> None:
+    async def ask() -> None:
+        with pytest.raises(Problem) as caught:
+            async with engine("nowhere"):
+                pass
+        assert caught.value.message == "There is no such model."
+        assert caught.value.remedy == "Choose another."
+
+    run(ask())
+
+
+@pytest.mark.parametrize("line", ['{"event": "ready", "protocol": 1}', "hello", "{}"])
+def test_a_program_that_is_no_engine_is_a_problem(line: str) -> None:
+    async def ask() -> None:
+        with pytest.raises(Problem):
+            async with engine(command=("sh", "-c", f"echo '{line}'; exec cat >&2")):
+                pass
+
+    run(ask())
+
+
+def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
+    async def ask() -> None:
+        async with engine() as (link, child, deaths):
+            async with link.generate(LONG, Request()) as events:
+                await anext(events)
+                os.kill(child.pid, signal.SIGKILL)
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert last.cause == "engine"
+            while link.loaded is None:
+                await asyncio.sleep(0.01)
+            assert link.loaded.target == "/models/tiny"
+            assert await said(link, HELLO) == "You said: hello "
+            assert len(deaths) == 1
+
+    run(ask())

@@ -1,0 +1,185 @@
+"""Bodies that are wrong in every way: refused, and nothing else happens."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from engine.protocol import Generate
+from engine.server.bodies import DEEPEST
+from tests.support.engine.asking import asking, run
+
+ROLE_AND_TEXT = [{"role": "user", "content": "hello you"}]
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {
+        "model": "tiny",
+        "messages": [{"role": "system", "content": "Be brief."}, *ROLE_AND_TEXT],
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_tokens": 5,
+        "stop": ["x"],
+        "seed": 1,
+        "n": 1,
+        "stream": False,
+        "stream_options": {"include_usage": True},
+        "logprobs": True,
+        "top_logprobs": 2,
+        "logit_bias": {"5": 1.5},
+        "presence_penalty": 0.5,
+        "tools": [TOOL],
+        "tool_choice": "auto",
+        "response_format": {"type": "text"},
+        "prediction": {"type": "content", "content": "hello"},
+        "reasoning_effort": "low",
+        "chat_template_kwargs": {"x": 1},
+    },
+    "/v1/completions": {
+        "prompt": "Once",
+        "max_tokens": 5,
+        "echo": True,
+        "logprobs": 1,
+        "n": 1,
+        "stop": "x",
+        "temperature": 1,
+        "stream": False,
+    },
+    "/v1/messages": {"model": "claude", "max_tokens": 5, "messages": ROLE_AND_TEXT, "top_k": 3},
+    "/v1/messages/count_tokens": {"messages": ROLE_AND_TEXT},
+    "/v1/responses": {"model": "gpt", "input": "hello", "max_output_tokens": 5},
+}
+NO_JSON = [
+    b"",
+    b" ",
+    b"{",
+    b"}",
+    b"nul",
+    b"\x00",
+    b"\xff\xfe{}",
+    b'{"messages": NaN}',
+    b'{"temperature": Infinity}',
+    b'{"temperature": 1e999}',
+    b'{"messages": "\\ud800"}',
+    b'{"\\udfff": 1}',
+    b'{"a": 1} {"b": 2}',
+    b'{"a": 1,}',
+    b"{'a': 1}",
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"[" * DEEPEST + b"]" * DEEPEST + b" " + b"]",
+    b'{"a": ' + b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1) + b"}",
+    b"1" * 5000,
+    b'{"seed": ' + b"9" * 5000 + b"}",
+    "{“a”: 1}".encode(),
+]
+NO_OBJECT = [b"null", b"true", b"5", b'"text"', b"[]", b"[{}]"]
+
+
+async def posted(client: AsyncClient, path: str, body: bytes) -> int:
+    response = await client.post(path, content=body, headers={"content-type": "application/json"})
+    if response.status_code != 200:
+        error = response.json()["error"]
+        assert error["message"]
+        assert "Traceback" not in response.text
+    return response.status_code
+
+
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize("body", NO_JSON + NO_OBJECT, ids=lambda body: repr(body[:20]))
+def test_what_is_no_json_object_is_refused(path: str, body: bytes) -> None:
+    async def ask() -> None:
+        async with asking() as (client, host):
+            assert await posted(client, path, body) == 400
+            assert not any(isinstance(command, Generate) for command in host.taken)
+
+    run(ask())
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_the_bodies_that_are_spoilt_here_are_good_ones(path: str) -> None:
+    async def ask() -> None:
+        async with asking() as (client, _):
+            assert await posted(client, path, json.dumps(BODIES[path]).encode()) == 200
+
+    run(ask())
+
+
+def _values(value: Any) -> list[tuple[str | int, ...]]:
+    """The places of all values within a value."""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    return [(), *((key, *rest) for key, item in items for rest in _values(item))]
+
+
+def _with(value: Any, place: tuple[str | int, ...], new: Any) -> Any:
+    if not place:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = _with(value[place[0]], place[1:], new)  # type: ignore[call-overload,index]
+    return copy
+
+
+JUNK: list[Any] = [
+    "\x00",
+    "\U0010ffff" * 50,
+    -1,
+    10**18,
+    -(10**30),
+    1e308,
+    0.5,
+    True,
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": "x"},
+    {"": None},
+    ["x", 5],
+    [{"role": "user"}],
+    "<|im_end|>",
+    "../../etc/passwd",
+]
+
+
+@pytest.mark.parametrize(
+    "rounds", [400, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_spoilt_bodies_are_answered_or_refused_and_the_server_goes_on(rounds: int) -> None:
+    chance = random.Random(rounds)
+
+    def spoilt(path: str) -> bytes:
+        body: Any = BODIES[path]
+        for _ in range(chance.randint(1, 3)):
+            place = chance.choice(_values(body))
+            body = _with(body, place, chance.choice(JUNK))
+        data = bytearray(json.dumps(body, ensure_ascii=chance.random() < 0.5).encode())
+        match chance.randrange(4):
+            case 0:
+                del data[chance.randrange(len(data) + 1) :]
+            case 1 if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            case 2:
+                at = chance.randrange(len(data) + 1)
+                data[at:at] = chance.choice([b"\\ud800", b"}", b",", b"\xc3", b"NaN", b'"'])
+        return bytes(data)
+
+    async def ask() -> None:
+        refused = 0
+        async with asking() as (client, host):
+            for _ in range(rounds):
+                path = chance.choice([*BODIES])
+                body = spoilt(path)
+                status = await posted(client, path, body)
+                assert status in (200, 400), (path, body, status)
+                refused += status == 400
+            good = BODIES["/v1/chat/completions"]
+            assert await posted(client, "/v1/chat/completions", json.dumps(good).encode()) == 200
+            assert not host.running
+        assert refused > rounds / 2
+
+    run(ask(), seconds=600)

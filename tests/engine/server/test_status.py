@@ -1,0 +1,45 @@
+"""What the window is told of the server."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.server.status import (
+    Board,
+    RequestStatus,
+    ServerStatus,
+    status_from_json,
+    status_to_json,
+)
+
+REQUEST = RequestStatus("r", "/chat/completions", "curl")
+
+
+def test_requests_are_shown_until_they_are_over() -> None:
+    changes: list[int] = []
+    board = Board(lambda: changes.append(1))
+    board.listens("http://127.0.0.1:1")
+    board.show(REQUEST)
+    assert (board.status.running, board.status.waiting) == (0, 1)
+    board.progress("r", state="writing", prompt_tokens=7, tokens=2)
+    board.progress("r", state="writing", prompt_tokens=7, tokens=2)
+    writing = replace(REQUEST, state="writing", prompt_tokens=7, tokens=2)
+    assert board.status == ServerStatus("http://127.0.0.1:1", "", 1, 0, (writing,))
+    board.remove("r")
+    board.remove("r")
+    board.progress("r", tokens=9)
+    assert board.status == ServerStatus("http://127.0.0.1:1")
+    assert len(changes) == 4
+
+
+def test_a_line_is_read_back() -> None:
+    status = ServerStatus("http://x", "no", 1, 2, (REQUEST,))
+    assert status_from_json(status_to_json(status)) == status
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{}", "[]", '{"serving": 5}', '{"serving": {"x": 1}}', "[" * 9]
+)
+def test_what_is_no_status_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="not a status"):
+        status_from_json(line)

@@ -1,0 +1,117 @@
+"""Log probabilities of answers and prompts: the target's own, whoever drafts."""
+
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.decoder import Decoder
+from engine.events import Event, PromptLogprobs, TokenLogprob, Verdict
+from engine.request import Grammar, Request, Sampling, chat
+from engine.session import Session
+from tests.support.engine.sessions import (
+    DRAFTERS,
+    QUESTION,
+    check_laws,
+    collect,
+    new_session,
+    text_of,
+    tokens_of,
+)
+
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "sampled": Sampling(temperature=1.2, top_p=0.8, seed=3),
+    "repeatable": Sampling(temperature=1.2, top_p=0.8, seed=3, repeatable=True),
+    "penalized": Sampling(repetition_penalty=1.3, logit_bias={40: 2.0}),
+}
+
+
+def told(events: list[Event]) -> list[TokenLogprob]:
+    return [each for event in events if isinstance(event, Verdict) for each in event.logprobs]
+
+
+def afresh(session: Session, prompt: list[int], tokens: list[int]) -> list[mx.array]:
+    """What a model that reads prompt and answer at once gives for each place of the answer."""
+    logits = Decoder(session.target.model).read(mx.array([*prompt, *tokens]))
+    rows = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    return list(rows[len(prompt) - 1 : -1])
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.parametrize("how", ["greedy", "sampled", "repeatable"])
+def test_they_are_what_the_target_thought(kind: str, how: str, tokenizer: Any) -> None:
+    request = Request(sampling=SAMPLINGS[how], max_tokens=24, logprobs=3)
+    session = new_session(tokenizer, "llama", kind)
+    events = collect(session, session.answer(QUESTION, request))
+    tokens, logprobs = tokens_of(events), told(events)
+    assert [each.id for each in logprobs] == tokens
+    prompt = session.encode(chat(QUESTION))
+    for row, token, each in zip(afresh(session, prompt, tokens), tokens, logprobs, strict=True):
+        assert each.logprob == pytest.approx(row[token].item(), abs=1e-3)
+        best = sorted(row.tolist(), reverse=True)[:3]
+        assert [top.logprob for top in each.top] == pytest.approx(best, abs=1e-3)
+
+
+def test_bias_and_penalties_come_before_them(tokenizer: Any) -> None:
+    answers = {}
+    for how in ("greedy", "penalized"):
+        session = new_session(tokenizer, "llama", "model")
+        request = Request(sampling=SAMPLINGS[how], max_tokens=24, logprobs=0)
+        answers[how] = told(collect(session, session.answer(QUESTION, request)))
+    first, second = (answers[how][0] for how in answers)
+    assert first.id != second.id or first.logprob != second.logprob
+    assert all(each.top == () for each in answers["penalized"])
+
+
+def test_nobody_asked(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    assert told(collect(session, session.answer(QUESTION, Request(max_tokens=8)))) == []
+
+
+def test_their_bytes_are_the_text(tokenizer: Any) -> None:
+    """Half characters too, which as texts would be lost."""
+    for seed in range(5):
+        session = new_session(tokenizer)
+        sampling = Sampling(temperature=3.0, seed=seed)
+        request = Request(sampling=sampling, max_tokens=40, logprobs=0)
+        events = collect(session, session.answer(QUESTION, request))
+        joined = b"".join(bytes(each.bytes) for each in told(events) if each.id < 256)
+        assert joined.decode(errors="replace") == text_of(events)
+
+
+def test_forced_tokens_are_certain(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    request = Request(max_tokens=20, logprobs=2, grammar=Grammar("regex", "ab[0-9]cd"))
+    events = list(session.answer(QUESTION, request))
+    check_laws(events, tokenizer)
+    forced = [t.id for e in events if isinstance(e, Verdict) for t in e.forced]
+    assert forced
+    assert [each.logprob for each in told(events) if each.id in forced] == [0.0] * len(forced)
+    assert [each.id for each in told(events)] == tokens_of(events)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+def test_those_of_the_prompt(architecture: str, tokenizer: Any) -> None:
+    session = new_session(tokenizer, architecture, "model")
+    plain = list(session.answer(QUESTION, Request(max_tokens=12)))
+    request = Request(max_tokens=12, logprobs=2, prompt_logprobs=True)
+    events = list(session.answer(QUESTION, request))
+    (prompted,) = (event for event in events if isinstance(event, PromptLogprobs))
+    assert tokens_of(events) == tokens_of(plain)
+    prompt = session.encode(chat(QUESTION))
+    assert [each.id for each in prompted.tokens] == prompt
+    assert prompted.tokens[0].logprob is None
+    rows = afresh(session, prompt[:1], prompt[1:])
+    for row, each in zip(rows, prompted.tokens[1:], strict=True):
+        assert each.logprob == pytest.approx(row[each.id].item(), abs=1e-3)
+        assert len(each.top) == 2
+        assert each.top[0].logprob == pytest.approx(mx.max(row).item(), abs=1e-3)
+
+
+def test_a_longer_list_than_there_are_tokens(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    request = replace(Request(max_tokens=3), logprobs=10_000)
+    logprobs = told(list(session.answer(QUESTION, request)))
+    assert all(len(each.top) == session.decoder.vocabulary for each in logprobs)
