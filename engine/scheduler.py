@@ -9,6 +9,7 @@ whose text its prompt continues furthest.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -38,12 +39,13 @@ class Job:
 
 
 class _Running:
-    """An answer that has begun. Attribute: `needs`, the pass that it waits for; None while its
-    prompt is read."""
+    """An answer that has begun. Attributes: `needs`, the pass that it waits for, None while its
+    prompt is read; `pass_seconds`, what that took already, where it was shared."""
 
     def __init__(self, job: Job, answer: Answer, session: Session, company: Company) -> None:
         self.job, self.answer, self.session = job, answer, session
         self.needs: Pass | None = None
+        self.pass_seconds = 0.0
         self._items = session.begin(
             answer, cancelled=job.cancelled, compare=job.compare, company=company
         )
@@ -56,7 +58,7 @@ class _Running:
     def go_on(self) -> Generator[Event, None, bool]:
         """Its events up to the next pass, or the next part of its prompt; returns whether there is
         more to come. What it drafted is waited for, so that no other answer's time pays for it."""
-        self.needs = None
+        self.needs, self.pass_seconds = None, 0.0
         for item in self._items:
             if isinstance(item, Pass):
                 mx.eval(item.tokens)
@@ -138,9 +140,10 @@ class Scheduler:
     def _go_on(self, running: _Running) -> Iterator[Event]:
         try:
             asked = running.needs
-            if asked is not None and asked.logits is None:
-                asked.since = perf_counter()
-                asked.logits = running.session.decoder.read(asked.tokens)
+            if asked is not None:
+                asked.since = perf_counter() - running.pass_seconds
+                if asked.logits is None:
+                    asked.logits = running.session.decoder.read(asked.tokens)
             more = yield from running.go_on()
         except Exception as error:
             self._end(running, running.session.another())  # its caches may refer to a failed pass
@@ -162,9 +165,12 @@ class Scheduler:
         except Exception:
             self._batching = False
             return
-        for asked, own in zip(passes, logits, strict=True):
-            asked.logits, asked.since = own, began
-            asked.rows = sum(each.tokens.size for each in passes)
+        with suppress(Exception):  # each meets it where it goes on
+            mx.eval(logits)
+        seconds, rows = perf_counter() - began, sum(each.tokens.size for each in passes)
+        for each, asked, own in zip(writing, passes, logits, strict=True):
+            each.pass_seconds = seconds
+            asked.logits, asked.rows, asked.beside = own, rows, len(passes) - 1
 
     def _begin(self) -> Iterator[Event]:
         """Begin what waits, as far as there is room."""
