@@ -25,7 +25,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window clients benchmark-server app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -79,6 +79,12 @@ pictures: $(DEV_READY) ## the window with the starter pair, drawn without a disp
 
 benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an answer grows
 	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)
+
+clients: $(READY) ## try other people's clients with `slipstream serve`; ARGS="--only openai --server mlx-lm"
+	$(BIN)/python -m tests.lab.clients $(ARGS)
+
+benchmark-server: $(READY) ## measure our server and mlx-lm's under several clients at once; ARGS="--streams 4"
+	$(BIN)/python -m tests.lab.clients.load $(ARGS)
 
 app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
 	$(BIN)/python packaging/build.py app $(if $(filter no,$(STARTER)),--without-starter)

@@ -347,6 +347,7 @@ class Window(QMainWindow):
         self.own.conversation = None if record is None else record.id
 
     def _name(self) -> None:
+        self.legend.show_forced(self.conversation.settings.grammar is not None)
         record = self.conversation.record
         title = record.title if record and record.title else "New conversation"
         self.setWindowTitle(f"{one_line(title)} \u2013 Slipstream")

@@ -50,11 +50,12 @@ class Decoder:
         """A decoder with caches of its own, for another conversation with the same model."""
         return Decoder(self.model, quantized=self.timeline.quantized, block=self._block)
 
-    def copy(self) -> "Decoder":
-        """Another decoder, which has read what this one has; hidden states are not copied."""
+    def copy(self) -> tuple["Decoder", list[HiddenStates]]:
+        """Another decoder, which has read what this one has, and its recordings: whoever drafts
+        with them must hold them, as for `record`."""
         other = self.another()
         other.timeline = self.timeline.copy()
-        return other
+        return other, self.recorder.copy_to(other.recorder)
 
     @property
     def length(self) -> int:

@@ -136,7 +136,9 @@ class Grammars:
         """The bytes of tokens. Made once."""
         if self._spellings is None:
             ids = {n for n in self._tokenizer.get_vocab().values() if n < self.vocabulary}
-            self._spellings = _Spellings({n: self.guide.decode_bytes([n]) for n in ids - self.ends})
+            # llguidance marks special tokens with the byte 255, and decodes it to nothing.
+            spelled = {n: self.guide.decode_bytes([n]) or b"\xff" for n in ids - self.ends}
+            self._spellings = _Spellings(spelled)
         return self._spellings
 
     def _compiled(self, grammar: Grammar) -> str:

@@ -152,6 +152,12 @@ class HiddenStates:
         self.first = self.end = length
         self._chunks: deque[mx.array] = deque()
 
+    def copy(self) -> "HiddenStates":
+        """The same positions, to be continued in another way."""
+        other = copy.copy(self)
+        other._chunks = deque(self._chunks)
+        return other
+
     def append(self, position: int, states: Sequence[mx.array]) -> None:
         """Hold what was read from `position` on: for each tap (1, rows, width)."""
         rows = mx.concatenate(list(states), axis=-1)[0]
@@ -213,6 +219,12 @@ class StateRecorder:
         if states is None:
             states = self._held[tuple(taps)] = HiddenStates(taps, length=length)
         return states
+
+    def copy_to(self, other: "StateRecorder") -> list[HiddenStates]:
+        """Copy all recordings; they last as long as somebody holds them."""
+        copies = {taps: states.copy() for taps, states in self._held.items()}
+        other._held.update(copies)
+        return list(copies.values())
 
     @property
     def taps(self) -> frozenset[Tap]:

@@ -255,7 +255,11 @@ class OpenConversation(QObject):
             said = "".join(event.delta for event in before if isinstance(event, Text))
             if said != found.content:
                 before = [Text("", found.content)]  # it was imported, say
-            self._ask(record, question, lines, content=found.content, before=before)
+            # A grammar is of a whole answer, so it cannot hold for the rest of one.
+            request = replace(record.settings or DEFAULTS, grammar=None)
+            self._ask(
+                record, question, lines, request=request, content=found.content, before=before
+            )
 
         self._sending = True
         self._stepper.run(steps(), failed=self._give_up)

@@ -124,6 +124,11 @@ class MessageRow:
         self.reasoning = reasoning
         self._show_reasoning()
 
+    def count_reasoning(self, tokens: int) -> None:
+        """How long the reasoning is so far."""
+        if self.widget is not None:
+            self.widget.view.text.set_reasoning_figures(tokens=tokens)
+
     def show_provenance(self, shown: bool) -> None:
         """Tell the tokens apart, or not."""
         self.provenance = shown

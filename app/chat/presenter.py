@@ -25,6 +25,7 @@ from engine.events import Event, Failed, Text
 from engine.rounds import EventOrRound, Round
 
 PERSON = "You"
+_COUNT_MS = 500  # between two counts of reasoning that is being written
 
 
 class ConversationPresenter(QObject):
@@ -58,6 +59,8 @@ class ConversationPresenter(QObject):
         self._writing: Writing | None = None
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)
         self._frame.timeout.connect(self._show_pieces)
+        self._count = QTimer(self, singleShot=True, interval=_COUNT_MS)
+        self._count.timeout.connect(self._count_reasoning)
         transcript.set_slot(lane)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
@@ -178,6 +181,7 @@ class ConversationPresenter(QObject):
             return
         self._writing = None
         self._frame.stop()
+        self._count.stop()
         ending = _ending(writing)
         self._announcer.finish()
         self._announcer.append(ending.text)
@@ -201,10 +205,22 @@ class ConversationPresenter(QObject):
     # Traces
 
     def _tally_reasoning(self, writing: Writing) -> None:
-        """Show what the reasoning took, once it has ended."""
+        """Show what the reasoning took, once it has ended; how long it is, in a moment."""
         row = self._row(writing.message.id)
-        if row is not None and row.reasoning is None and (span := _reasoned(row)) is not None:
+        if row is None or row.reasoning is not None:
+            return
+        if (span := _reasoned(row)) is not None:
             self._transcript.set_reasoning(row, writing.tally(span.start, span.end))
+        elif not self._count.isActive():
+            self._count.start()
+
+    def _count_reasoning(self) -> None:
+        if self._writing is None or (row := self._row(self._writing.message.id)) is None:
+            return
+        span = None if row.widget is None else row.view.text.reasoning
+        if span is not None and not span.closed:
+            tally = self._writing.tally(span.start, span.end)
+            self._transcript.count_reasoning(row, tally.tokens)
 
     def _fetch_traces(self) -> None:
         """Those of past answers with widgets that show something of them, newest first and one at

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from app.markdown.formats import REJECTED, TOKEN
 from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
-from app.rounds.drawing import WHY_DISCARDED
+from app.rounds.drawing import WHY_DISCARDED, WHY_FORCED
 from app.rounds.explained import KINDS, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of
@@ -36,6 +36,7 @@ _UNDERLINES = {
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
     "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
+    "dash dot": QTextCharFormat.UnderlineStyle.DashDotLine,
     "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
     "dash strike": QTextCharFormat.UnderlineStyle.NoUnderline,
 }
@@ -48,6 +49,7 @@ _MEANINGS: dict[PieceKind, str] = {
     "correction": "the target\u2019s correction",
     "bonus": "the target\u2019s bonus token",
     "plain": "plain, without a draft",
+    "forced": f"forced: {WHY_FORCED}",
     "rejected": "drafted and rejected",
     "discarded": f"drafted and discarded, {WHY_DISCARDED}",
 }
@@ -60,6 +62,8 @@ def describe(piece: Piece) -> str:
     lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
     place = f", place {piece.position} of the draft" if piece.position else ""
     lines.append(f"round {piece.round}{place}")
+    if piece.kind == "forced":
+        return "\n".join(lines)
     figures = [f"p = {piece.p:.3g} (target)"]
     if piece.q is not None:
         figures.append(f"q = {piece.q:.3g} (drafter)")
@@ -299,6 +303,7 @@ class Legend(QWidget):
         self.words = {kind: KindWord(kind) for kind in KINDS}
         for word in self.words.values():
             row.addWidget(word)
+        self.show_forced(False)
         more = QToolButton()
         more.setText("?")
         more.setAutoRaise(True)
@@ -308,6 +313,10 @@ class Legend(QWidget):
         more.clicked.connect(self.explanation_asked)
         row.addWidget(more)
         self.set_appearance(font, colours)
+
+    def show_forced(self, shown: bool) -> None:
+        """Explain forced tokens too, which only a grammar makes."""
+        self.words["forced"].setVisible(shown)
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
         """Use these colours, and this font, a little smaller."""

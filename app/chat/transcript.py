@@ -155,6 +155,11 @@ class Transcript(QScrollArea):
         row.set_reasoning(reasoning)
         self._write_soon(row)
 
+    def count_reasoning(self, row: MessageRow, tokens: int) -> None:
+        """How long the reasoning that is being written is so far."""
+        row.count_reasoning(tokens)
+        self._write_soon(row)
+
     def show_provenance(self, shown: bool) -> None:
         """Tell the tokens of all messages apart, those to come included, or not."""
         self._provenance = shown

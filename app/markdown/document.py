@@ -41,6 +41,7 @@ from app.markdown.streaming import (
 )
 
 REASONING_ADDRESS = "reasoning:"  # of the link that folds it
+_COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
 _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
@@ -86,7 +87,7 @@ class TextDocument:
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._reasoning_title = ""
-        self._reasoning_figures = ""
+        self._reasoning_figures = ("", "")  # so far, and what it took
         self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those that are in the text, as written
@@ -144,9 +145,11 @@ class TextDocument:
         return self._stream.reasoning
 
     def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
-        """Tell in the header of the reasoning how long it was; shown when it has ended."""
+        """Tell in the header of the reasoning how long it is; or was, and what that took, which is
+        shown when it has ended."""
         took = "" if seconds is None else f", {seconds:.{0 if seconds >= 10 else 1}f} s"
-        self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
+        counted = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}"
+        self._reasoning_figures = (counted, took)
 
     def fold_reasoning(self) -> None:
         """Hide the reasoning but for its header, or show it; follows with the next steps."""
@@ -189,9 +192,10 @@ class TextDocument:
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
         if (title := self._title_of_reasoning()) != self._reasoning_title:
+            if not self._retitled(title):
+                self._rewind(0)
+                self._stale = True
             self._reasoning_title = title
-            self._rewind(0)
-            self._stale = True
         part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
@@ -266,8 +270,22 @@ class TextDocument:
         if span is None:
             return ""
         ended = span.closed or self._complete
-        words = f"Reasoning{self._reasoning_figures}" if ended else "Reasoning\u2026"
+        counted, took = self._reasoning_figures
+        words = f"Reasoning{counted}{took}" if ended else f"Reasoning{counted}\u2026"
+        if counted and not ended:
+            words = words.ljust(_COUNTING_WIDTH)
         return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
+
+    def _retitled(self, title: str) -> bool:
+        """Put this title in the place of the one that is there, where nothing behind it moves."""
+        old = self._reasoning_title
+        if not old or len(title) != len(old) or title[0] != old[0]:
+            return False
+        cursor = self.document.find(old)
+        if cursor.isNull() or cursor.charFormat().anchorHref() != REASONING_ADDRESS:
+            return False
+        cursor.insertText(title, cursor.charFormat())
+        return True
 
     def _is_folded(self, span: ReasoningSpan) -> bool:
         return span.closed if self._reasoning_folded is None else self._reasoning_folded

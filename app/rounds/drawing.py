@@ -18,10 +18,12 @@ _PADDING = 5.0
 _RADIUS = 4.0
 _WIDEST_CHARACTERS = 16  # a token with more is elided
 WHY_DISCARDED = "because a token before it was rejected"
+WHY_FORCED = "the grammar allows only this token"
 PEN_STYLES = {
     "solid": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,
     "dot": Qt.PenStyle.DotLine,
+    "dash dot": Qt.PenStyle.DashDotLine,
     "strike": Qt.PenStyle.SolidLine,
     "dash strike": Qt.PenStyle.DashLine,
     "none": Qt.PenStyle.NoPen,
@@ -61,7 +63,8 @@ class Ruler:
 class TokenBox:
     """A token and where it is drawn. `text` is the token's text, elided where it is long.
 
-    `position` is the token's place in the draft, from 1; it is 0 for the target's own token.
+    `position` is the token's place in the draft, or among the forced ones, from 1; it is 0 for the
+    target's own token.
     """
 
     token: Token
@@ -78,12 +81,14 @@ class TokenBox:
     @property
     def committed(self) -> bool:
         """Whether the token ends in the upper row, which is what the round adds to the answer."""
-        return self.own or self.token.fate == "accepted"
+        return self.own or self.token.fate in ("accepted", "forced")
 
     @property
     def tip(self) -> str:
         """The token's figures."""
         token = self.token
+        if token.fate == "forced":
+            return f"{marked(token.text)}\nforced: {WHY_FORCED}"
         p = "" if token.p is None else f"p {token.p:.3f}"
         if self.own:
             return f"{marked(token.text)}\n{token.fate}, by the target\n{p}"
@@ -136,7 +141,7 @@ class RoundLayout:
         return tuple(
             box
             for box, end in zip(present, ends, strict=True)
-            if end <= room or (box.committed and verdict > 0.0)
+            if end <= room or (box.committed and box.token.fate != "forced" and verdict > 0.0)
         )
 
     def cut(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
@@ -153,7 +158,8 @@ def lay_out(round: Round, ruler: Ruler, *, width: float) -> RoundLayout:
     """Lay `round` out in a lane of this width."""
     boxes: list[TokenBox] = []
     left = 0.0
-    for position, token in enumerate(round.drafted, start=1):
+    forced = (token for token in round.tokens if token.fate == "forced")
+    for position, token in enumerate((*round.drafted, *forced), start=1):
         text = ruler.elided(token.text)
         boxes.append(TokenBox(token, position, text, left, ruler.width(text)))
         left += boxes[-1].width + _GAP
@@ -178,14 +184,15 @@ def _labels(boxes: list[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
             fate = box.token.fate
             width = ruler.small.horizontalAdvance(fate)
             labels.append(FateLabel(fate, fate, box.left + box.width + _GAP, width, 0))
-    fates: tuple[Fate, ...] = ("accepted", "rejected", "discarded")
+    fates: tuple[Fate, ...] = ("accepted", "forced", "rejected", "discarded")
     for fate in fates:
         of_fate = [box for box in boxes if box.token.fate == fate]
         if not of_fate:
             continue
         left, last = of_fate[0].left, of_fate[-1]
         text = fate if len(of_fate) == 1 else f"{len(of_fate)} {fate}"
-        if fate == "accepted":  # stands where the tokens stood, beside the first rejected one
+        stays = fate in ("accepted", "forced")
+        if stays:  # stands where the tokens stood, beside the first rejected one
             room = last.left + last.width - left
             alone = all(box.committed for box in boxes)
             if ruler.small.horizontalAdvance(text) > room and not alone:
@@ -193,7 +200,7 @@ def _labels(boxes: list[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
         else:
             left = max(left, below)
         width = ruler.small.horizontalAdvance(text)
-        row = 1 if fate == "accepted" else 2
+        row = 1 if stays else 2
         below = left + width + 2 * _GAP if row == 2 else 0.0
         labels.append(FateLabel(text, fate, left, width, row))
     return tuple(labels)

@@ -33,6 +33,8 @@ KINDS: dict[PieceKind, str] = {
     "bonus": "The whole draft was accepted, and the same pass of the target gave this token on "
     "top.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
+    "forced": "The grammar allows only this token. It was written without a draft, and without a "
+    "pass of the target.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
     "discarded": "The drafter proposed this token behind one that was rejected, so it was "
@@ -46,7 +48,8 @@ FIGURES: dict[str, str] = {
     "never more than the tokens per pass. Where the machine was busier at one time than at the "
     "other, there is no figure.",
     "rate": "The share of the drafted tokens that became part of the answer.",
-    "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1.",
+    "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
+    "Tokens that a grammar forces are among them, and take no pass.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
     "who drafts, and how many tokens, by what passes and drafts cost here and by what was "
     "accepted so far. 0 is plain decoding. A drafter that does not pay at the moment is parked, "

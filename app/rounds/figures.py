@@ -82,15 +82,18 @@ def acceptance_rate(stats: Stats) -> Figure:
 def acceptance_length(stats: Stats) -> Figure:
     if stats.acceptance_length is None:
         return Figure(NOT_YET, "tokens per pass")
-    return Figure(
-        f"{stats.acceptance_length:.2f}", f"tokens per pass\n{count(stats.rounds, 'pass')}"
-    )
+    remark = f"tokens per pass\n{count(stats.rounds, 'pass')}"
+    if stats.forced:
+        remark += f", {stats.forced:,} forced"
+    return Figure(f"{stats.acceptance_length:.2f}", remark)
 
 
 def draft_length(last: Round | None) -> Figure:
     """The latest draft length, and the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
+    if last.verdict.forced:
+        return Figure(NOT_YET, f"{count(len(last.verdict.forced), 'token')}\nforced by the grammar")
     reason, drafter = last.verdict.reason, last.drafter or ""
     by = "" if drafter in reason else f"\nby {drafter}"
     return Figure(str(len(last.drafted)), reason + by)

@@ -279,7 +279,8 @@ class DraftLane(QWidget):
         if shown is None:
             return []
         metrics = self._ruler().small
-        lines = [f"round {shown.round.number:,}", shown.round.drafter or "no draft"]
+        by = shown.round.drafter or ("grammar" if forced_in(shown.round) else "no draft")
+        lines = [f"round {shown.round.number:,}", by]
         # Below the number of the round: it need not say of what, and has little room.
         lines += [f"{self.not_shown:,} not shown"] if self.not_shown else []
         wide = self._side_width()
@@ -344,8 +345,15 @@ def not_shown_in_words(rounds: int) -> str:
     return f"{rounds:,} {'round' if rounds == 1 else 'rounds'} not shown"
 
 
+def forced_in(round: Round) -> str:
+    """The tokens that a grammar forced; empty in any other round."""
+    return " ".join(marked(token.text) for token in round.tokens if token.fate == "forced")
+
+
 def describe(round: Round) -> str:
     """A round in a sentence or two."""
+    if forced := forced_in(round):
+        return f"Round {round.number}: the grammar forces {forced}."
     drafted = " ".join(marked(token.text) for token in round.drafted)
     if round.verdict is None:
         return f"Round {round.number}: {round.drafter} drafts {drafted}."

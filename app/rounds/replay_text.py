@@ -17,6 +17,7 @@ _UNDERLINES = {
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
     "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
+    "dash dot": QTextCharFormat.UnderlineStyle.DashDotLine,
 }
 _LONGEST_PIECE = 300  # characters of one piece; an answer without rounds is a single piece
 _LONGEST_LINE = 2_000  # characters; Qt lays out a paragraph as a whole

@@ -15,7 +15,7 @@ from typing import Literal
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import EventOrRound, Round, Rounds, Token
 
-PieceKind = Literal["accepted", "correction", "bonus", "plain", "rejected", "discarded"]
+PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejected", "discarded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Piece:
     the token that completes it gives the whole. A piece that was not written has the token's own
     text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
     for all behind it.
-    `position` is the place in the draft, from 1; it is 0 for a token that the target wrote itself,
+    `position` is the place in the draft, from 1; it is 0 for a token that was not drafted,
     which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without
     a draft. `round` is 0 for text of which no token is known, because it was there before the first
     round.
@@ -119,7 +119,7 @@ class Trace:
             kind: PieceKind = "discarded"
             text = token.text
             match token.fate:
-                case "accepted" | "correction" | "bonus" | "plain" as origin:
+                case "accepted" | "correction" | "bonus" | "plain" | "forced" as origin:
                     kind, text = origin, ""
                     self._waiting[judged.number, index] = len(self._pieces)
                     index += 1

@@ -3,8 +3,10 @@
 Knows `engine.request`, which decides what is valid; not where settings and presets are stored.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from PySide6.QtCore import Qt, Signal
@@ -24,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app import files
 from app.choice_box import Choice, ChoiceBox
 from app.sampling.presets import (
     BUILT_IN,
@@ -36,10 +39,11 @@ from app.sampling.presets import (
     with_preset,
 )
 from app.status_line import StatusLine
-from engine.request import BALANCED, Overflow, Request, Sampling
+from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 
 _MOST = float((1 << 31) - 1)
+LONGEST_SCHEMA = 1 << 20  # characters
 
 
 FieldName = Literal[
@@ -191,6 +195,8 @@ class SamplingDialog(QDialog):
         self._overflow = ChoiceBox("When the context is full")
         self._seed = QLineEdit()
         self._stops = QPlainTextEdit()
+        self._schema = QLineEdit()
+        self._open_schema = QPushButton("Open…")
         self._line = StatusLine(wraps=True)
         standard = QDialogButtonBox.StandardButton
         self._buttons = QDialogButtonBox(
@@ -246,6 +252,16 @@ class SamplingDialog(QDialog):
         self._stops.setFixedHeight(3 * self._stops.fontMetrics().lineSpacing() + 12)
         column.addLayout(ends)
         column.addSpacing(10)
+        self._schema.setPlaceholderText("None: the answer may be any text")
+        self._schema.setMaxLength(LONGEST_SCHEMA)
+        self._schema.setToolTip("Only JSON that follows this schema can be written")
+        self._open_schema.setAccessibleName("Open a file with a JSON schema")
+        schema = QHBoxLayout()
+        schema.addWidget(self._schema, 1)
+        schema.addWidget(self._open_schema)
+        column.addWidget(_title("JSON schema", self._schema))
+        column.addLayout(schema)
+        column.addSpacing(10)
         column.addWidget(_title("When the context is full", self._overflow))
         column.addWidget(self._overflow)
         column.addSpacing(8)
@@ -271,6 +287,8 @@ class SamplingDialog(QDialog):
             box.focused.connect(self._on_change)  # explains the field
         self._seed.textChanged.connect(self._on_change)
         self._stops.textChanged.connect(self._on_change)
+        self._schema.textChanged.connect(self._on_change)
+        self._open_schema.clicked.connect(self._ask_for_schema)
         self._overflow.set_choices(OVERFLOWS)
         self._overflow.chosen.connect(self._on_change)
         self._preset.chosen.connect(self._choose_preset)
@@ -308,6 +326,7 @@ class SamplingDialog(QDialog):
             max_tokens=round(value["max_tokens"]),
             stops=stops_from_text(self._stops.toPlainText()),
             overflow=next(one for one in get_args(Overflow) if one == self._overflow.value),
+            grammar=grammar_of(self._schema.text()),
         )
 
     @property
@@ -328,6 +347,8 @@ class SamplingDialog(QDialog):
         self._seed.setText("" if sampling.seed is None else str(sampling.seed))
         self._stops.setPlainText(stops_to_text(request.stops))
         self._overflow.set_value(request.overflow)
+        self._schema.setText("" if request.grammar is None else request.grammar.source)
+        self._schema.setCursorPosition(0)
         self._filling = False
         self._on_change()
 
@@ -347,6 +368,23 @@ class SamplingDialog(QDialog):
         self._keep(self._own)
         self._show_presets()
         self._on_change()
+
+    def open_schema(self, path: Path) -> None:
+        """Take the JSON schema in a file."""
+        try:
+            with path.open(encoding="utf-8") as file:
+                text = file.read(LONGEST_SCHEMA + 1)
+        except (OSError, UnicodeDecodeError):
+            self._line.say(f"{path.name} cannot be read. Choose another file.", "warning")
+            return
+        if len(text) > LONGEST_SCHEMA:
+            self._line.say(f"{path.name} is too long. Choose another file.", "warning")
+            return
+        self._schema.setText(" ".join(text.splitlines()))  # the field has one line
+        self._schema.setCursorPosition(0)
+
+    def _ask_for_schema(self) -> None:
+        files.ask_to_open(self, "Open a JSON schema", "JSON (*.json)", self.open_schema)
 
     def _ask_name(self) -> None:
         dialog = QInputDialog(self)
@@ -436,6 +474,23 @@ class NumberBox(QDoubleSpinBox):
         text = super().textFromValue(value)
         point = self.locale().decimalPoint()
         return text.rstrip("0").removesuffix(point) if point in text else text
+
+
+def grammar_of(schema: str) -> Grammar | None:
+    """What keeps an answer to the JSON schema in this text; None for an empty one. Raises Problem.
+
+    Whether the schema means something is for the engine to say.
+    """
+    if not schema.strip():
+        return None
+    remedy = "Mend it, or leave the field empty."
+    try:
+        value = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"The JSON schema is no JSON: {error}.", remedy) from None
+    if not isinstance(value, dict | bool):
+        raise Problem("The JSON schema is no object.", remedy)
+    return Grammar("json schema", json.dumps(value, ensure_ascii=False))
 
 
 def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:

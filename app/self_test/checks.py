@@ -1,9 +1,9 @@
 """`Slipstream --self-test`: whether this copy of Slipstream works here, as one JSON object.
 
 Opens the real window in a process of its own, as a person's click would, and has the starter pair
-answer a question in it (`app.self_test.window`). All of it happens in a temporary home, so that a
-person's data is not touched. Knows what must be observed; opens no window itself, so that one that
-crashes or hangs is reported too.
+answer a question in it (`app.self_test.window`); then the local server answers one. All of it
+happens in a temporary home, so that a person's data is not touched. Knows what must be observed;
+opens no window itself, so that one that crashes or hangs is reported too.
 """
 
 import importlib
@@ -26,6 +26,7 @@ from typing import Any
 from app.display import has_display
 from app.models.target_process import open_target
 from app.self_test.facts import Fact, Observed, read_facts
+from app.self_test.served import ServedAnswer, ask_server
 from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -68,6 +69,7 @@ class SelfTestReport:
     engine: dict[str, Any] = field(default_factory=dict)
     pair: dict[str, Any] = field(default_factory=dict)
     answer: dict[str, Any] = field(default_factory=dict)
+    server: ServedAnswer | None = None
     multiprocessing: SpawnedProcess
     bundle: dict[str, Any] = field(default_factory=dict)
     seconds: float
@@ -108,6 +110,7 @@ def examine(
     before = file_states(bundle) if bundle else {}
     failures: list[str] = []
     run = WindowRun(observed=Observed(), began=began)
+    served = None
     try:
         if not has_display():
             raise Problem("This machine has no display.", "Set QT_QPA_PLATFORM=offscreen.")
@@ -115,9 +118,12 @@ def examine(
             if bundle is None:
                 lend_starter(Path(home))
             run = watch_window(command, Path(home), picture, seconds=window_seconds)
+            served = ask_server({HOME_VARIABLE: home})
         failures += judge(run.observed)
         if run.failure and run.observed.failure is None:
             failures.append(run.failure)
+        if served.failure:
+            failures.append(served.failure)
     except Problem as problem:
         failures.append(str(problem))
     spawned = spawn()
@@ -145,6 +151,7 @@ def examine(
         engine=engine,
         pair=_part(observed.pair),
         answer=_part(observed.answer),
+        server=served,
         multiprocessing=spawned,
         bundle={"path": str(bundle), "unchanged": unchanged} if bundle else {},
         seconds=round(time.monotonic() - began, 3),

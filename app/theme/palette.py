@@ -14,7 +14,7 @@ from engine.rounds import Fate
 Syntax = Literal[
     "keyword", "name", "text", "number", "comment", "operator", "inserted", "deleted", "heading"
 ]
-LineStyle = Literal["none", "solid", "dash", "dot", "strike", "dash strike"]
+LineStyle = Literal["none", "solid", "dash", "dot", "dash dot", "strike", "dash strike"]
 
 TINT = 0.10  # how much of a token's colour is in the surface behind it
 
@@ -48,6 +48,7 @@ class Palette:
     correction: str
     bonus: str
     plain: str
+    forced: str
     rejected: str
     faded: str
     drafting: str
@@ -63,8 +64,10 @@ class Palette:
                 return self.correction
             case "bonus":
                 return self.bonus
-            case "plain" | "forced":
+            case "plain":
                 return self.plain
+            case "forced":
+                return self.forced
             case "rejected":
                 return self.rejected
             case "discarded":
@@ -92,6 +95,7 @@ LIGHT = Palette(
     correction="#0a5ac2",
     bonus="#7a3db8",
     plain="#24272b",
+    forced="#855700",
     rejected="#b9252c",
     faded="#64686f",
     drafting="#b26a00",
@@ -128,6 +132,7 @@ DARK = Palette(
     correction="#74b4ff",
     bonus="#c8a2ff",
     plain="#e4e5e7",
+    forced="#e6c15c",
     rejected="#ff8a80",
     faded="#979ca4",
     drafting="#e0a040",
@@ -160,11 +165,13 @@ def line_of(fate: Fate) -> LineStyle:
             return "dash"
         case "bonus":
             return "dot"
+        case "forced":
+            return "dash dot"
         case "rejected":
             return "strike"
         case "discarded":
             return "dash strike"
-        case "plain" | "forced" | "drafted":
+        case "plain" | "drafted":
             return "none"
 
 

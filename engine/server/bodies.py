@@ -134,4 +134,7 @@ def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
         except (KeyError, IndexError, TypeError):
             continue
         path.append(name)
-    return [*path, complaint["loc"][-1]] if missing else path
+    if missing:
+        return [*path, complaint["loc"][-1]]
+    told_apart_by = complaint.get("ctx", {}).get("discriminator", "")  # a field, or our function
+    return [*path, told_apart_by.strip("'")] if told_apart_by.startswith("'") else path

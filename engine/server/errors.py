@@ -87,9 +87,12 @@ def of_failure(failed: Failed) -> Refusal:
 
 def openai_error(refusal: Refusal) -> dict[str, Any]:
     """As OpenAI writes errors, in responses and in streams alike."""
+    message = refusal.message
+    if refusal.context:  # at these words LiteLLM knows a prompt that is too long; it reads no code
+        message = f"This model's maximum context length is {refusal.context} tokens. {message}"
     return {
         "error": {
-            "message": refusal.message,
+            "message": message,
             "type": _OPENAI_TYPES.get(refusal.status, _either(refusal, "invalid_request_error")),
             "param": refusal.param,
             "code": refusal.code,

@@ -51,6 +51,7 @@ MAY_NOT_END = {
     "number, exclusive",
     "format time",
     "format date-time",
+    "additional numbers",
     "only additional",
     "least and most properties",
     "matrix",
@@ -105,7 +106,6 @@ def test_an_answer_obeys_its_schema(name: str, stories: LoadedModel, disturbed: 
             if done.reason == "stop":
                 validator.validate(json.loads(text))
             assert tokens == plain[2] or sampling == WARM
-        assert any(done.stats.accepted for done, *_ in answers) or len(plain[2]) < 12
 
 
 @pytest.mark.usefixtures("on_the_cpu")
@@ -121,6 +121,7 @@ def test_what_is_behind_a_mark_obeys(stories: LoadedModel, disturbed: Any) -> No
                 word + "!" * count for word, count in product(["yes", "no"], [1, 2, 3])
             }
         assert drafted[2] == plain[2] or sampling == WARM
+        assert drafted[0].stats.accepted > 0
 
 
 # --- The distribution
@@ -186,7 +187,7 @@ def off_by(
     drafting: str = "noisy",
     length: int = 4,
     accept: AcceptanceRule = by_block,
-    texts: int = 600,
+    texts: int = 400,
 ) -> float:
     """How far short texts of the loop are from what is expected: see `chi_square.excess`."""
     target = decoder(TABLE)
@@ -227,8 +228,9 @@ def test_there_is_something_to_be_seen(grammars: Grammars) -> None:
     assert any(isinstance(each, RoundForced) for each in rounds)
 
 
-@pytest.mark.parametrize("grammar", [WORDS, BEHIND], ids=["words", "behind"])
-@pytest.mark.parametrize("sampling", [HOT, PENALIZED], ids=["hot", "penalized"])
+@pytest.mark.parametrize(
+    ("grammar", "sampling"), [(WORDS, PENALIZED), (BEHIND, HOT)], ids=["words", "behind"]
+)
 def test_short_texts_have_the_distribution(
     grammars: Grammars, grammar: Grammar, sampling: Sampling
 ) -> None:
@@ -237,23 +239,22 @@ def test_short_texts_have_the_distribution(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("repeatable", [False, True])
-@pytest.mark.parametrize("rule", [by_token, by_block])
-@pytest.mark.parametrize("length", [0, 1, 2, 4])
+@pytest.mark.parametrize("rule", [by_token, by_block, "repeatable"])
+@pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_many_short_texts_have_the_distribution(
-    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule, repeatable: bool
+def test_whatever_drafts_and_how_far(
+    grammars: Grammars, drafting: str, length: int, rule: AcceptanceRule | str
 ) -> None:
     for grammar, sampling in ((WORDS, PENALIZED), (BEHIND, HOT)):
         off = off_by(
             grammars,
             grammar,
-            replace(sampling, repeatable=repeatable),
+            replace(sampling, repeatable=rule == "repeatable"),
             enumerated(grammars, grammar, sampling),
             drafting=drafting,
             length=length,
-            accept=rule,
-            texts=1_000,
+            accept=by_block if isinstance(rule, str) else rule,
+            texts=400,
         )
         assert off < 1.0
 
@@ -283,12 +284,8 @@ def _all_as_the_first(self: Constraint, drafted: list[int]) -> mx.array:
     return mx.broadcast_to(masks[:1], masks.shape)
 
 
-def _forced_where_two_are_left(self: Constraint, most: int) -> list[int]:
-    forced = FORCED(self, most)
-    row = MASKS(self, [])[0]
-    if forced or not most or int(mx.sum(row)) != 2:
-        return forced
-    return [int(mx.argmax(row))]
+def _forced_where_there_is_a_choice(self: Constraint, most: int) -> list[int]:
+    return FORCED(self, most) or [int(mx.argmax(MASKS(self, [])[0]))][:most]
 
 
 class _MaskedBehindTheFilters:
@@ -318,7 +315,7 @@ MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "without the last row": ("masks", _without_the_last_row),
     "the row before": ("masks", _the_row_before),
     "all as the first": ("masks", _all_as_the_first),
-    "forced where two are left": ("forced", _forced_where_two_are_left),
+    "forced where there is a choice": ("forced", _forced_where_there_is_a_choice),
 }
 
 
@@ -333,7 +330,7 @@ def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, m
         monkeypatch.setattr(engine.speculate, "log_weights", chain.log_weights)
 
     try:
-        off = off_by(grammars, WORDS, PENALIZED, expected)
+        off = off_by(grammars, WORDS, PENALIZED, expected, length=2)
     except ValueError:  # what is not allowed cannot be committed either
         return
     assert off > 1.0

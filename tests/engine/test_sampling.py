@@ -381,8 +381,9 @@ def test_every_position_sees_the_history_of_plain_decoding(
             before = [[*tokens, *item.tokens[:i]] for i in range(len(item.tokens) + 1)]
             expected = [history[-window:] for history in before]
             assert drafter_spy.take() == expected[:-1]
-            assert target_spy.take() == expected
             rounds += 1
+        elif isinstance(item, RoundVerdict) and item.p:
+            assert target_spy.take() == expected
 
     if length:
         assert rounds >= 40 / (length + 1) - 1

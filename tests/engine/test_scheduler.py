@@ -13,7 +13,7 @@ import engine.session
 import engine.speculate
 from engine.batch import can_share
 from engine.drafters import NoDrafter
-from engine.events import Done, Event, Failed, Prefill, Verdict, Waiting
+from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
 from engine.scheduler import Job, Scheduler
@@ -287,6 +287,21 @@ def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session])
     assert all(any(e.generation == "0" for e in step) for step in reading)
 
 
+def test_a_short_prompt_does_not_wait_for_a_long_one(make: Callable[..., Session]) -> None:
+    """Chunks of prompts come in turns, so the short one is answered while the long one is read."""
+    of = scheduler(make())
+    for each in (job(0, question="word " * 300), job(1, question="x")):
+        list(of.add(each))
+    first: dict[str, int] = {}
+    step = 0
+    while of.busy:
+        step += 1
+        for event in of.step():
+            if isinstance(event, Verdict):
+                first.setdefault(event.generation, step)
+    assert first["1"] < first["0"]
+
+
 # What was read before
 
 
@@ -332,3 +347,14 @@ def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> 
             run(of, [job(number) for number in range(start, start + 2)])
     assert len(made) <= 2
     assert isinstance(of.session.drafter, NoDrafter)
+
+
+def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]) -> None:
+    """A head drafts from hidden states: it has those of the common prompt too."""
+    of = scheduler(make("llama", "head"), batching=False)
+    question = QUESTIONS[3]
+    events = run(of, [job(0, question=question), job(1, question=question)])
+    drafts = [[event for event in own if isinstance(event, Draft)] for own in events.values()]
+    assert [[t.id for t in draft.tokens] for draft in drafts[0]] == [
+        [t.id for t in draft.tokens] for draft in drafts[1]
+    ]

@@ -19,6 +19,7 @@ MOST_CHOICES = 8
 MOST_BIASES = 1024
 _SEEDS = 1 << 64
 
+Stop = Annotated[str, Field(min_length=1)]  # an empty one would end every answer at once
 Token = Annotated[int, Field(ge=0), WHOLE]
 
 
@@ -42,19 +43,14 @@ class ChoosingFields(Body):
     )
     seed: Annotated[int, Field(ge=-(1 << 63), lt=_SEEDS), WHOLE] | None = None
     n: Annotated[int, Field(ge=1, le=MOST_CHOICES), WHOLE] = 1
-    stop: str | list[str] = Field(default_factory=list)
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
 
     @field_validator("stop", mode="after")
     @classmethod
     def _stops(cls, stop: str | list[str]) -> list[str]:
-        stops = [stop] if isinstance(stop, str) else stop
-        if len(stops) > MOST_STOPS:
-            raise ValueError(f"There are more than {MOST_STOPS}")
-        if "" in stops:
-            raise ValueError("An empty text would end every answer at once")
-        return stops
+        return [stop] if isinstance(stop, str) else stop
 
     @property
     def include_usage(self) -> bool:

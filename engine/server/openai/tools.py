@@ -1,13 +1,12 @@
 """Tools that a chat may call, and the form that its answer must have."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from engine.request import Grammar
 from engine.server.bodies import Body
 from engine.server.choosing import schema_grammar
-from engine.server.errors import invalid
 
 MOST_TOOLS = 256
 
@@ -45,9 +44,16 @@ class NamedSchema(Body):
     schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
 
 
-class ResponseFormat(Body):
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: NamedSchema | None = None
+class AnyForm(Body):
+    type: Literal["text", "json_object"]
+
+
+class SchemaForm(Body):
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+ResponseFormat = Annotated[AnyForm | SchemaForm, Field(discriminator="type")]
 
 
 def choice_of(choice: ToolChoice) -> str:
@@ -59,10 +65,10 @@ def choice_of(choice: ToolChoice) -> str:
 
 def grammar_of(form: ResponseFormat | None) -> Grammar | None:
     """What the answer is held to. Raises Refusal."""
-    if form is None or form.type == "text":
-        return None
-    if form.type == "json_object":
-        return Grammar("json schema", '{"type": "object"}')
-    if form.json_schema is None:
-        raise invalid("response_format.json_schema is missing.", "response_format")
-    return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")
+    match form:
+        case SchemaForm():
+            return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")
+        case AnyForm(type="json_object"):
+            return schema_grammar({"type": "object"}, "response_format")
+        case _:
+            return None

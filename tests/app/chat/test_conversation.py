@@ -10,7 +10,7 @@ import pytest
 from app.chat.conversation import DEFAULTS, can_go_on
 from app.rounds.trace import Trace
 from engine.events import Done, Failed, Text
-from engine.request import Request, Sampling
+from engine.request import Grammar, Request, Sampling
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Begin
 from tests.support.app.window_maker import events_file
@@ -227,6 +227,26 @@ def test_going_on_keeps_text_and_trace(begin: Begin, tmp_path: Path) -> None:
     assert numbers == sorted(numbers)
     assert sum(isinstance(event, Done) for event in trace) == 1
     assert talk.store.message(before.id).result().content == "It begins here, "
+
+
+def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = begin("ready take load take text:{ failed take text:} done take")
+    grammar = Grammar("json schema", '{"type": "object"}')
+    talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
+    asked: list[Request] = []
+    generate = talk.engine.generate
+    monkeypatch.setattr(
+        talk.engine,
+        "generate",
+        lambda chat, lines, request: (asked.append(request), generate(chat, lines, request))[1],
+    )
+    talk.ask("go")
+    talk.conversation.go_on(talk.conversation.branch[-1].id)
+    talk.until_told("saved", 2)
+    assert [request.grammar for request in asked] == [grammar, None]
+    assert talk.conversation.settings.grammar == grammar
 
 
 def test_going_on_with_what_has_no_trace(begin: Begin) -> None:

@@ -117,6 +117,25 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
     assert shown.transcript.first_in_sight() <= 1
 
 
+def test_reasoning_is_counted_while_it_is_written(
+    tmp_path: Path, formats: Formats, qtbot: QtBot
+) -> None:
+    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    for number, part in enumerate(("<think>", "so", " it", " is"), start=1):
+        own = WrittenToken(number, part, 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
+        events.append(Text("g", part, (Span(number, 0, len(part)),)))
+    path = events_file(tmp_path, events)
+    talk = Talk(tmp_path, f"ready take load take play:{path} take hang", qtbot)
+    shown = Shown(talk, formats)
+    qtbot.addWidget(shown.transcript)
+    talk.conversation.say("go")
+    talk.until_told("begun")
+    talk.until(lambda: "3 tokens" in shown.transcript.messages[-1].view.toPlainText())
+    assert shown.transcript.messages[-1].reasoning is None, "it goes on"
+    talk.close()
+
+
 def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
     tmp_path: Path, formats: Formats, qtbot: QtBot
 ) -> None:

@@ -162,6 +162,9 @@ def test_what_is_said_of_a_token() -> None:
     assert "q =" not in own
     assert "chance" not in own
     assert "drafter" not in own
+    forced = describe(piece("{", "forced"))
+    assert "grammar" in forced
+    assert "p =" not in forced, "there was no pass"
     unknown = Piece("imported", "plain", 0, 0, None, None, None, "")
     assert "p =" not in describe(unknown)
 
@@ -313,6 +316,9 @@ def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     for kind, word in legend.words.items():
         assert word.accessibleName() == kind
         assert word.toolTip() == as_tip(KINDS[kind])
+    assert not legend.words["forced"].isVisibleTo(legend), "only a grammar makes such tokens"
+    legend.show_forced(True)
+    assert legend.words["forced"].isVisibleTo(legend)
     assert not legend.grab().isNull()
     asked: list[bool] = []
     legend.explanation_asked.connect(lambda: asked.append(True))

@@ -350,6 +350,31 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
     assert made.panels() == {}
 
 
+def test_reasoning_is_counted_while_it_is_written_and_nothing_moves(formats: Formats) -> None:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made.append(REASONING[: REASONING.index("</think>")])
+    made.set_reasoning_figures(tokens=7)
+    made.settle()
+    place = REASONING.index("this")
+    before, written = made.ranges(place, place + 4), made.rewritten
+    for tokens in (8, 212, 1_000_000):
+        made.set_reasoning_figures(tokens=tokens)
+        made.settle()
+        header, *rest = made.document.toPlainText().split("\n")
+        assert header.rstrip() == f"\u25be Reasoning, {tokens:,} tokens\u2026"
+        assert rest == ["first this", "py", "x = 1"]
+        assert (made.ranges(place, place + 4), made.rewritten) == (before, written)
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().rstrip() == "\u25b8 Reasoning, 1,000,000 tokens\u2026"
+    made.append(REASONING[REASONING.index("</think>") :])
+    made.set_reasoning_figures(tokens=9, seconds=1.0)
+    made.settle()
+    assert made.document.toPlainText().split("\n") == [
+        *("\u25b8 Reasoning, 9 tokens, 1.0 s", "The answer")
+    ]
+
+
 def test_reasoning_opens_and_closes(formats: Formats) -> None:
     made = at_once(REASONING, formats)
     folded = content(made.document)

@@ -12,7 +12,7 @@ from engine.draft_length import Reason, Why
 from engine.events import Event, Prefill, Stats
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain, tally
-from tests.support.app.traces import recorded, traces
+from tests.support.app.traces import forced_round, made_round, recorded, traces
 
 
 def test_before_anything_happened() -> None:
@@ -103,7 +103,7 @@ def test_every_trace_has_figures(events: tuple[Event, ...]) -> None:
     for column in figures.positions(stats):
         assert 0.0 <= column.rate <= 1.0
     parts = figures.time_split(stats)
-    assert sum(part.share for part in parts) == pytest.approx(1.0 if stats.rounds else 0.0)
+    assert sum(part.share for part in parts) == pytest.approx(1.0 if stats.decode_seconds else 0.0)
     for figure in (figures.speed(stats), figures.cache_reuse(stats)):
         assert figure.value
         assert figure.remark.count("\n") <= 1
@@ -132,6 +132,18 @@ def test_seconds(spent: float, shown: str) -> None:
 @given(spent=st.floats(0.0, 1e6))
 def test_no_time_is_long(spent: float) -> None:
     assert len(figures.seconds(spent)) <= len("16,666 min 40 s")
+
+
+def test_forced_tokens_are_counted_and_take_no_pass() -> None:
+    before, after = made_round(1, " one", accepted=1), forced_round(2, "{", "}")
+    verdicts = [one.verdict for one in (before[1], after) if one.verdict]
+    stats = tally(verdicts)
+    assert (stats.rounds, stats.committed) == (1, 4)
+    length = figures.acceptance_length(stats)
+    assert length.value == "4.00"
+    assert "2 forced" in length.remark
+    assert "2 tokens" in figures.draft_length(after).remark
+    assert "forced" not in figures.acceptance_length(tally(verdicts[:1])).remark
 
 
 def test_counting() -> None:

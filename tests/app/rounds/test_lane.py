@@ -9,7 +9,7 @@ from app.rounds.drawing import Ruler, TokenBox, lay_out
 from app.rounds.lane import DraftLane
 from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
-from tests.support.app.traces import made_round, recorded
+from tests.support.app.traces import forced_round, made_round, recorded
 
 
 class Clock:
@@ -123,6 +123,23 @@ def test_before_the_first_round_a_line_says_what_is_done(lane: DraftLane, colour
     assert "Reading" not in lane.accessibleDescription()
     lane.clear()
     assert seen(lane) == empty, "the line was of the answer before"
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_forced_tokens_are_told_apart(lane: DraftLane, clock: Clock, colours: Palette) -> None:
+    paint_on(lane, colours)
+    lane.push(forced_round(4, '{"', "name", '":'))
+    clock.now += 1.0
+    assert colours.forced in seen(lane)
+    assert lane.shown is not None
+    ruler = Ruler(lane.font(), lane.font())
+    found = lay_out(lane.shown.round, ruler, width=600)
+    assert [label.text for label in found.labels] == ["3 forced"]
+    assert all(box.rectangle(ruler, 1.0, 0.0).top() < ruler.row for box in found.boxes)
+    assert "p " not in found.boxes[0].tip
+    assert lane.accessibleDescription() == 'Round 4: the grammar forces {" name ":.'
+    many = lay_out(forced_round(5, *["word"] * 40), ruler, width=300)
+    assert all(box.left + box.width <= 300 for box in many.fitting(ruler, 1.0))
 
 
 def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:

@@ -1,6 +1,8 @@
 """The dialog gives back what it was given, and says in a line what is wrong or what holds."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +20,16 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from app.choice_box import ChoiceBox
-from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox, SamplingDialog
+from app.sampling.dialog import (
+    FIELDS,
+    LONGEST_SCHEMA,
+    OVERFLOWS,
+    NumberBox,
+    SamplingDialog,
+)
 from app.sampling.presets import BUILT_IN, MODELS_DEFAULT, Preset
 from app.status_line import StatusLine
-from engine.request import BALANCED, Request, Sampling
+from engine.request import BALANCED, Grammar, Request, Sampling
 
 DEFAULTS = Request()
 ALL = Request(
@@ -40,6 +48,7 @@ ALL = Request(
     ),
     max_tokens=1_000_000,
     stops=("\n\nUser:", "END\\"),
+    grammar=Grammar("json schema", '{"type": "object"}'),
 )
 MINE = Preset("Mine", Sampling(temperature=0.3))
 
@@ -270,3 +279,42 @@ def test_everything_has_a_name(opened: Opened) -> None:
     assert all(field.accessibleName() for field in fields)
     labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
+
+
+def test_a_schema_is_checked_to_be_json(opened: Opened) -> None:
+    field, line = opened.field(QLineEdit, "JSON schema"), opened.line()
+    for wrong in ("{", "[1]", "3", '"text"', "[" * 100_000):
+        field.setText(wrong)
+        assert line.standing == "warning"
+        assert "JSON schema" in line.text
+        assert not opened.button("OK").isEnabled()
+    field.setText('  {"type":\t"array"} ')
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.grammar == Grammar("json schema", '{"type": "array"}')
+
+
+def test_without_a_schema_the_answer_is_free(opened: Opened) -> None:
+    opened.field(QLineEdit, "JSON schema").setText("  ")
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.grammar is None
+
+
+def test_a_schema_may_come_from_a_file(opened: Opened, tmp_path: Path) -> None:
+    field, line = opened.field(QLineEdit, "JSON schema"), opened.line()
+    file = tmp_path / "person.json"
+    file.write_text('{\n  "type": "object",\n  "title": "Gr\u00f6\u00dfe"\n}\n', encoding="utf-8")
+    opened.dialog.open_schema(file)
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.grammar is not None
+    assert json.loads(settings.grammar.source) == {"type": "object", "title": "Gr\u00f6\u00dfe"}
+    before = field.text()
+    for name, content in (("long", b"x" * (LONGEST_SCHEMA + 1)), ("broken", b"\xff\xfe")):
+        (tmp_path / name).write_bytes(content)
+        opened.dialog.open_schema(tmp_path / name)
+        assert line.standing == "warning"
+        assert field.text() == before
+    opened.dialog.open_schema(tmp_path / "missing")
+    assert field.text() == before

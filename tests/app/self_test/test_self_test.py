@@ -28,6 +28,7 @@ from app.self_test.facts import (
     read_facts,
     write_fact,
 )
+from app.self_test.served import ServedAnswer
 from app.self_test.window import WindowTest
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, fake_host, make_window
@@ -167,6 +168,7 @@ def test_missing_libraries_are_reported() -> None:
 @pytest.fixture
 def no_starter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "lend_starter", lambda home: None)
+    monkeypatch.setattr(self_test, "ask_server", lambda environment: ServedAnswer(text="{}"))
 
 
 def run_test(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, dict[str, Any], str]:
@@ -184,8 +186,19 @@ def test_the_report_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert "mlx" not in report["engine"]
     assert RIGHT.answer is not None
     assert report["answer"] == asdict(RIGHT.answer)
+    assert report["server"]["text"] == "{}"
     assert "first_paint_seconds" in report["window"]
     assert report["bundle"] == {}
+
+
+@pytest.mark.usefixtures("no_starter")
+def test_a_server_that_fails_is_a_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = ServedAnswer(failure="It did not start.")
+    monkeypatch.setattr(self_test, "ask_server", lambda environment: broken)
+    status, report, _ = run_test(capsys, *says(f"print({LINES!r})"))
+    assert (status, report["failures"]) == (1, ["It did not start."])
 
 
 @pytest.mark.usefixtures("no_starter")
@@ -222,6 +235,7 @@ def test_changes_to_the_bundle_are_found(
     (bundle / "Contents").mkdir(parents=True)
     (bundle / "Contents" / "file").write_text("as it was")
     monkeypatch.setattr(self_test, "bundle_of", lambda program: bundle)
+    monkeypatch.setattr(self_test, "ask_server", lambda environment: ServedAnswer())
     write = f"open({str(bundle / 'Contents' / 'new')!r}, 'w')" if writes else ""
     status, report, _ = run_test(capsys, *says(f"print({LINES!r})", write))
     assert (status == 1) is writes

@@ -32,13 +32,13 @@ CLIENTS = (
     Client("openai-node", ("openai@7.57.0", "zod@4.6.7"), "openai_node.cjs", npm=True),
     Client("anthropic", ("anthropic==2.12.0",), "anthropic_python.py"),
     Client("anthropic-node", ("@anthropic-ai/sdk@1.12.0",), "anthropic_node.cjs", npm=True),
-    Client("litellm", ("litellm==1.106.2", "mcp==1.29.1"), "litellm_python.py"),
+    Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), "litellm_python.py"),
     Client("instructor", ("instructor==1.17.0",), "instructor_python.py"),
     Client("llm", ("llm==0.36",), "llm_command.py"),
     Client("aider", ("aider-chat==0.86.2",), "aider_command.py"),
-    Client("lm-eval", ("lm-eval[api]==0.4.13",), "lm_eval_command.py"),
+    Client("lm-eval", ("lm-eval[api]==0.4.13", "transformers==5.23.0"), "lm_eval_command.py"),
     Client("inspect-ai", ("inspect-ai==0.3.285", "openai==3.54.0"), "inspect_command.py"),
-    Client("promptfoo", ("promptfoo@0.123.1",), "promptfoo_command.py", npm=True),
+    Client("promptfoo", ("promptfoo@0.123.1", "node@22.23.3"), "promptfoo_command.py", npm=True),
     Client("schemathesis", ("schemathesis==4.32.5",), "schemathesis_command.py"),
 )
 

@@ -45,13 +45,14 @@ class Served:
 def play(scenario: str, environment: Environment, served: Served) -> Iterator[Outcome]:
     """The outcome of each step, as it comes, and one more where the scenario breaks off."""
     path = SCENARIOS / scenario
-    variables = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("LANG", "TZ") if name in os.environ}
     variables |= _QUIET | {
         "CLIENTS_SERVER": served.address,
         "CLIENTS_MODEL": served.model,
         "CLIENTS_TOKENIZER": str(served.tokenizer),
         "CLIENTS_COMMANDS": str(environment.commands.absolute()),
         "NODE_PATH": str(environment.modules.absolute()),
+        "PATH": f"{environment.commands.absolute()}{os.pathsep}{os.environ['PATH']}",
     }
     with TemporaryDirectory() as folder:
         errors = Path(folder) / "errors.txt"

@@ -56,6 +56,7 @@ VOCABULARY = Vocabulary(
 )
 _ids = st.integers(1, len(VOCABULARY.tokens) - 1)
 _chances = st.floats(0.0, 1.0)
+_FORCED = 5  # in the place of a number of drafted tokens: a round of forced ones
 
 
 @st.composite
@@ -71,8 +72,17 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
             events.append(Text("g", delta, spans))
 
     events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
-    shapes = draw(st.lists(st.integers(0, 4).flatmap(_shape), max_size=8))
+    shapes = draw(st.lists(st.integers(0, _FORCED).flatmap(_shape), max_size=8))
     for number, (proposed, accepted) in enumerate(shapes, start=1):
+        if proposed == _FORCED:
+            forced = draw(st.lists(_ids, min_size=1, max_size=3))
+            written = tuple(WrittenToken(t, token_texts.text_of(t), 1.0, "forced") for t in forced)
+            events.append(Verdict("g", number, 0, (), None, 0.0, 0.0, 0.01, "the grammar", written))
+            tokens_to_tell.extend((number, index) for index in range(len(forced)))
+            tell(*text.push(forced))
+            if text.stopped:
+                break
+            continue
         guesses = draw(st.lists(_ids, min_size=proposed, max_size=proposed))
         own: int | None = draw(_ids)
         last = number == len(shapes)
@@ -113,6 +123,15 @@ def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Roun
     assert isinstance(before, Round)
     assert isinstance(after, Round)
     return before, after
+
+
+def forced_round(number: int, *texts: str) -> Round:
+    """A round of tokens that a grammar forced."""
+    written = tuple(WrittenToken(3, text, 1.0, "forced") for text in texts)
+    verdict = Verdict("g", number, 0, (), None, 0.0, 0.0, 0.01, "the grammar", written)
+    (judged,) = joined([verdict])
+    assert isinstance(judged, Round)
+    return judged
 
 
 def _shape(proposed: int) -> st.SearchStrategy[tuple[int, int]]:

@@ -15,7 +15,7 @@ from tests.support.engine.scripted_host import LOADED
 
 HI = {"role": "user", "content": "Hi"}
 TOOL = {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}
-IMAGE, TEXT = "messages[1].content[0]", "messages[0].content[0].text"
+IMAGE, TEXT = "messages[1].content[0].type", "messages[0].content[0].text"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 
 
@@ -163,7 +163,7 @@ def test_effort_and_format() -> None:
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": "8"}, "max_tokens"),
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "tool", "content": ""}]}, "messages[0]"),
+        ({"messages": [{"role": "tool", "content": ""}]}, "messages[0].role"),
         ({"messages": [HI, {"role": "user", "content": [{"type": "image"}]}]}, IMAGE),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, TEXT),
         ({"temperature": "0.7"}, "temperature"),

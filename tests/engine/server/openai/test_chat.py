@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.events import Failed
 from engine.protocol import Generate
 from engine.request import Grammar, ToolCall
 from tests.support.engine.asking import asking, events, run
@@ -217,8 +218,6 @@ def test_several_answers_have_seeds_and_places_of_their_own() -> None:
 def test_what_fails_before_the_first_byte_is_an_error_with_a_status(
     cause: str, status: int, code: str
 ) -> None:
-    from engine.events import Failed
-
     def play(command: Generate) -> Iterator[Step]:
         yield Failed(command.id, "It does not work.", "Do otherwise.", cause, 9000, 4096)  # type: ignore[arg-type]
 
@@ -228,6 +227,22 @@ def test_what_fails_before_the_first_byte_is_an_error_with_a_status(
                 response = await client.post(PATH, json={"messages": HELLO, "stream": stream})
                 assert response.status_code == status
                 assert response.json()["error"]["code"] == code
+
+    run(ask())
+
+
+def test_a_prompt_that_is_too_long_is_told_in_the_words_that_clients_look_for() -> None:
+    """LiteLLM, and what asks through it, make a conversation shorter at these words alone."""
+
+    def play(command: Generate) -> Iterator[Step]:
+        yield Failed(command.id, "Too long.", "Shorten it.", "too long", 9000, 4096)
+
+    async def ask() -> None:
+        async with asking(play) as (client, _):
+            response = await client.post(PATH, json={"messages": HELLO})
+            message = response.json()["error"]["message"]
+            assert "This model's maximum context length is 4096 tokens" in message
+            assert "Shorten it." in message
 
     run(ask())
 
@@ -267,7 +282,7 @@ def test_what_fails_later_ends_a_stream_with_an_error() -> None:
         ({"functions": []}, "functions"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
-        ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(body: dict[str, Any], param: str) -> None:
