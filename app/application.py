@@ -72,7 +72,6 @@ class Application(QObject):
         self.answers.begun.connect(self.listing.refresh)
         self.titles.titled.connect(self.listing.refresh)
         self.settings_changed.connect(self.pairs.load_again)
-        server.asked.connect(loader.wake)
         files.set_last_folder(settings.last_folder)
 
     def begin(self) -> None:

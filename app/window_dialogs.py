@@ -161,8 +161,9 @@ class WindowDialogs(QObject):
                 application.settings,
                 loaded=lambda: application.loader.loaded,
             )
-            application.loader.loaded_now.connect(controller.show)
-            application.loader.rested.connect(controller.show)
+            engine = application.engine
+            for change in (application.loader.loaded_now, engine.unloaded, engine.died):
+                change.connect(controller.show)
         panel.show()
         panel.raise_()
         panel.activateWindow()

@@ -11,6 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.application import Application
 from app.attention import Attention
 from app.models.controller import LibraryController
+from app.notices import Offer
+from app.server.local_server import ServerState
 from app.settings import Pair
 from app.steps import Stepper, Steps
 from app.window import Window
@@ -33,6 +35,7 @@ class Windows(QObject):
         self.application = application
         self._windows: list[Window] = []  # in the order of their last activations
         self._ended = False
+        self._server_failed = False
         self._stepper = Stepper(self)
         self.library_controller = LibraryController(
             application.library, application.loader, settings=application.settings, parent=self
@@ -50,6 +53,7 @@ class Windows(QObject):
         library.ready.connect(self._on_ready)
         library.reported.connect(self._report)
         self.attention.chosen.connect(self.show_conversation)
+        application.server.changed.connect(self._on_server)
 
     @property
     def all(self) -> tuple[Window, ...]:
@@ -202,6 +206,19 @@ class Windows(QObject):
 
     def _on_ready(self, pair: Pair) -> None:
         self.current.offer_pair(pair)
+
+    def _on_server(self) -> None:
+        """Tell of a local server that cannot be asked: its panel may not be open."""
+        server = self.application.server
+        failed = server.state is ServerState.FAILED
+        if failed == self._server_failed or self._ended:
+            return
+        self._server_failed = failed
+        for window in self._windows:
+            window.notices.take_back("server")
+        if failed:
+            show = Offer("Show", self.current.dialogs.show_server)
+            self.current.notices.say("server", server.problem, "warning", offer=show)
 
     def _report(self, line: str) -> None:
         self.current.notices.say("library", line, seconds=8.0)

@@ -9,6 +9,7 @@ whose text its prompt continues furthest.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -17,7 +18,7 @@ import mlx.core as mx
 from engine.batch import read_together
 from engine.events import Done, Event, Prefill, Stats, Waiting
 from engine.request import Prompt, Request
-from engine.session import Answer, Session
+from engine.session import Answer, Session, common
 from engine.speculate import Company, Pass
 
 Fail = Callable[[str, Exception], Event]
@@ -38,12 +39,13 @@ class Job:
 
 
 class _Running:
-    """An answer that has begun. Attribute: `needs`, the pass that it waits for; None while its
-    prompt is read."""
+    """An answer that has begun. Attributes: `needs`, the pass that it waits for, None while its
+    prompt is read; `pass_seconds`, what that took already, where it was shared."""
 
     def __init__(self, job: Job, answer: Answer, session: Session, company: Company) -> None:
         self.job, self.answer, self.session = job, answer, session
         self.needs: Pass | None = None
+        self.pass_seconds = 0.0
         self._items = session.begin(
             answer, cancelled=job.cancelled, compare=job.compare, company=company
         )
@@ -56,7 +58,7 @@ class _Running:
     def go_on(self) -> Generator[Event, None, bool]:
         """Its events up to the next pass, or the next part of its prompt; returns whether there is
         more to come. What it drafted is waited for, so that no other answer's time pays for it."""
-        self.needs = None
+        self.needs, self.pass_seconds = None, 0.0
         for item in self._items:
             if isinstance(item, Pass):
                 mx.eval(item.tokens)
@@ -125,6 +127,9 @@ class Scheduler:
             self._read_together(writing)
         for each in (*reading[:1], *writing):
             yield from self._go_on(each)
+        if reading and reading[0] in self._running:  # the next chunk is of another prompt
+            self._running.remove(reading[0])
+            self._running.append(reading[0])
 
     def close(self) -> None:
         """End what is running, without another event."""
@@ -135,9 +140,10 @@ class Scheduler:
     def _go_on(self, running: _Running) -> Iterator[Event]:
         try:
             asked = running.needs
-            if asked is not None and asked.logits is None:
-                asked.since = perf_counter()
-                asked.logits = running.session.decoder.read(asked.tokens)
+            if asked is not None:
+                asked.since = perf_counter() - running.pass_seconds
+                if asked.logits is None:
+                    asked.logits = running.session.decoder.read(asked.tokens)
             more = yield from running.go_on()
         except Exception as error:
             self._end(running, running.session.another())  # its caches may refer to a failed pass
@@ -159,27 +165,42 @@ class Scheduler:
         except Exception:
             self._batching = False
             return
-        for asked, own in zip(passes, logits, strict=True):
-            asked.logits, asked.since = own, began
-            asked.rows = sum(each.tokens.size for each in passes)
+        with suppress(Exception):  # each meets it where it goes on
+            mx.eval(logits)
+        seconds, rows = perf_counter() - began, sum(each.tokens.size for each in passes)
+        for each, asked, own in zip(writing, passes, logits, strict=True):
+            each.pass_seconds = seconds
+            asked.logits, asked.rows, asked.beside = own, rows, len(passes) - 1
 
     def _begin(self) -> Iterator[Event]:
-        """Begin what waits, as far as there is room, one prompt after another."""
+        """Begin what waits, as far as there is room."""
         for waiting in [each for each in self._waiting if each[0].cancelled()]:
             self._waiting.remove(waiting)
             yield Done(waiting[0].generation, "cancelled", Stats())
-        while self._waiting and len(self._running) < self._parallel:
-            job, answer = self._waiting[0]
+        before = [each[0].generation for each in self._waiting]
+        for waiting in list(self._waiting):
+            job, answer = waiting
             held = sum(each.tokens for each in self._running)
-            if self._running:
-                if any(each.needs is None for each in self._running):
-                    return
-                if held + answer.most_tokens > self._room:
-                    return
-            self._waiting.pop(0)
-            yield from (Waiting(other.generation, i) for i, (other, _) in enumerate(self._waiting))
+            crowded = self._running and held + answer.most_tokens > self._room
+            if crowded or len(self._running) >= self._parallel:
+                break
+            if self._is_being_read(answer):
+                continue
+            self._waiting.remove(waiting)
             session = self._session_for(answer, spare=self._room - held - answer.most_tokens)
             self._running.append(_Running(job, answer, session, self._company))
+        for place, (job, _) in enumerate(self._waiting):
+            if before[place] != job.generation:
+                yield Waiting(job.generation, place)
+
+    def _is_being_read(self, answer: Answer) -> bool:
+        """Whether more of its prompt will soon have been read than was so far: what two prompts
+        share is read once."""
+        sessions = [*self._idle, *(each.session for each in self._running)]
+        read = max(session.shared(answer.tokens) for session in sessions)
+        reading = [each for each in self._running if each.needs is None]
+        soon = max((common(each.answer.tokens, answer.tokens) for each in reading), default=0)
+        return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
         """The session that has read most of a prompt: a kept one, a copy of a running one, or a new

@@ -190,9 +190,8 @@ class Session:
         return self.decoder.length
 
     def shared(self, prompt: Sequence[int]) -> int:
-        """With how many tokens `prompt` begins as what was read for the latest answer did."""
-        pairs = zip(self._tokens, prompt, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        """How many tokens of `prompt`, from its beginning, were read for the latest answer."""
+        return min(common(self._tokens, prompt), self.length)
 
     def encode(self, prompt: Prompt) -> list[int]:
         """A prompt in tokens; a chat by the model's own chat template.
@@ -456,6 +455,12 @@ class Session:
             ]
         self._tokens = prompt[:-1]
         yield PromptLogprobs(answer.generation, tuple(told))
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,14 +96,16 @@ class Pass:
     """The loop needs a pass of the target over `tokens`: it goes on once `logits` are there.
 
     `began`: the moment when its round began. Where several loops take turns, whoever runs them says
-    what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, the moment
-    `since` when the pass began, and how many `rows` it has in all.
+    what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, and the
+    moment `since` when the pass began, had nothing come between; of a pass that is shared, also how
+    many are `beside` this loop, and how many `rows` it has in all.
     """
 
     tokens: mx.array
     began: float = 0.0
     logits: mx.array | None = None
     rows: int = 0
+    beside: int = 0
     since: float = 0.0
     draft_seconds: float = 0.0
 
@@ -201,11 +203,12 @@ def draft_and_verify(
 
             # Draft, then verify in one pass. Where the device runs beside the host, both are
             # under way before either is waited for.
-            began, context = perf_counter(), len(tokens)
+            began, context, beside = perf_counter(), len(tokens), task.company.beside
             key, draft_key, keys = mx.random.split(key, 3)
             room = min(target.begin_round(tokens), limit - context - 1)
             candidates = drafter.candidates(tokens)
-            choice = policy.choose(candidates, most=room, context=context).within(room)
+            choice = policy.choose(candidates, most=room, context=context, beside=beside)
+            choice = choice.within(room)
             draft = _propose(drafter, tokens, choice, task.sampling, draft_key)
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
@@ -234,7 +237,7 @@ def draft_and_verify(
             verdict = RoundVerdict(
                 accepted, own, p, chance, own_p, draft_seconds, verify_seconds, choice.reason, told
             )
-            policy.observe(_measured(verdict, draft, sure or q, choice, context))
+            policy.observe(_measured(verdict, draft, sure or q, choice, context, reading))
             yield verdict
     finally:
         target.rewind(len(tokens))
@@ -336,6 +339,7 @@ def _measured(
     q: list[float],
     choice: DraftChoice,
     context: int,
+    reading: Pass,
 ) -> MeasuredRound:
     """A drafted round, as the policy observes it."""
     return MeasuredRound(
@@ -348,6 +352,8 @@ def _measured(
         match=draft.match,
         q=tuple(q),
         asked=choice.length,
+        rows=reading.rows,
+        beside=reading.beside,
     )
 
 
@@ -385,7 +391,8 @@ def _write_plain(
         tokens.append(own)
         task.constraint.commit([own])
         seconds = perf_counter() - began
-        policy.observe(MeasuredRound(0, 0, 0.0, seconds, context=len(tokens) - 1))
+        context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
+        policy.observe(MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside))
         yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason, _told(likely, 0, 1))
         if own in task.ends:
             return

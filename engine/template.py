@@ -18,11 +18,12 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from types import FrameType
 from typing import Any
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from engine.request import ChatMessage, Prompt, ToolCall
@@ -33,6 +34,15 @@ SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice what the messages have; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
+_TOOLS = """You can call tools. They are listed here, each with a schema of its arguments:
+<tools>
+{tools}
+</tools>
+To call one, write nothing but this, with its name and its arguments as a JSON object:
+<tool_call>
+{{"name": "...", "arguments": {{...}}}}
+</tool_call>
+Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
 _MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -79,6 +89,7 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     _refuse_half_characters(prompt)
     if not prompt.messages:
         return _begun(tokenizer, _encode(tokenizer, prompt.text))
+    prompt = _telling_of_tools(tokenizer, prompt)
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
         rendered = _rendered(tokenizer, prompt, shield)
@@ -117,23 +128,41 @@ def _rendered(
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
 ) -> str:
-    """What the template makes of a chat, with the shield's marks in it."""
-    messages = _messages(prompt.messages, mistral=_MISTRAL in _template(tokenizer))
-    given = [shield.over(one, of_assistant=one["role"] == "assistant") for one in messages]
+    """What the template makes of a chat, with the shield's marks in it.
+
+    Some templates take but one call a message, or no words beside reasoning and a call; they get
+    the chat in such messages, if they refuse it as it is.
+    """
+    prompt = _telling_of_tools(tokenizer, prompt)
+    mistral = _MISTRAL in _template(tokenizer)
     tools = shield.over(_json(prompt.tools, list, "tools"))
     options = shield.over(_json(prompt.options, dict, "template options") or {})
     _refuse_own_parameters(options)
     going_on = prompt.messages[-1].role == "assistant"
+
+    def made_of(messages: Sequence[ChatMessage]) -> str:
+        text: str = tokenizer.apply_chat_template(
+            [
+                shield.over(one, of_assistant=one["role"] == "assistant")
+                for one in _messages(messages, mistral=mistral)
+            ],
+            tools=tools or None,
+            add_generation_prompt=not going_on,
+            continue_final_message=going_on,
+            tokenize=False,
+            **options,
+        )
+        return text
+
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
-            text: str = tokenizer.apply_chat_template(
-                given,
-                tools=tools or None,
-                add_generation_prompt=not going_on,
-                continue_final_message=going_on,
-                tokenize=False,
-                **options,
-            )
+            try:
+                text = made_of(prompt.messages)
+            except TemplateError:
+                simpler = _one_call_each(prompt.messages)
+                if simpler == prompt.messages:
+                    raise
+                text = made_of(simpler)
     except _TooLong:
         raise Problem(
             f"The model's chat template does not end: it was stopped after {seconds:g} seconds.",
@@ -159,6 +188,33 @@ def _rendered(
     return text
 
 
+def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
+    """The chat with tools, calls and results in its texts, where the template knows none of them:
+    as Hermes' models have them, which is how such a model's replies are read too."""
+    template = _template(tokenizer)
+    if "tools" in template or "tool_calls" in template:
+        return prompt
+    messages = [_without_calls(message) for message in prompt.messages]
+    tools = _json(prompt.tools, list, "tools") or []
+    if tools:
+        listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+        messages.insert(0, ChatMessage("system", _TOOLS.format(tools=listed)))
+    return replace(prompt, messages=tuple(messages), tools="")
+
+
+def _without_calls(message: ChatMessage) -> ChatMessage:
+    if message.role == "tool":
+        return ChatMessage("user", f"<tool_response>\n{message.content}\n</tool_response>")
+    if not message.tool_calls:
+        return message
+    written = [message.content] if message.content else []
+    for call in message.tool_calls:
+        arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
+        said = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        written.append(f"<tool_call>\n{said}\n</tool_call>")
+    return replace(message, content="\n".join(written), tool_calls=())
+
+
 def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[str, Any]]:
     """The messages as templates know them, with one system message at most, and that first."""
     system = [message.content for message in messages if message.role == "system"]
@@ -179,6 +235,26 @@ def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[st
             one["name"] = message.name or names.get(message.tool_call_id, "")
         found.append(one)
     return found
+
+
+def _one_call_each(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """The messages, with each call in one of its own and its result right behind it."""
+    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
+    found: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "tool" and message in found:
+            continue
+        if not message.tool_calls:
+            found.append(message)
+            continue
+        content, reasoning = message.content, "" if message.content else message.reasoning
+        for call in message.tool_calls:
+            alone = replace(message, content=content, reasoning=reasoning, tool_calls=(call,))
+            found.append(alone)
+            if len(message.tool_calls) > 1 and call.id in results:
+                found.append(results[call.id])
+            content = reasoning = ""
+    return tuple(found)
 
 
 def _call(call: ToolCall, *, mistral: bool) -> dict[str, Any]:

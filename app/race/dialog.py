@@ -28,7 +28,7 @@ from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
 from app.theme.style import colours_of, figures_font, set_ink
-from engine.events import Prefill, Stats, Text, Verdict, Waiting
+from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
 from engine.stats import NoRatio, update
@@ -36,6 +36,7 @@ from models.errors import Problem
 from models.in_words import clean
 
 _BOTH_READ = "Both are reading the prompt."
+_ALONE = "A race runs alone: it begins when other answers have ended."
 _RULES = (
     "Both always take the likeliest token (the preset \u201cExact\u201d), whatever this "
     "conversation samples with, so they must write the same. They write in turns: whatever else "
@@ -132,8 +133,8 @@ class RaceDialog(QDialog):
         self._result, self._running = None, True
         for track in self.tracks.values():
             track.clear()
-        self.result_line.say(_BOTH_READ)
         self._race.start(self._messages, self._request)
+        self.result_line.say(_ALONE if self._race.waits else _BOTH_READ)
         self._enable()
 
     def stop(self) -> None:
@@ -184,8 +185,6 @@ class RaceDialog(QDialog):
             return
         self.tracks[racer].push(happening)
         match happening:
-            case Waiting():
-                self.result_line.say("A race runs alone: it begins when other answers have ended.")
             case Prefill():
                 self.result_line.say(_BOTH_READ)
             case Round(verdict=Verdict()):

@@ -88,7 +88,8 @@ def _until(seconds: float, events: Iterable[Event]) -> Iterator[Event]:
 
 
 class Race(QObject):
-    """Attributes: `running`; `traces`, by racer.
+    """Attributes: `running`; `waits`, whether others were being answered when it was asked for, who
+    come first; `traces`, by racer.
 
     Signals:
         happened(str, EventOrRound): one more step of a racer.
@@ -104,7 +105,7 @@ class Race(QObject):
         super().__init__(parent)
         self._engine = engine
         self._generation = ""
-        self.running = False
+        self.running = self.waits = False
         self.traces = {racer: Trace() for racer in RACERS}
         engine.happened.connect(self._on_event)
 
@@ -112,7 +113,7 @@ class Race(QObject):
         """Start both, with the drafter that is loaded."""
         request = replace(request, sampling=EXACT, max_tokens=min(request.max_tokens, MOST_TOKENS))
         self.traces = {racer: Trace() for racer in RACERS}
-        self.running = True
+        self.running, self.waits = True, self._engine.answering
         self._generation = self._engine.generate("race", messages, request, race=True)
 
     def stop(self) -> None:

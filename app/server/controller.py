@@ -68,7 +68,7 @@ class ServerController(QObject):
         context = loaded.context_length if loaded else 4096
         panel.show_setups(client_setups(address, model, key=key or "KEY", context=context))
         asked = ", ".join(
-            f"{client or 'without a name'} ({count:,})" for client, count in server.clients.items()
+            f"{one.client or 'without a name'} ({one.requests:,})" for one in server.status.clients
         )
         panel.clients.say(f"Have asked since it was switched on: {asked}." if asked else "")
         self._show_requests()
@@ -91,7 +91,7 @@ class ServerController(QObject):
             case ServerState.ON:
                 loaded = self._loaded()
                 if loaded is None:
-                    return "On. There is no model yet, so requests are refused.", "warning"
+                    return "On. No model is loaded, so requests are refused.", "warning"
                 name = target_name(loaded.target)
                 return f"On. Programs on this machine can ask {name}, with the key.", "good"
 

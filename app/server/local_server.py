@@ -5,7 +5,6 @@ ends, whichever way, what it had asked the engine for is cancelled.
 """
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -49,14 +48,12 @@ class LocalServer(QObject):
     """Off until `switch`.
 
     Attributes: `status`, as the server told it last; `following`, what the engine does for its
-    requests; `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong;
-    `clients`, how many requests each client has sent since the server was switched on.
+    requests; `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
 
-    Signals: `changed()`: its state, its status or its problem. `asked()`: the engine is needed.
+    Signals: `changed()`: its state, its status or its problem.
     """
 
     changed = Signal()
-    asked = Signal()
 
     def __init__(
         self,
@@ -80,8 +77,6 @@ class LocalServer(QObject):
         self.status = _OFF
         self.following = Following()
         self.problem = ""
-        self.clients: Counter[str] = Counter()
-        self._counted: set[str] = set()  # requests that are in `clients`
         self._relay.asked.connect(self._on_asked)
         self._relay.told.connect(self.following.push)
 
@@ -113,7 +108,6 @@ class LocalServer(QObject):
     def switch(self, on: bool) -> None:
         """Switch it on or off."""
         self._wanted = on
-        self.clients.clear()
         if not on:
             self.problem = ""
         if self._child is not None:
@@ -165,10 +159,6 @@ class LocalServer(QObject):
             return
         self.status = status
         self.problem = f"{status.problem} {_ANOTHER_PORT}" if status.problem else ""
-        for request in status.requests:
-            if request.id not in self._counted:
-                self.clients[request.client] += 1
-        self._counted = {request.id for request in status.requests}
         self.changed.emit()
 
     def _on_complaint(self, line: bytes) -> None:
@@ -182,7 +172,6 @@ class LocalServer(QObject):
         if self._child is not None:
             self._child.deleteLater()
         self._child, self.status = None, _OFF
-        self._counted.clear()
         ended, self._ending = self._ending, False
         if ended and self._wanted:
             self._launch()
@@ -195,4 +184,3 @@ class LocalServer(QObject):
         self._log.hide(texts_of(question.prompt))
         if isinstance(question, Generate):
             self.following.begin(question.id)
-        self.asked.emit()

@@ -71,7 +71,10 @@ class Relay(QObject):
             self._engine.cancel(generation)
 
     def hear(self, line: bytes) -> ServerStatus | None:
-        """Do what the server says; returns its status where it tells that."""
+        """Do what the server says, unless it has been told to end; returns its status where it
+        tells that."""
+        if self._write is None:
+            return None
         with suppress(ValueError):
             return status_from_json(line.decode())
         try:

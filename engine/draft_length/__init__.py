@@ -127,7 +127,7 @@ class MeasuredRound:
 
     `context`: committed tokens before the round. `q`: the drafter's probability of each token, or
     its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
-    drafter stopped or ran out.
+    drafter stopped or ran out. `rows` of the whole pass where `beside` others shared it, else 0.
     """
 
     proposed: int
@@ -139,15 +139,20 @@ class MeasuredRound:
     match: int = 0
     q: tuple[float, ...] = ()
     asked: int = 0
+    rows: int = 0
+    beside: int = 0
 
 
 class DraftLengthPolicy(Protocol):
     """Chooses the draft length before every round, and observes the round. Reads no clock."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
-        """For the next round, behind `context` tokens: at most `most` tokens of one candidate."""
+        """For the next round, behind `context` tokens: at most `most` tokens of one candidate.
+
+        `beside`: how many others share the pass. They are taken to do the same.
+        """
 
     def observe(self, measured: MeasuredRound) -> None:
         """The round is over."""

@@ -4,6 +4,9 @@ A calibration has both at a few context depths. Costs are linear between the mea
 beyond them, and more rows never make a pass cheaper. Live rounds correct the calibration: heat and
 other load move all rows together, errors of the calibration move neighbouring rows alike. Without
 a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
+
+Several generations may share a pass. To the weights its rows are rows, whoever's they are; what a
+deep context costs, each of them costs anew.
 """
 
 from bisect import bisect_right
@@ -123,17 +126,21 @@ class Costs:
         self._drafting: dict[str, _RobustAverage] = {}
         self._reading: dict[str, _RobustAverage] = {}
 
-    def passes(self, context: int) -> list[float]:
-        """Seconds of passes over 1, 2, ... `ROWS` rows."""
-        seconds = self._base(context) * np.exp(self._passes.state)
+    def passes(self, context: int, *, sharing: int = 1) -> list[float]:
+        """Seconds of passes over 1, 2, ... `ROWS` rows: of each of the `sharing` generations that
+        share a pass, its part of one in which all have so many rows."""
+        rows = sharing * np.arange(1, ROWS + 1)
+        expected = self._expected(rows, context=context, sharing=sharing)
+        seconds = expected * np.exp(self._passes.state[np.minimum(rows, ROWS) - 1])
         one_by_one = seconds[0] * np.arange(1, ROWS + 1)
         one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
-        return np.maximum.accumulate(np.minimum(seconds, one_by_one)).tolist()
+        whole = np.maximum.accumulate(np.minimum(seconds, one_by_one))
+        return (whole / sharing).tolist()
 
-    def doubt(self, rows: int) -> float:
+    def doubt(self, rows: int, *, sharing: int = 1) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
-        logarithms."""
-        return self._passes.doubt(rows)
+        logarithms. Both by each of the `sharing` generations."""
+        return self._passes.doubt(sharing, sharing * rows)
 
     def knows(self, drafter: str) -> bool:
         """Whether the calibration has measured this drafter, looks at its tokens included."""
@@ -159,13 +166,12 @@ class Costs:
             read_seconds=read_seconds,
         )
 
-    def observe_pass(self, rows: int, seconds: float, *, context: int) -> None:
-        """A pass over `rows` took `seconds`."""
-        if 1 <= rows <= ROWS:
-            expected = float(self._base(context)[rows - 1])
-            self._passes.observe(rows, log(max(seconds, _LEAST) / expected))
-            if context <= self._reach:
-                self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
+    def observe_pass(self, rows: int, seconds: float, *, context: int, sharing: int = 1) -> None:
+        """A pass over `rows`, of all that were `sharing` it, took `seconds`."""
+        expected = self._expected(np.array([rows]), context=context, sharing=sharing)
+        self._passes.observe(min(rows, ROWS), log(max(seconds, _LEAST) / float(expected[0])))
+        if context <= self._reach:
+            self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
 
     def observe_draft(
         self,
@@ -188,6 +194,13 @@ class Costs:
         rest = max(seconds - expected * drafting, 0.0)  # which tells little about drafting itself
         level = self._reading.setdefault(drafter, _RobustAverage())
         level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
+
+    def _expected(self, rows: NDArray[Any], *, context: int, sharing: int) -> SecondsByRows:
+        """The calibrated seconds of passes over so many rows, of all that are `sharing` them."""
+        shallow, alone = self._depths[0][1], rows / sharing
+        own, weights = _at(self._base(context), alone), _at(shallow, alone)
+        attention = np.maximum(own - weights, 0.0)
+        return own + (_at(shallow, rows) - weights) + (sharing - 1) * attention
 
     def _base(self, context: int) -> SecondsByRows:
         """The calibrated seconds at this depth; without a calibration, a shape without a unit."""
@@ -225,6 +238,14 @@ def _by_rows(points: Points) -> SecondsByRows:
     """The values of `line` at 1, 2, ... `ROWS` rows, made never to fall."""
     curve = [max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)]
     return np.maximum.accumulate(np.array(curve))
+
+
+def _at(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:
+    """The seconds at `rows`, any numbers; beyond the curve its second half continues."""
+    slope = (curve[-1] - curve[ROWS // 2]) / (ROWS - 1 - ROWS // 2)
+    beyond = np.maximum(rows - ROWS, 0)
+    inside: SecondsByRows = np.interp(rows, np.arange(1, ROWS + 1), curve)
+    return inside + slope * beyond
 
 
 class _Residual:
@@ -283,9 +304,10 @@ class _Residual:
             for recent in (self._recent, self._alike[i])
         )
 
-    def doubt(self, rows: int) -> float:
-        c, i = self._covariance, min(rows, ROWS) - 1
-        return sqrt(max(float(c[0, 0] + c[i, i] - 2.0 * c[0, i]), 0.0))
+    def doubt(self, plain: int, rows: int) -> float:
+        """Of the ratio of `rows` to `plain` rows."""
+        c, i, j = self._covariance, min(rows, ROWS) - 1, min(plain, ROWS) - 1
+        return sqrt(max(float(c[j, j] + c[i, i] - 2.0 * c[j, i]), 0.0))
 
 
 class _Deviation:

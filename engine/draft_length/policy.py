@@ -3,7 +3,9 @@
 Drafting n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
 position i, given the ones before), and to take n draft steps and one pass over n + 1 rows.
 `Automatic` chooses the drafter and the n with the most expected tokens a second. Costs are counted
-in plain passes here, so that tokens over cost is the speed-up over plain decoding.
+in plain passes here, so that tokens over cost is the speed-up over plain decoding. Where several
+generations share their passes, each counts its part of one in which all do the same, and its own
+drafting: a plain token costs less there, so that drafts and their rows are dearer beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +58,7 @@ class Fixed:
         self._threshold = MatchThreshold()
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         if self._length == 0:
             return DraftChoice(0, Reason(Why.OFF), rounds=64)
@@ -204,21 +206,23 @@ class Automatic:
         self._last: DraftOption | None = None
         self._trying = ""
         self._behind, self._watching = 0, False
+        self._sharing = 1  # generations, the passes
         self._unchecked = 0  # drafting rounds since the last plain one
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
         self._budget = RegretBudget()
         self._end = -1  # of the text, where the policy has followed it
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
+        self._sharing = beside + 1
         if context != self._end:
             self._end = context
             self.acceptance.begin_text()
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
-        passes = self.costs.passes(context)
+        passes = self.costs.passes(context, sharing=self._sharing)
         drafting = {each.drafter: each for each in candidates if each.most > 0}
         options = {
             name: self._options(each, min(most, each.most, LONGEST), passes, context)
@@ -230,10 +234,11 @@ class Automatic:
         return self._try(options, drafting) or self._plain(options, drafting)
 
     def observe(self, measured: MeasuredRound) -> None:
-        drafted, context = measured.proposed, measured.context
+        drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
         self._end = context + measured.accepted + 1
-        passes = self.costs.passes(context)
-        self.costs.observe_pass(drafted + 1, measured.verify_seconds, context=context)
+        passes = self.costs.passes(context, sharing=sharing)
+        rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
+        self.costs.observe_pass(rows, seconds, context=context, sharing=sharing)
         if not drafted:
             self._budget.count(1, 1.0)
             self._unchecked = 0
@@ -282,6 +287,10 @@ class Automatic:
         draft = self.costs.draft(candidate.drafter, context=context, behind=candidate.behind)
         return draft_options(candidate.drafter, chances, passes, draft)
 
+    def _doubt(self, option: DraftOption) -> float:
+        """How far what its pass costs, in plain ones, is in doubt."""
+        return self.costs.doubt(option.length + 1, sharing=self._sharing)
+
     def _best(self, options: Mapping[str, list[DraftOption]]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
@@ -306,7 +315,7 @@ class Automatic:
         context: int,
     ) -> DraftChoice:
         self._parked.pop(option.drafter, None)
-        close = option.gain < exp(self._CHECK_DOUBT * self.costs.doubt(option.length + 1))
+        close = option.gain < exp(self._CHECK_DOUBT * self._doubt(option))
         if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
             return DraftChoice(0, Reason(Why.PLAIN_CHECK))
         if not option.alike(self._last):
@@ -316,7 +325,7 @@ class Automatic:
         if self._same == self._gap and option.length < len(options):
             self._gap *= 2
             longer = options[option.length]
-            if longer.gain * exp(self.costs.doubt(longer.length + 1)) >= option.gain:
+            if longer.gain * exp(self._doubt(longer)) >= option.gain:
                 reason = Reason(Why.LONGER_TRIAL, option.drafter, longer.length, longer.gain)
                 return DraftChoice(longer.length, reason, option.drafter)
         reason = Reason(Why.BEST_GAIN, option.drafter, option.length, option.gain)
@@ -329,7 +338,7 @@ class Automatic:
         self, choice: DraftChoice, option: DraftOption, options: list[DraftOption], context: int
     ) -> DraftChoice:
         """The same, but while the drafter is confident, where looking costs next to nothing."""
-        plain = self.costs.passes(context)[0]
+        plain = self.costs.passes(context, sharing=self._sharing)[0]
         watch = self.costs.draft(option.drafter, context=context).watch_seconds / plain
         longest, floor = with_stops(option, options, watch=watch)
         if watch > self._WATCH_COST or longest == 1:
@@ -353,7 +362,7 @@ class Automatic:
         name = min(due, key=lambda name: options[name][0].cost)
         option = options[name][0]
         # A trial that also shows what passes cost is allowed in any case.
-        doubtful = self.costs.doubt(option.length + 1) > self._DOUBTFUL
+        doubtful = self._doubt(option) > self._DOUBTFUL
         wait = 0 if doubtful else self._budget.wait_for(option.cost - option.tokens)
         if wait > 0:
             self._parked[name] = min(wait, self._LONGEST_WAIT)

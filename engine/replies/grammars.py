@@ -35,8 +35,14 @@ def grammar_for(
     to a grammar where one of the tools is strict, or only one call may be, and are free otherwise,
     as each token that a grammar looks at costs time. `schema`: content is JSON of this schema, the
     text of one. `reasoning`: the reply may begin with some; `inside_reasoning`: it goes on with
-    that of the prompt. Raises `Problem` for a strict tool that calls cannot be held to.
+    that of the prompt. Raises `Problem` for a strict tool that calls cannot be held to, and where
+    a call is required of a model whose calls are not known.
     """
+    if syntax.family == "none" and choice == "required":
+        raise Problem(
+            "How this model writes calls of tools is not known, so none can be required.",
+            "Leave the choice to the model, or choose another model.",
+        )
     if choice == "none" or syntax.family == "none":
         tools = ()
     if not tools:

@@ -54,6 +54,11 @@ class ReplySyntax:
         marks = self.reasoning
         return marks is not None and prompt.rstrip().endswith(marks.opening.rstrip())
 
+    def reasoning_is_over(self, prompt: str) -> bool:
+        """Whether the prompt, of which this is the end, has closed the reasoning already."""
+        marks = self.reasoning
+        return marks is not None and prompt.rstrip().endswith(marks.closing)
+
 
 _THINK = ReasoningMarks("<think>", "</think>")
 REASONING = (
@@ -121,7 +126,9 @@ def _family(template: str, tokens: Collection[str]) -> Family:
         return "llama"
     if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
         return "lfm"  # whose converted templates sometimes say nothing of calls
-    return "none"
+    if "tools" in template or "tool_calls" in template:
+        return "none"
+    return "hermes"  # as `engine.template` tells of tools then
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:

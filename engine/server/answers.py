@@ -5,7 +5,7 @@ not see the engine's events, nor the marks by which a model tells reasoning and 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
@@ -44,6 +44,9 @@ class Ask:
     `choice`: whether tools are called, "none", "auto", "required" or the name of the one that is to
     be; `parallel`: several calls in an answer. `syntax` is how reasoning and calls of `tools` are
     written, which the model says and no client.
+
+    `patterns`: regular expressions of texts that are the only arguments of tools, by the tools'
+    names. Calls are held to them where a model writes its calls in JSON.
     """
 
     prompt: Prompt
@@ -52,6 +55,7 @@ class Ask:
     n: int = 1
     choice: str = "auto"
     parallel: bool = True
+    patterns: Mapping[str, str] = field(default_factory=dict)
     syntax: ReplySyntax = NO_SYNTAX
     tools: tuple[Tool, ...] = ()
 

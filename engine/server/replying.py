@@ -3,11 +3,12 @@
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from engine.replies.grammars import Choice, grammar_for
-from engine.replies.syntax import ReplySyntax
+from engine.replies.syntax import Family, ReplySyntax
 from engine.replies.tools import Tool, tools_of
 from engine.request import Grammar, Prompt
 from engine.server.answers import Ask
@@ -15,6 +16,9 @@ from engine.server.errors import invalid
 from models.errors import Problem
 
 _CHOICES: dict[str, Choice] = {"none": "none", "auto": "auto", "required": "required"}
+
+
+_IN_JSON: frozenset[Family] = frozenset({"hermes", "llama", "mistral", "mistral args", "harmony"})
 
 
 async def for_model(
@@ -26,6 +30,8 @@ async def for_model(
         return ask
     try:
         tools = tools_of(ask.prompt.tools)
+        if syntax.family in _IN_JSON:
+            tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
         if grammar is not None and syntax.reasoning is not None:
             inside = syntax.begins_inside(await ending_of(ask.prompt))
@@ -35,6 +41,15 @@ async def for_model(
     special = bool(syntax.special)
     request = replace(ask.request, grammar=grammar, special=special)
     return replace(ask, request=request, syntax=syntax, tools=tools)
+
+
+def _held(tool: Tool, pattern: str | None) -> Tool:
+    """The tool, with its one argument held to an expression."""
+    if pattern is None:
+        return tool
+    texts: Mapping[str, Any] = tool.parameters["properties"]
+    held = {name: {**schema, "pattern": f"^(?:{pattern})$"} for name, schema in texts.items()}
+    return replace(tool, parameters={**tool.parameters, "properties": held})
 
 
 def _grammar(

@@ -5,6 +5,7 @@ Knows no HTTP. No prompt and no answer is in it.
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -29,6 +30,14 @@ class RequestStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """How many requests a client has sent so far."""
+
+    client: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """The whole server. `address` is empty while nothing can be asked; `problem` says why."""
 
@@ -37,6 +46,7 @@ class ServerStatus:
     running: int = 0
     waiting: int = 0
     requests: tuple[RequestStatus, ...] = ()
+    clients: tuple[ClientStatus, ...] = ()
 
 
 class Board:
@@ -45,6 +55,7 @@ class Board:
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._changed = changed
         self._requests: dict[str, RequestStatus] = {}
+        self._clients: Counter[str] = Counter()
         self._address = self._problem = ""
 
     @property
@@ -53,7 +64,12 @@ class Board:
         requests = tuple(self._requests.values())
         waiting = sum(request.state == "waiting" for request in requests)
         return ServerStatus(
-            self._address, self._problem, len(requests) - waiting, waiting, requests
+            self._address,
+            self._problem,
+            len(requests) - waiting,
+            waiting,
+            requests,
+            tuple(ClientStatus(*asked) for asked in self._clients.items()),
         )
 
     def listens(self, address: str, problem: str = "") -> None:
@@ -63,6 +79,7 @@ class Board:
 
     def show(self, request: RequestStatus) -> None:
         """Note a request, or how far it has come."""
+        self._clients[request.client] += request.id not in self._requests
         if self._requests.get(request.id) != request:
             self._requests[request.id] = request
             self._changed()

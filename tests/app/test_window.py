@@ -81,7 +81,7 @@ def test_what_is_being_done_is_shown_at_three_places(
 ) -> None:
     reading = [Prefill("", 0, 5447, 0, 0.0), Prefill("", 1920, 5447, 0, 26.0)]
     path = events_file(tmp_path, reading)
-    window = open_window(f"ready take load take part:2:{path} take hang")
+    window = open_window(f"ready take load take part:2:{path} take waiting:0 hang")
     until(lambda: window.loader.loaded)
     ready = window.pair_bar.status_text
     send(window, "first")
@@ -90,7 +90,8 @@ def test_what_is_being_done_is_shown_at_three_places(
     assert window.pair_bar.status_text not in ("", ready)
     window.menus.actions["new"].trigger()
     send(window, "second")
-    until(lambda: "first" in window.lane.line)
+    until(lambda: "next" in window.lane.line)
+    assert window.pair_bar.status_text == "1 reading, 1 waiting"
     model = visible_list(window).model()
     until(lambda: model.rowCount() == 2)
     spoken = [model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(2)]

@@ -181,6 +181,21 @@ def test_an_answer_of_a_deleted_conversation_ends(
     until(lambda: shown(windows) == {1: None, 2: None})
 
 
+def test_two_windows_are_answered_at_once(open_windows: OpenWindows, until: Until) -> None:
+    windows = open_windows(
+        "ready take load take take as:3 text:second as:2 waiting:0 text:first "
+        "as:3 done as:2 done take"
+    )
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    for window, text in ((first, "one"), (second, "two")):
+        window.composer.set_text(text)
+        window.composer.send()
+        until(lambda window=window: len(window.transcript.messages) == 2)
+    until(lambda: texts(first)[1:] == ["first"] and texts(second)[1:] == ["second"])
+    until(lambda: {one.conversation.branch[1].state for one in (first, second)} == {"complete"})
+
+
 def test_an_answer_goes_on_when_its_window_is_closed(
     open_windows: OpenWindows, until: Until, tmp_path: Path
 ) -> None:

@@ -235,7 +235,7 @@ class Erratic:
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         length = self._lengths.pop()
         return DraftChoice(min(length, most), rounds=1 if length else 3)

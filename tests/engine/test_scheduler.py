@@ -287,6 +287,21 @@ def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session])
     assert all(any(e.generation == "0" for e in step) for step in reading)
 
 
+def test_a_short_prompt_does_not_wait_for_a_long_one(make: Callable[..., Session]) -> None:
+    """Chunks of prompts come in turns, so the short one is answered while the long one is read."""
+    of = scheduler(make())
+    for each in (job(0, question="word " * 300), job(1, question="x")):
+        list(of.add(each))
+    first: dict[str, int] = {}
+    step = 0
+    while of.busy:
+        step += 1
+        for event in of.step():
+            if isinstance(event, Verdict):
+                first.setdefault(event.generation, step)
+    assert first["1"] < first["0"]
+
+
 # What was read before
 
 

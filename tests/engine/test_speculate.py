@@ -211,7 +211,7 @@ class Whims:
         self.observed: list[MeasuredRound] = []
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         length = next(self._lengths)
         return DraftChoice(length, rounds=3 if length == 0 else 1)
@@ -257,7 +257,7 @@ class Patient(Whims):
         self._wake = wake
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         if candidates[0].match >= 5:
             return DraftChoice(4)
@@ -279,7 +279,7 @@ def test_a_match_ends_a_plain_stretch() -> None:
 def test_the_policy_is_told_what_there_was() -> None:
     class Noting(Whims):
         def choose(
-            self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+            self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
         ) -> DraftChoice:
             asked.append((candidates[0].drafter, most, context))
             return DraftChoice(3, drafter="known")

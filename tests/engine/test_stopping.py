@@ -30,7 +30,7 @@ class Unsure(Fixed):
     """Stops inside a draft where it is unlikely to stand."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         return replace(super().choose(candidates, most=most, context=context), floor=0.4)
 

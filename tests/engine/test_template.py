@@ -13,6 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from engine.replies.parser import ReplyParser
+from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
+from engine.replies.syntax import syntax_of
+from engine.replies.tools import Tool
 from engine.request import ChatMessage, Prompt, ToolCall
 from engine.template import encode_prompt, render
 from models.errors import Problem
@@ -249,3 +253,54 @@ def test_a_chat_without_a_template(own_tokenizer: Any) -> None:
     tokens = encode_prompt(own_tokenizer, _chat(ChatMessage("user", "a<eos>"), *QUESTION.messages))
     assert own_tokenizer.decode(tokens, skip_special_tokens=False) == "a<eos>\n\nwhy?"
     assert 256 not in tokens
+
+
+def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer: Any) -> None:
+    template = (
+        "{% for m in messages %}{% if m.tool_calls %}"
+        "{% if m.tool_calls | length > 1 or m.thinking and m.content %}"
+        "{{ raise_exception('one thing at a time') }}{% endif %}"
+        "[{{ m.content }}{{ m.thinking }}{{ m.tool_calls[0].id }}]"
+        "{% else %}({{ m.content }}){% endif %}{% endfor %}"
+    )
+    _with_template(own_tokenizer, template)
+    calls = (ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}"))
+    chat = (
+        ChatMessage("assistant", "so", reasoning="hm", tool_calls=calls),
+        ChatMessage("tool", "1", tool_call_id="a"),
+        ChatMessage("tool", "2", tool_call_id="b"),
+        *QUESTION.messages,
+    )
+    assert render(own_tokenizer, Prompt(messages=chat)) == "[soa](1)[b](2)(why?)"
+
+
+PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+
+
+def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) -> None:
+    """And of calls and results, in the way in which the model's own calls are read."""
+    call = ToolCall("c1", "weather", '{"city": "Rome"}')
+    messages = (
+        ChatMessage("system", "Be brief."),
+        ChatMessage("user", "Rain?"),
+        ChatMessage("assistant", "I look.", tool_calls=(call,)),
+        ChatMessage("tool", "42 mm", tool_call_id="c1", name="weather"),
+        ChatMessage("user", "And now?"),
+    )
+    prompt = Prompt(messages=messages, tools=json.dumps([WEATHER]))
+    text = render(_with_template(own_tokenizer, PLAIN), prompt)
+    system, *rest = text.split("[user]")
+    assert json.dumps(WEATHER) in system
+    assert system.endswith("Be brief.\n")
+    assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\n"
+    read = ReplyParser(syntax_of(PLAIN), tools=(Tool("weather"),))
+    reply = rest[0].partition("[assistant]")[2].rstrip("\n")
+    parts = [*read.push(reply), *read.finish()]
+    assert [type(part) for part in parts if not isinstance(part, CallArguments)] == [
+        ContentPart,
+        CallBegan,
+        CallEnded,
+    ]
+    knowing = _with_template(own_tokenizer, PLAIN + "{{ tools }}")
+    assert "<tools>" not in render(knowing, Prompt(messages=messages[:2], tools=prompt.tools))

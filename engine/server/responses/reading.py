@@ -69,7 +69,13 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
         options=_options(body.reasoning),
     )
     parallel = body.parallel_tool_calls is not False
-    return Ask(prompt=prompt, request=request, choice=choice_of(body), parallel=parallel)
+    return Ask(
+        prompt=prompt,
+        request=request,
+        choice=choice_of(body),
+        parallel=parallel,
+        patterns={name: tool.pattern for name, tool in tools.items() if tool.pattern},
+    )
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,12 @@ A custom tool takes a text: the model sees a function with that text as its one 
 a namespace has both names in one.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from llguidance import LLMatcher
 
 from engine.server.responses.bodies import (
     CustomTool,
@@ -15,18 +18,23 @@ from engine.server.responses.bodies import (
     Namespace,
     Tool,
 )
+from engine.server.responses.lark import NotRegular, expression_of
 
 INPUT = "input"  # the argument that holds the text
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A tool as the client names it, and the `function` that the model sees."""
+    """A tool as the client names it, and the `function` that the model sees.
+
+    `pattern`: a regular expression of the text that a custom tool takes, where it asks for one.
+    """
 
     name: str
     namespace: str | None
     custom: bool
     function: dict[str, Any]
+    pattern: str = ""
 
 
 def known_tools(tools: Iterable[Tool]) -> dict[str, KnownTool]:
@@ -46,7 +54,8 @@ def _known(tools: Iterable[Tool], namespace: str | None) -> Iterator[KnownTool]:
             case FunctionTool():
                 yield KnownTool(tool.name, namespace, False, _function(tool, namespace))
             case CustomTool():
-                yield KnownTool(tool.name, namespace, True, _custom(tool, namespace))
+                function, pattern = _custom(tool, namespace), _pattern(tool)
+                yield KnownTool(tool.name, namespace, True, function, pattern)
             case Namespace():
                 yield from _known(tool.tools, tool.name)
 
@@ -76,3 +85,19 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
         },
         "strict": True,
     }
+
+
+def _pattern(tool: CustomTool) -> str:
+    """None where its grammar cannot be put that way: the model then only reads the grammar."""
+    if not isinstance(tool.format, GrammarFormat):
+        return ""
+    source = tool.format.definition
+    try:
+        pattern = expression_of(source) if tool.format.syntax == "lark" else source
+    except NotRegular:
+        return ""
+    schema = json.dumps({"type": "string", "pattern": f"^(?:{pattern})$"})
+    refused, _ = LLMatcher.validate_grammar_with_warnings(
+        LLMatcher.grammar_from_json_schema(schema)
+    )
+    return "" if refused else pattern

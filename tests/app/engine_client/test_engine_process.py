@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, EngineState, Patience, host_command
-from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
+from engine.events import Done, Draft, Failed, Prefill, Text, Verdict, Waiting
 from engine.request import ChatMessage, Request, Sampling
 from engine.stats import tally
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS, Listener
@@ -90,6 +90,22 @@ def test_an_answer_obeys_the_laws(start: Start, tiny_folder: Path) -> None:
     plain = ask(heard, 64)
     heard.end_of(plain)
     assert heard.text(plain) == heard.text(id)
+
+
+def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> None:
+    heard = start()
+    heard.engine.load(tiny_folder, parallel=2)
+    first, second = streaming(heard), streaming(heard)
+    third = ask(heard, 16)
+    heard.until_events(third, 1)
+    assert heard.of(third) == [Waiting(third, 0)]
+    heard.engine.cancel(second)
+    heard.end_of(third)
+    assert isinstance(heard.of(second)[-1], Done)
+    assert not isinstance(heard.of(first)[-1], Done), "it goes on beside them"
+    heard.engine.cancel(first)
+    heard.end_of(first)
+    assert heard.all("loaded")[0].parallel == 2
 
 
 def test_what_cannot_be_loaded(start: Start, tmp_path: Path) -> None:

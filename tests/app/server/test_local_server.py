@@ -92,6 +92,16 @@ def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
     assert one.server.problem == ""
 
 
+def test_what_it_asks_when_it_ends_is_asked_of_nobody(serve: Serve) -> None:
+    one = serve(IDLE, "listen RECORD generate:9 count:9")  # behind the end of its input
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.server.switch(False)
+    one.until_state(ServerState.OFF)
+    assert not one.engine.answering
+    assert not one.server.following.now
+
+
 def test_off_and_on_again_there_is_one(serve: Serve) -> None:
     one = serve(IDLE, "listen RECORD")
     one.server.switch(True)
@@ -133,17 +143,6 @@ def test_a_program_that_cannot_be_started_is_a_problem(
     one.server.switch(True)
     one.until_state(ServerState.FAILED)
     assert one.server.problem
-
-
-def test_each_request_is_counted_once_for_its_client(serve: Serve) -> None:
-    one = serve(
-        IDLE,
-        "listen request:1:waiting:Zed request:1:writing:Zed request:2:waiting:Aider over "
-        "request:3:waiting:Zed RECORD",
-    )
-    one.server.switch(True)
-    one.until(lambda: one.server.clients.total() == 3)
-    assert dict(one.server.clients) == {"Zed": 2, "Aider": 1}
 
 
 def test_no_prompt_gets_into_its_log(serve: Serve, tmp_path: Path) -> None:

@@ -97,10 +97,14 @@ def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, unt
     assert all(name in panel.clients.words for name in ("Zed", "Aider", "Codex"))
 
 
-def test_what_is_over_leaves(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen request:1:waiting request:2:waiting over take take hang")
+def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    window, panel = open_panel(
+        f"listen request:1:waiting request:2:waiting wait:{over} over take take hang"
+    )
     panel.switch.click()
-    until(lambda: window.application.server.clients.total() == 2)
+    until(lambda: len(panel.requests.rows) == 2)
+    over.touch()
     until(lambda: not panel.requests.rows)
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.OFF)
@@ -116,6 +120,32 @@ def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Unti
     panel.restart.click()
     until(lambda: window.application.server.state is ServerState.ON)
     assert not panel.restart.isVisible()
+
+
+def test_a_death_is_told_where_no_panel_is_open(
+    open_panel: OpenPanel, until: Until, tmp_path: Path
+) -> None:
+    die = tmp_path / "die"
+    window, panel = open_panel(f"listen wait:{die} kill -- listen hang")
+    panel.switch.click()
+    until(lambda: window.application.server.state is ServerState.ON)
+    panel.close()
+    die.touch()
+    until(lambda: "server" in window.notices.texts)
+    assert "SIGKILL" in window.notices.texts["server"]
+    window.application.server.restart()
+    until(lambda: window.application.server.state is ServerState.ON)
+    assert "server" not in window.notices.texts
+
+
+def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
+    window, panel = open_panel("listen hang")
+    panel.switch.click()
+    until(lambda: panel.line.standing == "good")
+    window.loader.unload()
+    until(lambda: panel.line.standing == "warning")
+    window.loader.wake()
+    until(lambda: panel.line.standing == "good")
 
 
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:

@@ -235,3 +235,60 @@ def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:
     for _ in range(3):
         costs.observe_draft("model", 4, 0.02, context=64)
     assert costs.draft("model", context=64).step_seconds == pytest.approx(0.005)
+
+
+# Passes that several generations share
+
+
+@given(
+    calibration=st.none() | calibrations(),
+    observations=observed,
+    context=st.integers(0, 100_000),
+    sharing=st.integers(1, 64),
+)
+def test_a_share_of_any_pass_is_sound(
+    calibration: Calibration | None,
+    observations: list[tuple[int, float, int]],
+    context: int,
+    sharing: int,
+) -> None:
+    costs = Costs(calibration)
+    for more, passed, depth in observations:
+        costs.observe_pass(sharing * more, passed, context=depth, sharing=sharing)
+    shares = costs.passes(context, sharing=sharing)
+    assert len(shares) == ROWS
+    assert all(0.0 < share < float("inf") for share in shares)
+    assert shares == sorted(shares)
+    assert costs.doubt(2, sharing=sharing) >= 0.0
+
+
+def test_a_share_is_of_the_pass_over_all_rows() -> None:
+    costs = Costs(Calibration((SHALLOW,)))
+    alone = costs.passes(0)
+    assert costs.passes(0, sharing=2)[:4] == pytest.approx([alone[i] / 2 for i in (1, 3, 5, 7)])
+    assert costs.passes(0, sharing=8)[0] == pytest.approx(alone[7] / 8)
+
+
+def test_beyond_what_was_measured_rows_cost_what_the_last_ones_did() -> None:
+    costs = Costs(Calibration((PassCosts(0, (1, ROWS), (1.0, 2.0)),)))
+    step = 1.0 / (ROWS - 1)
+    assert costs.passes(0, sharing=8)[3] == pytest.approx((1.0 + 31 * step) / 8)
+
+
+def test_every_one_that_shares_a_pass_attends_to_its_own_context() -> None:
+    costs = Costs(MEASURED)
+    shallow, deep = costs.passes(64, sharing=4), costs.passes(1024, sharing=4)
+    for i, more in enumerate((0.002, 0.002, 0.003)):  # one of them alone, with i + 1 rows
+        assert deep[i] - shallow[i] == pytest.approx(more)
+
+
+@pytest.mark.parametrize(("sharing", "rows"), [(2, 1), (2, 4), (8, 5)])
+def test_shared_passes_correct_the_calibration_too(sharing: int, rows: int) -> None:
+    costs = Costs(Calibration((SHALLOW,)))
+    calibrated = costs.passes(64, sharing=sharing)
+    for _ in range(200):
+        seconds = 1.5 * sharing * calibrated[rows - 1]
+        costs.observe_pass(sharing * rows, seconds, context=64, sharing=sharing)
+    corrected = costs.passes(64, sharing=sharing)
+    assert corrected[rows - 1] == pytest.approx(1.5 * calibrated[rows - 1], rel=0.05)
+    assert corrected[0] == pytest.approx(1.5 * calibrated[0], rel=0.1)  # the machine is slower

@@ -29,7 +29,8 @@ class World:
 
     `pass_seconds`: of a pass over so many rows. `step_seconds`: of drafting one token.
     `acceptance`: of a drafted token, given that the ones before stand. `warm_up`: how many times
-    longer the first pass over each number of rows takes, which loads its kernels.
+    longer the first pass over each number of rows takes, which loads its kernels. `sharing`: how
+    many generations share the passes; each of them drafts.
     """
 
     pass_seconds: Callable[[int], float]
@@ -37,11 +38,13 @@ class World:
     acceptance: float
     jitter: float = 0.05
     warm_up: float = 1.0
+    sharing: int = 1
 
     def speed(self, length: int) -> float:
-        """Expected tokens a second at a fixed length."""
+        """Expected tokens a second of all together, at a fixed length."""
         tokens = sum(self.acceptance**i for i in range(length + 1))
-        return tokens / (self.pass_seconds(length + 1) + length * self.step_seconds)
+        drafting = self.sharing * length * self.step_seconds
+        return self.sharing * tokens / (self.pass_seconds(self.sharing * (length + 1)) + drafting)
 
     @property
     def best(self) -> int:
@@ -68,36 +71,42 @@ class Run:
 def run(
     policy: DraftLengthPolicy, world: World, *, tokens: int, most: int = 64, seed: int = 0
 ) -> Run:
-    """Write `tokens` tokens or a few more, as the loop does."""
+    """Write `tokens` tokens or a few more, as the loop does. Those beside it do the same."""
     chance = np.random.default_rng(seed)
     result = Run()
     warm: set[int] = set()
 
     def took(seconds: float) -> float:
-        measured = float(seconds * chance.lognormal(0.0, world.jitter))
-        result.seconds += measured
-        return measured
+        return float(seconds * chance.lognormal(0.0, world.jitter))
 
     def pass_over(rows: int) -> float:
         cold = world.warm_up if rows not in warm else 1.0
         warm.add(rows)
-        return took(world.pass_seconds(rows) * cold)
+        seconds = took(world.pass_seconds(rows) * cold)
+        result.seconds += seconds / world.sharing
+        return seconds
 
+    beside = world.sharing - 1
     while result.tokens < tokens:
-        choice = policy.choose([HEAD], most=most, context=result.tokens)
+        choice = policy.choose([HEAD], most=most, context=result.tokens, beside=beside)
         assert 0 <= choice.length <= min(most, LONGEST)
         assert choice.rounds >= 1
         assert str(choice.reason)
         result.choices.append(choice)
         if choice.length == 0:
             for _ in range(choice.rounds):
-                policy.observe(MeasuredRound(0, 0, 0.0, pass_over(1), context=result.tokens))
+                rows, context = world.sharing, result.tokens
+                policy.observe(
+                    MeasuredRound(0, 0, 0.0, pass_over(rows), context, rows=rows, beside=beside)
+                )
                 result.tokens += 1
             continue
         stands = chance.random(choice.length) < world.acceptance
         accepted = int(np.cumprod(stands).sum())
         draft_seconds = took(choice.length * world.step_seconds)
-        verify_seconds = pass_over(choice.length + 1)
+        result.seconds += draft_seconds
+        rows = world.sharing * (choice.length + 1)
+        verify_seconds = pass_over(rows)
         assert choice.drafter == "head"
         policy.observe(
             MeasuredRound(
@@ -107,6 +116,8 @@ def run(
                 verify_seconds,
                 context=result.tokens,
                 drafter="head",
+                rows=rows,
+                beside=beside,
             )
         )
         result.tokens += accepted + 1
@@ -122,7 +133,8 @@ def steep(rows: int) -> float:
 
 
 def mac(rows: int) -> float:
-    return 0.05 * float(np.interp(rows, [1, 2, 3, 4, 6, 8, 17], [1, 1.03, 1.2, 1.5, 2.1, 2.7, 7]))
+    measured = [1, 2, 3, 4, 6, 8, 17], [1, 1.03, 1.2, 1.5, 2.1, 2.7, 7]
+    return 0.05 * float(np.interp(rows, *measured) + 0.48 * max(rows - 17, 0))
 
 
 PAYING = {
@@ -282,6 +294,88 @@ def test_what_was_learned_survives() -> None:
     run(parked, NOT_PAYING["nothing stands"], tokens=1_000)
     again = run(parked, NOT_PAYING["nothing stands"], tokens=1_000, seed=1)
     assert sum(choice.length > 0 for choice in again.choices) < 60
+
+
+# In company
+
+
+COMPANY = (2, 4, 8)
+
+
+def in_company(world: World, sharing: int) -> World:
+    return replace(world, sharing=sharing)
+
+
+@pytest.mark.parametrize("sharing", COMPANY)
+@pytest.mark.parametrize("name", [*PAYING, *NOT_PAYING])
+def test_in_company_it_is_nearly_as_good_as_the_best(name: str, sharing: int) -> None:
+    world = in_company((PAYING | NOT_PAYING)[name], sharing)
+    policy = Automatic()
+    run(policy, world, tokens=500)
+
+    settled = run(policy, world, tokens=2_000, seed=1)
+
+    assert settled.speed > 0.9 * world.speed(world.best)
+    assert settled.speed > 0.96 * world.speed(0)
+
+
+def calibrated(world: World) -> Automatic:
+    """As after a first use of the pair, alone."""
+    rows = (1, 2, 3, 4, 6, 8, 12, 16)
+    passes = PassCosts(24, rows, tuple(map(world.pass_seconds, rows)))
+    return Automatic(Calibration((passes,), (DraftCosts("head", 24, 0.0, world.step_seconds),)))
+
+
+def usual_length(policy: Automatic, world: World) -> float:
+    """The length that is chosen, once the acceptance is known."""
+    run(policy, replace(world, sharing=1), tokens=1_000)
+    return float(np.median(decided(run(policy, world, tokens=300).choices)))
+
+
+def test_drafts_shrink_as_the_company_grows_where_rows_are_dear() -> None:
+    world = World(mac, 0.003, 0.75, jitter=0.0)
+    lengths = [
+        usual_length(calibrated(world), in_company(world, sharing)) for sharing in (1, 2, 4, 8)
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] >= 2
+    assert lengths[0] > lengths[1] > 0
+    assert lengths[-1] == 0
+
+
+def test_drafts_stay_where_rows_and_drafts_are_free() -> None:
+    world = World(flat, 0.0, 0.75, jitter=0.0)
+    alone, many = (
+        usual_length(calibrated(world), in_company(world, sharing)) for sharing in (1, 8)
+    )
+    assert alone == many > 8
+
+
+def test_drafts_shrink_where_rows_are_free_and_each_draft_is_waited_for() -> None:
+    world = World(flat, 0.01, 0.75, jitter=0.0)
+    alone, many = (
+        usual_length(calibrated(world), in_company(world, sharing)) for sharing in (1, 8)
+    )
+    assert alone > many == world.sharing - 1
+
+
+def test_drafts_are_long_again_once_it_is_alone() -> None:
+    world = World(mac, 0.003, 0.75, jitter=0.0)
+    policy = calibrated(world)
+    before = usual_length(policy, world)
+    run(policy, in_company(world, 8), tokens=1_000)
+    again = decided(run(policy, world, tokens=600).choices)
+    assert np.median(again[-50:]) == before
+
+
+def test_a_plain_pass_in_company_is_not_taken_for_one_of_its_own() -> None:
+    policy = calibrated(World(mac, 0.003, 0.75))
+    alone, shared = policy.costs.passes(0), policy.costs.passes(0, sharing=4)
+    for context in range(200):
+        policy.observe(MeasuredRound(0, 0, 0.0, mac(4), context, rows=4, beside=3))
+    assert policy.costs.passes(0) == pytest.approx(alone)
+    assert policy.costs.passes(0, sharing=4) == pytest.approx(shared)
+    assert shared[0] == pytest.approx(mac(4) / 4)
 
 
 def test_says_what_it_promises() -> None:

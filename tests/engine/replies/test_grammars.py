@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
@@ -109,7 +109,7 @@ def _ordered(given: dict[str, Any], case: Case) -> dict[str, Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataObject) -> None:
     case = family.case
     given = [_ordered(one, case) for one in data.draw(st.lists(
@@ -119,6 +119,8 @@ def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataO
             one.pop("area", None)
             one.pop("marks", None)
     text = family.reply(*(("get_weather", one) for one in given))
+    said = json.dumps(given, ensure_ascii=False)
+    assume(not any(name in said for name in family.syntax.special))  # would be that token here
     for tools in (STRICT, FREE):
         assert family.passes(family.grammar(tools), text)
         assert family.passes(family.grammar(STRICT, choice="auto"), text)
@@ -201,15 +203,16 @@ CHUNKS = (
     *('"', "'", "}", "]", ")", ", ", ": ", "\n", ",", "{", "[", "1", "true", "a", "</parameter>\n"),
     *("</think>", "</function>\n</tool_call>", "</arg_value>", "</tool_call>", "<escape>", '<|"|>'),
     *("<parameter=city>\n", "<parameter=", ">\n", "<arg_key>", "</arg_key>", "get_time", "city"),
+    *("<tool_call>", "<|tool_call>", "[TOOL_CALLS]", "<|tool_call_start|>", "[/THINK]"),
     *(
-        "<tool_call>",
-        "<|tool_call>",
-        "[TOOL_CALLS]",
-        "<|tool_call_start|>",
-        "[/THINK]",
         "<channel|>",
+        "<|channel|>",
+        "<|message|>",
+        "<|end|>",
+        "final",
+        "<tool_call|>",
+        "<end_function_call>",
     ),
-    *("<|channel|>", "<|message|>", "<|end|>", "final", "<tool_call|>", "<end_function_call>"),
 )
 
 
@@ -239,9 +242,9 @@ def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str 
 def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: Choice) -> None:
     grammar = family.grammar(tools, choice=choice, parallel=choice == "auto" and tools == STRICT)
     chance = random.Random(5)
-    texts = [_some_reply(family, grammar, chance) for _ in range(40)]
-    whole = [text for text in texts if text is not None]
-    assert len(whole) > 5
+    written = (_some_reply(family, grammar, chance) for _ in range(200))
+    whole = [text for text, _ in zip(filter(None, written), range(4), strict=False)]
+    assert len(whole) == 4
     for text in whole:
         found = read(family.syntax, text, tools=tools)
         assert not found.broken

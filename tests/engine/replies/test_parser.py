@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart, ReasoningPart
@@ -106,6 +106,7 @@ def test_every_cut_gives_the_same_parts(
 
 @pytest.mark.parametrize(("syntax", "reply"), REPLIES[:-1], ids=FAMILIES[:-1])
 @given(data=st.data())
+@settings(max_examples=25)
 def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -> None:
     """Between the parts are marks, white space, and calls that were told. Harmony's marks stand
     within content too: its own test is below."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
@@ -31,6 +31,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
+@settings(max_examples=30)
 def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject) -> None:
     drawn = st.lists(arguments_for(case), min_size=1, max_size=case.most_calls)
     wanted = [("get_weather", arguments) for arguments in data.draw(drawn)]
@@ -74,6 +75,7 @@ def test_reasoning_that_the_prompt_closes_is_over(tokenizer: Any) -> None:
     chat = (ChatMessage("user", "why?"),)
     prompt = render(tokenizer, Prompt(messages=chat, options='{"enable_thinking": false}'))
     assert not syntax_in(case).begins_inside(prompt)
+    assert syntax_in(case).reasoning_is_over(prompt)
 
 
 def _lone_end(case: Case, thinks: str) -> str:

@@ -2,16 +2,22 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx2 import AsyncClient, Response
+from llguidance import LLMatcher, LLTokenizer
 
 from engine.protocol import Count, Generate
 from tests.support.engine.asking import asking, events, run
+from tests.support.engine.scripted_host import LOADED, Script, Step, script, told
 
 DATA = Path(__file__).parents[2] / "data" / "clients"
+TEMPLATES = DATA.parent / "templates"
+FAMILIES = sorted(path.stem for path in TEMPLATES.glob("*.jinja"))
+TEMPLATE = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
 CLIENTS = sorted(path.stem for path in DATA.glob("*.json"))
 
 
@@ -29,16 +35,45 @@ async def send(client: AsyncClient, request: dict[str, Any]) -> Response:
     )
 
 
-def answered(client: str) -> tuple[list[Response], list[Generate]]:
+def answered(
+    client: str, play: Script = told, *, target: str = LOADED.target
+) -> tuple[list[Response], list[Generate]]:
     """The responses to all requests of a client, and what the engine was asked."""
 
     async def ask() -> tuple[list[Response], list[Generate]]:
-        async with asking() as (http, host):
+        async with asking(play, target=target) as (http, host):
             responses = [await send(http, request) for request in requests_of(client)]
             taken = [command for command in host.taken if isinstance(command, Generate)]
             return responses, taken
 
     return run(ask())
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """The folder of a model that reasons and calls as Qwen3 does."""
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    return str(tmp_path)
+
+
+def calling(name: str, **arguments: str) -> Script:
+    """The model thinks, says something, and calls a tool."""
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    texts = (
+        "<think>",
+        "Hm",
+        ".</think>",
+        "So.",
+        "<tool_call>",
+        call[:30],
+        call[30:],
+        "</tool_call>",
+    )
+
+    def play(command: Generate) -> Iterator[Step]:
+        return script(*texts, id=command.id, request=command.request)
+
+    return play
 
 
 def tools_of(command: Generate) -> list[str]:
@@ -60,6 +95,17 @@ def test_every_request_is_answered(client: str) -> None:
         streamed = (request.get("body") or {}).get("stream")
         kind = response.headers["content-type"].partition(";")[0]
         assert kind == ("text/event-stream" if streamed else "application/json")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("client", ["claude_code", "codex", "zed"])
+def test_tools_of_agents_can_be_given_to_every_family(
+    client: str, family: str, tmp_path: Path
+) -> None:
+    template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    responses, _ = answered(client, target=str(tmp_path))
+    assert {response.status_code for response in responses} == {200}
 
 
 def test_codex_gets_its_events_to_the_end() -> None:
@@ -96,6 +142,78 @@ def test_codex_is_understood() -> None:
     assert json.loads(calls[1].arguments)["input"].startswith("*** Begin Patch\n")
     # What was read for the first request is the beginning of the second.
     assert later.prompt.messages[:2] == first.prompt.messages
+
+
+def test_codex_gets_the_text_of_a_patch(model: str) -> None:
+    patch = '*** Begin Patch\n*** Add File: a\n+"ä"\n*** End Patch\n'
+    responses, _ = answered("codex", calling("apply_patch", input=patch), target=model)
+    found = events(responses[-1])
+    items = [value["item"] for name, value in found if name == "response.output_item.done"]
+    assert [item["type"] for item in items] == ["reasoning", "message", "custom_tool_call"]
+    assert items[0]["content"][0]["text"] == "Hm."
+    assert (items[2]["name"], items[2]["input"]) == ("apply_patch", patch)
+    assert found[-1][1]["response"]["output"] == items
+
+
+@pytest.mark.parametrize("family", ["hermes", "mistral_args", "harmony", "qwen_xml"])
+def test_a_patch_of_codex_is_held_to_its_grammar_where_calls_are_json(
+    family: str, tmp_path: Path
+) -> None:
+    template = (TEMPLATES / f"{family}.jinja").read_text(encoding="utf-8")
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    _, commands = answered("codex", target=str(tmp_path))
+    grammar = commands[-1].request.grammar
+    assert grammar is not None
+    assert grammar.kind == "lark"
+    assert ("Add File" in grammar.source) == (family != "qwen_xml")
+    refused, words = LLMatcher.validate_grammar_with_warnings(
+        LLMatcher.grammar_from_lark(grammar.source)
+    )
+    assert not refused, words
+
+
+@pytest.mark.parametrize(
+    ("patch", "allowed"),
+    [
+        ('*** Begin Patch\n*** Add File: a\n+"ä\\n"\n*** End Patch\n', True),
+        ("*** Begin Patch\n*** Delete File: a\n*** End Patch", True),
+        ("*** Begin Patch\n+a\n*** End Patch\n", False),
+        ("--- a\n+++ b\n", False),
+    ],
+)
+def test_what_a_patch_of_codex_may_be(model: str, patch: str, allowed: bool) -> None:
+    _, commands = answered("codex", target=model)
+    grammar = commands[-1].request.grammar
+    assert grammar is not None
+    call = {"name": "apply_patch", "arguments": {"input": patch}}
+    written = json.dumps(call, ensure_ascii=False, separators=(", ", ": "))
+    tokenizer = LLTokenizer("byte")
+    tokens = tokenizer.tokenize_str(f"So.<tool_call>\n{written}\n</tool_call>")
+    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(grammar.source))
+    assert (matcher.validate_tokens(tokens) == len(tokens)) == allowed, matcher.get_error()
+
+
+def test_codex_gets_the_tool_of_its_server_by_its_own_name(model: str) -> None:
+    responses, _ = answered("codex", calling("mcp__docs__lookup", page="a"), target=model)
+    item = events(responses[-1])[-1][1]["response"]["output"][-1]
+    assert (item["type"], item["namespace"], item["name"]) == (
+        "function_call",
+        "mcp__docs__",
+        "lookup",
+    )
+    assert json.loads(item["arguments"]) == {"page": "a"}
+
+
+def test_claude_code_gets_thinking_and_calls(model: str) -> None:
+    responses, _ = answered("claude_code", calling("Bash", command="ls"), target=model)
+    found = [value for _, value in events(responses[-1])]
+    starts = [value["content_block"] for value in found if value["type"] == "content_block_start"]
+    assert [start["type"] for start in starts] == ["thinking", "text", "tool_use"]
+    assert (starts[2]["name"], starts[2]["input"]) == ("Bash", {})
+    deltas = [value["delta"] for value in found if value["type"] == "content_block_delta"]
+    arguments = "".join(delta.get("partial_json", "") for delta in deltas)
+    assert json.loads(arguments) == {"command": "ls"}
+    assert found[-2]["delta"]["stop_reason"] == "tool_use"
 
 
 def test_claude_code_is_understood() -> None:

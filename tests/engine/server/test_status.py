@@ -6,6 +6,7 @@ import pytest
 
 from engine.server.status import (
     Board,
+    ClientStatus,
     RequestStatus,
     ServerStatus,
     status_from_json,
@@ -24,11 +25,12 @@ def test_requests_are_shown_until_they_are_over() -> None:
     board.progress("r", state="writing", prompt_tokens=7, tokens=2)
     board.progress("r", state="writing", prompt_tokens=7, tokens=2)
     writing = replace(REQUEST, state="writing", prompt_tokens=7, tokens=2)
-    assert board.status == ServerStatus("http://127.0.0.1:1", "", 1, 0, (writing,))
+    asked = (ClientStatus("curl", 1),)
+    assert board.status == ServerStatus("http://127.0.0.1:1", "", 1, 0, (writing,), asked)
     board.remove("r")
     board.remove("r")
     board.progress("r", tokens=9)
-    assert board.status == ServerStatus("http://127.0.0.1:1")
+    assert board.status == ServerStatus("http://127.0.0.1:1", clients=asked)
     assert len(changes) == 4
 
 

@@ -107,16 +107,16 @@ def measure(address: str, model: str, *, streams: int, label: str, most_tokens: 
 
 def measure_behind(address: str, model: str, *, label: str, prompt_tokens: int) -> Behind:
     """A question behind a prompt of about `prompt_tokens`, while another answer is written."""
-    long = f"{label}. " + _LONG * (prompt_tokens // 15)
-    question = f"{label}. {_QUESTIONS[0]}"
-    alone = ask(address, model, f"{question} (1)", most_tokens=8)
-    undisturbed = ask(address, model, f"{question} (2)", most_tokens=96)
+    question = _QUESTIONS[0]
+    alone = ask(address, model, f"{label}, 1. {question}", most_tokens=8)
+    undisturbed = ask(address, model, f"{label}, 2. {question}", most_tokens=96)
     with ThreadPoolExecutor(3) as pool:
-        running = pool.submit(ask, address, model, f"{question} (3)", most_tokens=96)
+        running = pool.submit(ask, address, model, f"{label}, 3. {question}", most_tokens=96)
         time.sleep(undisturbed.first_seconds * 1.5)
+        long = f"{label}, 4. " + _LONG * (prompt_tokens // 15)
         pool.submit(ask, address, model, long, most_tokens=1)
         time.sleep(0.2)
-        behind = pool.submit(ask, address, model, f"{question} (4)", most_tokens=8)
+        behind = pool.submit(ask, address, model, f"{label}, 5. {question}", most_tokens=8)
     return Behind(
         first_alone=alone.first_seconds,
         first_behind=behind.result().first_seconds,

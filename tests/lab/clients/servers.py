@@ -59,10 +59,7 @@ def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
 
 
 def model_name(address: str) -> str:
-    """The name of the first model that the server lists; what mlx-lm takes for its own, if none.
-
-    Raises OSError where nothing answers.
-    """
+    """The name of the first model that the server lists; what mlx-lm takes for its own, if none."""
     with urlopen(f"{address}/v1/models", timeout=30) as answer:
         listed = answer.read()
     try:
@@ -92,10 +89,9 @@ def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + _STARTING_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:
-            model_name(address)
+            with urlopen(f"{address}/health", timeout=30):
+                return
         except OSError:
             time.sleep(0.5)
-        else:
-            return
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     raise Problem(f"The server did not start: {' '.join(last)}", f"See {log}.")

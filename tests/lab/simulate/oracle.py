@@ -56,7 +56,7 @@ class Oracle:
         self._written = 0
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         progress = self._phase.progress(self._written)
         worth = self._worth[progress >= 0.5]

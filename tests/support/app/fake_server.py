@@ -12,6 +12,7 @@ so on, the last repeated; then what every server is started with. Each word is o
     take                      read a line
     record:FILE               write all lines that come into a file, until the end of the input
     print:WORD | complain:WORD | quote   say what is no command; to standard error; the prompt there
+    wait:FILE                 until that file is there
     exit:STATUS | kill | hang
 """
 
@@ -19,11 +20,18 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from engine.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
 from engine.request import Prompt
-from engine.server.status import RequestState, RequestStatus, ServerStatus, status_to_json
+from engine.server.status import (
+    ClientStatus,
+    RequestState,
+    RequestStatus,
+    ServerStatus,
+    status_to_json,
+)
 
 PROMPT = Prompt(text="Tell me about the treasure under the oak.")
 
@@ -59,7 +67,7 @@ def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> 
             requests.append(
                 RequestStatus(id, endpoint, client or "Zed", known, 5, 7, (f"http-{id}",))
             )
-            tell(ServerStatus(address, requests=tuple(requests)))
+            tell(ServerStatus(address, requests=tuple(requests), clients=clients_of(requests)))
         case "over":
             requests.clear()
             tell(ServerStatus(address))
@@ -91,10 +99,18 @@ def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> 
             os._exit(int(word))
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "wait":
+            while not Path(word).exists():
+                time.sleep(0.01)
         case "hang":
             time.sleep(3600)
         case _:
             raise ValueError(step)
+
+
+def clients_of(requests: list[RequestStatus]) -> tuple[ClientStatus, ...]:
+    asked = Counter(request.client for request in requests)
+    return tuple(ClientStatus(*pair) for pair in asked.items())
 
 
 def ask(command: Command) -> None:

@@ -1,6 +1,6 @@
 """A local server with a fake process, and an engine with another, and no window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
@@ -21,10 +21,20 @@ class Served:
     """Attributes: `engine`, `heard` of it, `server`; `cancelled`, the generations that the engine
     was asked to cancel."""
 
-    def __init__(self, qtbot: QtBot, folder: Path, steps: str, server: str) -> None:
+    def __init__(
+        self,
+        qtbot: QtBot,
+        folder: Path,
+        steps: str,
+        server: str,
+        *,
+        command: Sequence[str] = (),
+        model: Path = MODEL,
+    ) -> None:
+        """`command` replaces the fake host."""
         self._qtbot, self._record = qtbot, folder / "record"
         self.engine = EngineProcess(
-            EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.01,)
+            EngineLog(folder), command=command or fake_host(folder, steps), delays_seconds=(0.01,)
         )
         self.heard = Listener(self.engine, qtbot)
         self.settings = Settings(
@@ -41,7 +51,7 @@ class Served:
         self.cancelled: list[str] = []
         cancel = self.engine.cancel
         self.engine.cancel = lambda id: (self.cancelled.append(id), cancel(id))[1]  # type: ignore
-        self.engine.load(MODEL)
+        self.engine.load(model)
         self.heard.until_told("loaded")
 
     def until(self, holds: Callable[[], object]) -> None:

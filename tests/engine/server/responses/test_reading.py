@@ -106,6 +106,21 @@ def test_a_custom_tool_is_a_function_of_a_text() -> None:
     assert patch["strict"]
 
 
+@pytest.mark.parametrize(
+    ("form", "pattern"),
+    [
+        ({"type": "grammar", "syntax": "lark", "definition": 'start: "a"+'}, "(?:(?:a)+)"),
+        ({"type": "grammar", "syntax": "regex", "definition": "[a-z]+"}, "[a-z]+"),
+        ({"type": "grammar", "syntax": "lark", "definition": 'start: "(" start? ")"'}, None),
+        ({"type": "grammar", "syntax": "regex", "definition": "a(?=b)"}, None),
+        ({"type": "text"}, None),
+        (None, None),
+    ],
+)
+def test_what_a_text_is_held_to(form: dict[str, Any] | None, pattern: str | None) -> None:
+    assert asked(tools=[PATCH | {"format": form}]).patterns.get("apply_patch") == pattern
+
+
 def test_names_of_a_namespace_are_told_apart() -> None:
     assert [*functions(tools=[READ, SERVER])] == ["read", "mcp__files__read"]
     call = {"type": "function_call", "call_id": "1", "name": "read", "arguments": "{}"}

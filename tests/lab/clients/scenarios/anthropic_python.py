@@ -137,7 +137,7 @@ def _():
 
 @step("a prompt that is too long is refused in the words that agents look for")
 def _():
-    message = [{"role": "user", "content": "word " * 20_000}]
+    message = [{"role": "user", "content": "word " * 9_000}]
     ask = partial(client.messages.create, **GREEDY | {"messages": message})
     body = refused(anthropic.BadRequestError, ask).body
     assert "prompt is too long" in body["error"]["message"], body

@@ -10,7 +10,13 @@ from steps import BASE, MODEL, QUESTION, SERVER, WEATHER, refused, same, step
 litellm.telemetry = False
 OPENAI = {"model": f"openai/{MODEL}", "api_base": BASE, "api_key": "x"}
 ANTHROPIC = {"model": f"anthropic/{MODEL}", "api_base": SERVER, "api_key": "x"}
-GREEDY = {"messages": QUESTION, "temperature": 0, "max_tokens": 12, "num_retries": 0}
+GREEDY = {
+    "messages": QUESTION,
+    "temperature": 0,
+    "max_tokens": 12,
+    "num_retries": 0,
+    "timeout": 120,
+}
 TOOL = {"type": "function", "function": WEATHER}
 
 
@@ -59,6 +65,6 @@ def _():
 
 @step("a prompt that is too long raises its own error")
 def _():
-    message = [{"role": "user", "content": "word " * 20_000}]
+    message = [{"role": "user", "content": "word " * 9_000}]
     ask = partial(litellm.completion, **OPENAI, **GREEDY | {"messages": message})
     refused(litellm.ContextWindowExceededError, ask)

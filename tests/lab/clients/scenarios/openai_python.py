@@ -327,6 +327,6 @@ def _():
 
 @step("a prompt that is too long is refused by its code")
 def _():
-    message = [{"role": "user", "content": "word " * 20_000}]
+    message = [{"role": "user", "content": "word " * 9_000}]
     ask = partial(client.chat.completions.create, **GREEDY | {"messages": message})
     same(refused(openai.BadRequestError, ask).code, "context_length_exceeded")

@@ -27,7 +27,7 @@ class Broken:
         self.sound = Automatic(calibrated(conditions, conditions.steps))
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         return self.sound.choose(candidates, most=most, context=context)
 
@@ -42,7 +42,7 @@ class NeverParks(Broken):
     """Drafts at least one token, always."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         choice = super().choose(candidates, most=most, context=context)
         if choice.length or not candidates:
@@ -54,7 +54,7 @@ class IgnoresCost(Broken):
     """Goes by the tokens of a round alone: as far as it may, with the last who may."""
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         if not candidates or not most:
             return DraftChoice(0)
@@ -67,7 +67,7 @@ class NeverProbes(Broken):
     parked = False
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         if self.parked:
             return DraftChoice(0, rounds=64)

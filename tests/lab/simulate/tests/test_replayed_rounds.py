@@ -28,7 +28,7 @@ class Told:
     measured: list[MeasuredRound] = field(default_factory=list)
 
     def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         self.asked.append((list(candidates), most, context))
         return self.choices[(len(self.asked) - 1) % len(self.choices)]
