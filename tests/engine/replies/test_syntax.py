@@ -10,14 +10,15 @@ QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
 @pytest.mark.parametrize(
     ("template", "family"),
     [
-        ("{{ messages }}", "none"),
+        ("{{ messages }}", "hermes"),  # and it is told of tools as Hermes is
+        ("{{ messages }}{{ tools }}", "none"),
         (QWEN, "hermes"),
         ("<|start_header_id|>" + QWEN + "tool_calls", "hermes"),
         ("<tool_call>\n<function=example>", "qwen xml"),
         ("<|start_header_id|>{% if m.tool_calls %}{\"name\": \"\", \"parameters\": {}}", "llama"),
-        ("<|start_header_id|>{{ m.content }}", "none"),
-        ("<minimax:tool_call><invoke name=", "none"),
-        ("<|tool_call|>[", "none"),
+        ("<|start_header_id|>{{ m.content }}", "hermes"),
+        ("{{ tools }}<minimax:tool_call><invoke name=", "none"),
+        ("{{ tools }}<|tool_call|>[", "none"),
         ("<|tool_calls_section_begin|><|tool_call_begin|>", "none"),
         ("[TOOL_CALLS] [", "mistral"),
         ("[TOOL_CALLS]{{ name }}[ARGS]", "mistral args"),
