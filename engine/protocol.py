@@ -208,7 +208,7 @@ class Counted:
 
     id: str
     tokens: int
-    ending: str = ""
+    ending: str
 
 
 ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted

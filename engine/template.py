@@ -191,7 +191,8 @@ def _rendered(
 def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
     """The chat with tools, calls and results in its texts, where the template knows none of them:
     as Hermes' models have them, which is how such a model's replies are read too."""
-    if "tools" in _template(tokenizer):
+    template = _template(tokenizer)
+    if "tools" in template or "tool_calls" in template:
         return prompt
     messages = [_without_calls(message) for message in prompt.messages]
     tools = _json(prompt.tools, list, "tools") or []

@@ -126,7 +126,9 @@ def _family(template: str, tokens: Collection[str]) -> Family:
         return "llama"
     if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
         return "lfm"  # whose converted templates sometimes say nothing of calls
-    return "none" if "tools" in template else "hermes"  # as `engine.template` tells of tools then
+    if "tools" in template or "tool_calls" in template:
+        return "none"
+    return "hermes"  # as `engine.template` tells of tools then
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:

@@ -203,8 +203,8 @@ def test_a_count_is_answered_once_and_is_no_generation() -> None:
     work.ask(Count("http-1", Prompt()))
     assert not work.generating
     assert not work.cancel("http-1")
-    assert work.take(Counted("http-1", 7)) == "question"
-    assert work.take(Counted("http-1", 7)) == "stale"
+    assert work.take(Counted("http-1", 7, "")) == "question"
+    assert work.take(Counted("http-1", 7, "")) == "stale"
     work.ask(Count("http-2", Prompt()))
     assert work.lose(keep_loads=True) == Lost(("http-2",))
 
@@ -213,7 +213,7 @@ def test_a_count_is_answered_once_and_is_no_generation() -> None:
     ("answer", "id"),
     [
         (READY, ""),
-        (Counted("http-1", 7), "http-1"),
+        (Counted("http-1", 7, ""), "http-1"),
         (Text("http-2", "a"), "http-2"),
         (Unloaded("u"), "u"),
     ],
