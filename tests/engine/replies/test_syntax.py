@@ -10,8 +10,8 @@ QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
 @pytest.mark.parametrize(
     ("template", "family"),
     [
-        ("{{ messages }}", "hermes"),
-        ("{{ tools }}", "none"),
+        ("{{ messages }}", "hermes"),  # and it is told of tools as Hermes is
+        ("{{ messages }}{{ tools }}", "none"),
         (QWEN, "hermes"),
         ("<|start_header_id|>" + QWEN + "tool_calls", "hermes"),
         ("<tool_call>\n<function=example>", "qwen xml"),
@@ -19,7 +19,7 @@ QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
         ("<|start_header_id|>{{ m.content }}", "hermes"),
         ("{{ tools }}<minimax:tool_call><invoke name=", "none"),
         ("{{ tools }}<|tool_call|>[", "none"),
-        ("{{ tools }}<|tool_calls_section_begin|><|tool_call_begin|>", "none"),
+        ("<|tool_calls_section_begin|><|tool_call_begin|>", "none"),
         ("[TOOL_CALLS] [", "mistral"),
         ("[TOOL_CALLS]{{ name }}[ARGS]", "mistral args"),
         ("List of tools: <|tool_list_start|>", "lfm"),
