@@ -57,8 +57,10 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         return 1
     logs = home / "logs" if HOME_VARIABLE in os.environ else log_folder()
     engine = EngineProcess(EngineLog(logs))
+    loader = ModelLoader(engine, settings)
     server = LocalServer(
         engine,
+        loader,
         EngineLog(logs, name="server"),
         settings=settings,
         key_file=home / "server-key",
@@ -66,7 +68,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     application = Application(
         store,
         engine,
-        loader=ModelLoader(engine, settings),
+        loader=loader,
         settings=settings,
         theme=theme,
         library=Library(),

@@ -162,7 +162,8 @@ class WindowDialogs(QObject):
                 loaded=lambda: application.loader.loaded,
             )
             engine = application.engine
-            for change in (application.loader.loaded_now, engine.unloaded, engine.died):
+            loader = application.loader
+            for change in (loader.loaded_now, loader.failed, engine.unloaded, engine.died):
                 change.connect(controller.show)
         panel.show()
         panel.raise_()

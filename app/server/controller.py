@@ -90,6 +90,8 @@ class ServerController(QObject):
                 return server.problem, "warning"
             case ServerState.ON:
                 loaded = self._loaded()
+                if loaded is None and self._server.can_wake:
+                    return "On. The model is loaded again when a program asks.", "good"
                 if loaded is None:
                     return "On. No model is loaded, so requests are refused.", "warning"
                 name = target_name(loaded.target)

@@ -16,6 +16,7 @@ from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.pending import Question
+from app.models.loader import ModelLoader
 from app.server.following import Following
 from app.server.relay import Relay
 from app.settings import Settings
@@ -58,6 +59,7 @@ class LocalServer(QObject):
     def __init__(
         self,
         engine: EngineProcess,
+        loader: ModelLoader,
         log: EngineLog,
         *,
         settings: Settings,
@@ -68,8 +70,9 @@ class LocalServer(QObject):
         """`command` replaces `server_command`."""
         super().__init__(parent)
         self._log, self._settings, self._key_file = log, settings, key_file
+        self._loader = loader
         self._command = tuple(command) or server_command()
-        self._relay = Relay(engine, parent=self)
+        self._relay = Relay(engine, loader, parent=self)
         self._child: ChildProcess | None = None
         self._wanted = False
         self._ending = False
@@ -89,6 +92,11 @@ class LocalServer(QObject):
         if self._child is None:
             return ServerState.OFF
         return ServerState.ON if self.status.address else ServerState.STARTING
+
+    @property
+    def can_wake(self) -> bool:
+        """Whether the model was unloaded, and is loaded again when it is asked."""
+        return self._loader.resting
 
     @property
     def pid(self) -> int:

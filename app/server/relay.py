@@ -1,7 +1,8 @@
 """What passes between the local server and the window's engine: both ways, line by line.
 
 Knows the protocol, and what a server may ask: answers and counts under ids of its own, and no more;
-the model is the window's. Knows no process of the server's.
+the model is the window's. A model that was unloaded until it is asked is no news for a server: what
+it asks then waits until the model is loaded again. Knows no process of the server's.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.pending import Question, is_guest
-from engine.events import Done, Event, Failed
+from app.models.loader import ModelLoader
+from engine.events import Done, Event, Failed, Stats
 from engine.protocol import (
     Cancel,
     Command,
@@ -27,6 +29,7 @@ from engine.protocol import (
     response_to_json,
 )
 from engine.server.status import ServerStatus, status_from_json
+from models.errors import Problem
 
 Write = Callable[[bytes], None]
 _REFUSED = "A local server may only ask for answers and counts, with ids of its own."
@@ -42,19 +45,24 @@ class Relay(QObject):
     asked = Signal(object)
     told = Signal(object)
 
-    def __init__(self, engine: EngineProcess, *, parent: QObject | None = None) -> None:
+    def __init__(
+        self, engine: EngineProcess, loader: ModelLoader, *, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._engine = engine
+        self._engine, self._loader = engine, loader
         self._write: Write | None = None
         self._ready: Ready | None = None
         self._loaded: Loaded | None = None
         self._open: set[str] = set()  # generations that are not over
+        self._held: dict[str, Question] = {}  # until the model is loaded again
         engine.ready.connect(self._on_ready)
         engine.loading.connect(self._tell)
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.died.connect(self._on_unloaded)
         engine.told_guest.connect(self._on_told)
+        loader.loaded_now.connect(self._release)
+        loader.failed.connect(self._on_failed)
 
     def begin(self, write: Write) -> None:
         """There is a server that takes lines: tell it what there is."""
@@ -66,6 +74,7 @@ class Relay(QObject):
     def end(self) -> None:
         """The server is gone: cancel what it asked for."""
         self._write = None
+        self._held.clear()
         generations, self._open = self._open, set()
         for generation in generations:
             self._engine.cancel(generation)
@@ -89,6 +98,8 @@ class Relay(QObject):
         match command:
             case Generate(race=False) | Count() if is_guest(command.id):
                 self._ask(command)
+            case Cancel() if self._held.pop(command.id, None) is not None:
+                self._on_told(Done(command.id, "cancelled", Stats()))
             case Cancel() if is_guest(command.id):
                 self._engine.cancel(command.id)
             case _:
@@ -98,7 +109,26 @@ class Relay(QObject):
         if isinstance(question, Generate):
             self._open.add(question.id)
         self.asked.emit(question)
-        self._engine.pass_on(question)
+        if self._loader.resting or self._held:
+            self._held[question.id] = question
+            self._loader.wake()
+        else:
+            self._engine.pass_on(question)
+
+    def _release(self) -> None:
+        """The model is loaded again: ask what was held back."""
+        held, self._held = self._held, {}
+        for question in held.values():
+            self._engine.pass_on(question)
+
+    def _on_failed(self, problem: Problem) -> None:
+        """Where there is no model after that, there will be none for what was held back."""
+        if self._loader.loaded is not None:
+            return
+        held, self._held = self._held, {}
+        for id in held:
+            self._on_told(Failed(id, problem.message, problem.remedy))
+        self._on_unloaded()
 
     def _refuse(self, id: str, why: str) -> None:
         self._tell(Failed(id, why, "Install Slipstream again.", "request"))
@@ -112,8 +142,9 @@ class Relay(QObject):
         self._tell(loaded)
 
     def _on_unloaded(self, reason: str = "") -> None:
-        self._loaded = None
-        self._tell(Unloaded(""))
+        if not self._loader.resting:
+            self._loaded = None
+            self._tell(Unloaded(""))
 
     def _on_told(self, answer: Event | Counted) -> None:
         if isinstance(answer, Done | Failed):

@@ -28,20 +28,19 @@ def grammar_for(
     reasoning: bool = True,
     inside_reasoning: bool = False,
 ) -> Grammar | None:
-    """The grammar of a reply; None where it may be anything, or its family has no calls.
+    """The grammar of a reply; None where it may be anything.
 
     `choice`: with "required" the reply is a call of one of the `tools`, or several in `parallel`; a
     tool that is chosen by its name is given alone. With "auto" it may call one: its calls are held
     to a grammar where one of the tools is strict, or only one call may be, and are free otherwise,
     as each token that a grammar looks at costs time. `schema`: content is JSON of this schema, the
     text of one. `reasoning`: the reply may begin with some; `inside_reasoning`: it goes on with
-    that of the prompt. Raises `Problem` for a strict tool that calls cannot be held to, and where
-    a call is required of a model whose calls are not known.
+    that of the prompt. Raises `Problem` for what this family's calls cannot be held to.
     """
-    if syntax.family == "none" and choice == "required":
+    if syntax.family == "none" and tools and choice == "required":
         raise Problem(
-            "How this model writes calls of tools is not known, so none can be required.",
-            "Leave the choice to the model, or choose another model.",
+            "It is not known how this model calls tools, so that it cannot be made to.",
+            "Leave the choice to it, or choose another model.",
         )
     if choice == "none" or syntax.family == "none":
         tools = ()
@@ -58,10 +57,12 @@ def grammar_for(
     if syntax.family == "harmony":
         start = _channels(rules, tools, choice, content, reasoning=reasoning)
     else:
-        start = "GAP? " + _reply(rules, tools, choice, content, parallel=parallel)
-        if marks and not inside_reasoning:
+        start = _reply(rules, tools, choice, content, parallel=parallel)
+        if marks and inside_reasoning:
+            start = f"GAP? {start}"
+        elif marks:
             thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
-            start = f"({thought})? {start}"
+            start = f"({thought} GAP?)? {start}"
     after = marks.closing if marks and inside_reasoning else ""
     return Grammar("lark", rules.grammar(start), after)
 
@@ -111,5 +112,5 @@ def _channels(
     last = either(calls if choice == "required" else [*calls, final])
     if not before:
         return last
-    again = f"{rules.mark('<|end|>')} {rules.mark('<|start|>')} {text('assistant')}"
-    return f"({channel} {either(before)} {message} TEXT {again})* {last}"
+    said = f"{rules.up_to('TEXT', '<|end|>')} {rules.mark('<|start|>')} {text('assistant')}"
+    return f"({channel} {either(before)} {message} {said})* {last}"

@@ -51,15 +51,13 @@ class Rules:
 
     def mark(self, mark: str) -> str:
         """A mark, in which special tokens stand as such."""
-        parts = [part for part in self._special.split(mark) if part]
-        return " ".join(
-            text(part)
-            if part not in self.syntax.special
-            else part
-            if part[0] == "<"
-            else f"<{part}>"
-            for part in parts
-        )
+        found = []
+        for part in filter(None, self._special.split(mark)):
+            if part not in self.syntax.special:
+                found.append(text(part))
+            else:
+                found.append(part if part.startswith("<") else f"<{part}>")
+        return " ".join(found)
 
     def up_to(self, terminal: str, mark: str) -> str:
         """Text of this terminal up to the first of these marks, and the mark."""

@@ -46,11 +46,15 @@ class TargetFiles:
 def _read(folder: Path) -> TargetTexts:
     tokenizer = _object(folder / "tokenizer.json")
     added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
-    special = {name for one in added if one.get("special") and (name := _text(one.get("content")))}
-    names = {name for one in added if (name := _text(one.get("content")))}
-    marks = frozenset(names | set(_marks(tokenizer)))
-    syntax = syntax_of(_template(folder), tokens=names, special=special)
-    return TargetTexts(syntax, marks)
+    named = {name: one for one in added if (name := _text(one.get("content")))}
+    # A grammar takes those in angle brackets for special, whatever is said of them.
+    special = {
+        name
+        for name, one in named.items()
+        if one.get("special") or (name[0], name[-1]) == ("<", ">")
+    }
+    syntax = syntax_of(_template(folder), tokens=named, special=special)
+    return TargetTexts(syntax, frozenset({*named, *_marks(tokenizer)}))
 
 
 def _template(folder: Path) -> str:

@@ -25,6 +25,7 @@ from tests.support.engine.wordy import (
     END,
     SIZE,
     STRUCK,
+    TOOL,
     TURN_END,
     spelling,
     wordy_tokenizer,
@@ -441,6 +442,18 @@ def test_special_tokens_are_named_in_a_lark_grammar(grammars: Grammars) -> None:
         1,
         False,
     ]
+
+
+def test_a_token_named_in_angle_brackets_is_no_text(grammars: Grammars) -> None:
+    """Even where it is not marked as special: a grammar has to name it."""
+    text = grammars.constrain(Grammar("lark", 'start: head "12"\nhead[lazy]: /(.|\n)*/ "<tool>"'))
+    assert TOOL not in ids(rows(text)[0])
+    named = grammars.constrain(Grammar("lark", 'start: /(.|\n)*/ <tool> "12"'))
+    assert TOOL in ids(rows(named)[0])
+    for tokens in ([TOOL], [*b"<tool>"]):
+        behind = grammars.constrain(Grammar("regex", "12", after="<tool>"))
+        behind.commit([*b"a", *tokens])
+        assert behind.forced(9) == [spelled_as(b"12"), END]
 
 
 def test_a_lark_grammar_may_name_its_end(grammars: Grammars) -> None:

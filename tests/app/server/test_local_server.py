@@ -66,6 +66,41 @@ def test_it_outlives_the_engine(serve: Serve) -> None:
     assert not one.server.following.now
 
 
+def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
+    ask = tmp_path / "ask"
+    one = serve("ready serve", f"listen wait:{ask} generate:1 count:2 generate:3 cancel:3 RECORD")
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.loader.unload()
+    one.until(lambda: one.loader.loaded is None)
+    assert one.server.can_wake
+    ask.touch()
+    one.until(lambda: Done("http-1", "stop", Stats()) in one.received())
+    told = one.received()
+    assert not any(isinstance(answer, Unloaded) for answer in told)
+    assert Done("http-3", "cancelled", Stats()) in told
+    one.until(lambda: any(isinstance(answer, Counted) for answer in one.received()))
+    assert len(one.heard.all("loaded")) == 2
+    assert not one.server.following.now
+
+
+def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> None:
+    ask = tmp_path / "ask"
+    one = serve(
+        "ready take load take begin take failed serve", f"listen wait:{ask} generate:1 RECORD"
+    )
+    one.server.switch(True)
+    one.until_state(ServerState.ON)
+    one.loader.unload()
+    one.until(lambda: one.loader.loaded is None)
+    ask.touch()
+    one.until(lambda: one.received()[-1:] == [Unloaded("")])
+    (failed,) = (answer for answer in one.received() if isinstance(answer, Failed))
+    assert failed.generation == "http-1"
+    assert not one.server.can_wake
+    assert not one.server.following.now
+
+
 def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
     one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen hang")
     one.server.switch(True)
@@ -111,7 +146,7 @@ def test_off_and_on_again_there_is_one(serve: Serve) -> None:
     one.server.switch(True)
     one.until_state(ServerState.ON)
     assert one.server.on
-    assert len(one.received()) == 4, "each life was told what there is"
+    one.until(lambda: len(one.received()) == 4)  # each life was told what there is
 
 
 def test_a_taken_port_is_said(serve: Serve) -> None:

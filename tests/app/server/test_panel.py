@@ -139,13 +139,15 @@ def test_a_death_is_told_where_no_panel_is_open(
 
 
 def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen hang")
+    window, panel = open_panel("listen hang", "ready take load take begin take failed serve")
     panel.switch.click()
     until(lambda: panel.line.standing == "good")
+    with_model = panel.line.text
     window.loader.unload()
-    until(lambda: panel.line.standing == "warning")
+    until(lambda: panel.line.text != with_model)
+    assert panel.line.standing == "good", "it is loaded again when it is asked"
     window.loader.wake()
-    until(lambda: panel.line.standing == "good")
+    until(lambda: panel.line.standing == "warning")
 
 
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:

@@ -258,17 +258,22 @@ def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: 
                 assert isinstance(arguments.get("days", 0), int)
 
 
-def _no_grammar(syntax: ReplySyntax) -> list[Grammar | None]:
-    return [
-        grammar_for(syntax, FREE),
-        grammar_for(syntax, STRICT, choice="none"),
-        grammar_for(syntax, (), choice="required"),
-        grammar_for(ReplySyntax(), STRICT, choice="required"),
-    ]
+@pytest.mark.parametrize(
+    ("family", "tools", "choice"),
+    [
+        ("hermes", FREE, "auto"),
+        ("hermes", STRICT, "none"),
+        ("hermes", (), "required"),
+        ("none", STRICT, "auto"),
+    ],
+)
+def test_where_there_is_no_grammar(family: Any, tools: Sequence[Tool], choice: Choice) -> None:
+    assert grammar_for(ReplySyntax(family), tools, choice=choice) is None
 
 
-def test_where_there_is_no_grammar() -> None:
-    assert _no_grammar(ReplySyntax("hermes")) == [None] * 4
+def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look() -> None:
+    with pytest.raises(Problem):
+        grammar_for(ReplySyntax(), FREE, choice="required")
 
 
 def test_a_schema_alone_is_passed_on() -> None:

@@ -294,15 +294,17 @@ def _open_long(application: QApplication, command: Sequence[str], messages: int)
 def _open(application: QApplication, home: Path, command: Sequence[str]) -> Window:
     settings = Settings(QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(EngineLog(home / "log"), command=command)
+    loader = ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET))
     shared = Application(
         Store.open(home / "conversations.sqlite"),
         engine,
-        loader=ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET)),
+        loader=loader,
         settings=settings,
         theme=Theme(application, settings),
         library=Library(),
         server=LocalServer(
             engine,
+            loader,
             EngineLog(home / "log", name="server"),
             settings=settings,
             key_file=home / "server-key",

@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
+from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer, ServerState
 from app.settings import Settings
 from engine.protocol import Response, response_from_json
@@ -18,8 +19,8 @@ MODEL = Path("/models/tiny")
 
 
 class Served:
-    """Attributes: `engine`, `heard` of it, `server`; `cancelled`, the generations that the engine
-    was asked to cancel."""
+    """Attributes: `engine`, `heard` of it, `loader`, `server`; `cancelled`, the generations that
+    the engine was asked to cancel."""
 
     def __init__(
         self,
@@ -41,8 +42,12 @@ class Served:
             QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
         )
         self.key_file = folder / "server-key"
+        self.loader = ModelLoader(
+            self.engine, self.settings, opening=lambda target, progress: model
+        )
         self.server = LocalServer(
             self.engine,
+            self.loader,
             EngineLog(folder, name="server"),
             settings=self.settings,
             key_file=self.key_file,
@@ -51,7 +56,7 @@ class Served:
         self.cancelled: list[str] = []
         cancel = self.engine.cancel
         self.engine.cancel = lambda id: (self.cancelled.append(id), cancel(id))[1]  # type: ignore
-        self.engine.load(model)
+        self.loader.begin()
         self.heard.until_told("loaded")
 
     def until(self, holds: Callable[[], object]) -> None:

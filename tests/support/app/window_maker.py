@@ -82,6 +82,7 @@ def make_windows(
             library=Library(commands or FakeCommandRunner()),
             server=LocalServer(
                 engine,
+                loader,
                 EngineLog(folder / "log", name="server"),
                 settings=settings,
                 key_file=folder / "server-key",

@@ -16,12 +16,13 @@ WORDS = (  # each is two that stand before it, or bytes
     *("na", "me", "name", "tr", "ue", "true"),
 )
 SPECIAL = ("<eos>", "<eot>", "<call>", "[ARGS]", "<s>")
-END, TURN_END, CALL, ARGS, STRUCK = range(256 + len(WORDS), 256 + len(WORDS) + len(SPECIAL))
-SIZE = STRUCK + 1
+ADDED = ("<tool>",)  # and not marked as special, as many models have them
+END, TURN_END, CALL, ARGS, STRUCK, TOOL = range(256 + len(WORDS), 262 + len(WORDS))
+SIZE = TOOL + 1
 
 
 def wordy_tokenizer(folder: Path) -> Any:
-    """As mlx-lm loads it. Its ids: the 256 bytes, `WORDS`, `SPECIAL`."""
+    """As mlx-lm loads it. Its ids: the 256 bytes, `WORDS`, `SPECIAL`, `ADDED`."""
     letters = letters_of_bytes()
     names = ["".join(letters[byte] for byte in word.encode()) for word in WORDS]
     vocabulary = {letter: byte for byte, letter in enumerate(letters)}
@@ -33,6 +34,7 @@ def wordy_tokenizer(folder: Path) -> Any:
     tokenizer.add_special_tokens(
         [AddedToken(token, special=True, normalized=False) for token in SPECIAL]
     )
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": SPECIAL[0]}
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -48,5 +50,5 @@ def spelling(token: int) -> bytes:
     """The bytes of a token; a special one's are its name."""
     if token < 256:
         return bytes([token])
-    names = (*WORDS, *SPECIAL)
+    names = (*WORDS, *SPECIAL, *ADDED)
     return names[token - 256].encode() if token < SIZE else b""

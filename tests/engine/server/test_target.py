@@ -1,0 +1,24 @@
+"""What the server reads of a model's files."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from engine.server.target import TargetFiles
+
+TEMPLATE = "{{ tools }}<tool_call>\n{'name': , 'arguments': }\n</tool_call>"
+
+
+def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path: Path) -> None:
+    """As tokenizers of Qwen2.5 and Qwen3 have them: added, and not marked as special."""
+    added = [
+        {"id": 7, "content": name, "special": special}
+        for name, special in [("<tool_call>", False), ("</tool_call>", False), ("<end>", True)]
+    ]
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+
+    texts = asyncio.run(TargetFiles().texts(str(tmp_path)))
+
+    assert texts.syntax.family == "hermes"
+    assert texts.syntax.special == ("</tool_call>", "<tool_call>")
