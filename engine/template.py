@@ -194,7 +194,14 @@ def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
     template = _template(tokenizer)
     if "tools" in template or "tool_calls" in template:
         return prompt
-    messages = [_without_calls(message) for message in prompt.messages]
+    messages: list[ChatMessage] = []
+    behind_result = False
+    for message in prompt.messages:
+        told = _without_calls(message)
+        if behind_result and told.role == "user":  # some templates insist on turns
+            told = replace(told, content=f"{messages.pop().content}\n{told.content}")
+        messages.append(told)
+        behind_result = message.role == "tool"
     tools = _json(prompt.tools, list, "tools") or []
     if tools:
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)

@@ -5,6 +5,7 @@ import json
 import resource
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +294,7 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) ->
     system, *rest = text.split("[user]")
     assert json.dumps(WEATHER) in system
     assert system.endswith("Be brief.\n")
-    assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\n"
+    assert rest[1] == "<tool_response>\n42 mm\n</tool_response>\nAnd now?\n"
     read = ReplyParser(syntax_of(PLAIN), tools=(Tool("weather"),))
     reply = rest[0].partition("[assistant]")[2].rstrip("\n")
     parts = [*read.push(reply), *read.finish()]
@@ -304,3 +305,20 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) ->
     ]
     knowing = _with_template(own_tokenizer, PLAIN + "{{ tools }}")
     assert "<tools>" not in render(knowing, Prompt(messages=messages[:2], tools=prompt.tools))
+
+
+def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer: Any) -> None:
+    call = ToolCall("a", "look", "{}")
+    chat = (
+        *QUESTION.messages,
+        ChatMessage("assistant", "", tool_calls=(call, replace(call, id="b"))),
+        ChatMessage("tool", "1", tool_call_id="a"),
+        ChatMessage("tool", "2", tool_call_id="b"),
+        *QUESTION.messages,
+    )
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    text = render(_with_template(own_tokenizer, template), Prompt(messages=chat))
+    assert text.count("<user>") == 2
+    assert text.endswith(
+        "<user><tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>\nwhy?"
+    )
