@@ -6,17 +6,10 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
+from engine.server.routes import ROUTES
 from tests.support.engine.asking import PORT, asking, listening, run
 
-PATHS = [
-    "/",
-    "/health",
-    "/metrics",
-    "/v1/models",
-    "/v1/models/x",
-    "/v1/chat/completions",
-    "/nothing",
-]
+PATHS = [*ROUTES, "/v1/nothing"]
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hello"}]}
 KEY = "sk-slipstream-correct-horse"
@@ -54,7 +47,7 @@ def test_no_path_answers_to_another_name(host: str) -> None:
     for response in run(asked_everywhere({"host": host})):
         assert response.status_code == 403
         if response.request.method != "HEAD":
-            assert response.json()["error"]["code"] == "bad_host"
+            assert "Host" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
