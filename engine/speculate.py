@@ -40,6 +40,9 @@ class Constraint(Protocol):
     def forced(self, most: int) -> list[int]:
         """The tokens behind which there is no choice, at most so many."""
 
+    def allowed(self, drafted: list[int]) -> int:
+        """How many of these tokens may come, one after another."""
+
     def masks(self, drafted: list[int]) -> mx.array | None:
         """What is allowed, (len(drafted) + 1, vocabulary), behind each prefix of a draft; None
         where all is."""
@@ -53,6 +56,9 @@ class Unconstrained:
 
     def forced(self, most: int) -> list[int]:
         return []
+
+    def allowed(self, drafted: list[int]) -> int:
+        return len(drafted)
 
     def masks(self, drafted: list[int]) -> mx.array | None:
         return None
@@ -209,7 +215,7 @@ def draft_and_verify(
             candidates = drafter.candidates(tokens)
             choice = policy.choose(candidates, most=room, context=context, beside=beside)
             choice = choice.within(room)
-            draft = _propose(drafter, tokens, choice, task.sampling, draft_key)
+            draft = _propose(drafter, tokens, choice, task, draft_key)
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
@@ -245,17 +251,21 @@ def draft_and_verify(
 
 
 def _propose(
-    drafter: Drafter, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, key: mx.array
 ) -> DraftArrays | None:
-    """The draft that was chosen, under way; None for none.
+    """The draft that was chosen, under way; None for none. A copy ends where a grammar forbids it.
 
     What a repeatable answer says does not depend on its drafts: the likeliest ones serve best.
     """
     if not choice.length:
         return None
+    sampling = task.sampling
     if sampling.repeatable:
         sampling = replace(sampling, temperature=0.0)
     draft = drafter.propose(tokens, choice, sampling, key)
+    if draft is not None and draft.copied:
+        allowed = task.constraint.allowed(list(draft.copied))
+        draft = draft.first(allowed) if allowed else None
     if draft is not None:
         mx.async_eval(*draft.shown)
     return draft

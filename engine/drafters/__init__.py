@@ -9,7 +9,7 @@ hidden states gets them from `Decoder.record`, not through this protocol.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import mlx.core as mx
@@ -38,6 +38,7 @@ class DraftArrays:
     None where the drafter was certain (q = 1). At temperature 0 it is not looked at.
     `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
     the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
+    `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
     """
 
     tokens: mx.array
@@ -46,6 +47,13 @@ class DraftArrays:
     drafter: str
     match: int = 0
     confidence: mx.array | None = None
+    copied: tuple[int, ...] = ()
+
+    def first(self, count: int) -> "DraftArrays":
+        """The first tokens of a copy."""
+        return replace(
+            self, tokens=self.tokens[:count], q=self.q[:count], copied=self.copied[:count]
+        )
 
     @property
     def shown(self) -> tuple[mx.array, mx.array, mx.array]:

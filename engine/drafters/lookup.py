@@ -85,6 +85,7 @@ def copied(text: list[int], drafter: str, matched: int) -> DraftArrays:
         distributions=None,
         drafter=drafter,
         match=matched,
+        copied=tuple(text),
     )
 
 

@@ -19,11 +19,16 @@ def sampling_of(
     top_p: float | None = None,
     top_k: int | None = None,
 ) -> Sampling:
-    """The model's default, with what the client says in place of it."""
+    """The model's default, with what the client says in place of it.
+
+    Who asks for temperature 0 gets the likeliest token: no penalty that only the default has.
+    """
     if top_p == 0:  # the likeliest token alone; ours would take it for "all"
         top_p, temperature = 1.0, 0.0
     if temperature is not None and temperature < _GREEDY_BELOW:
         temperature = 0.0
+    if temperature == 0.0:
+        default = Sampling()
     fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     return replace(default, **given)

@@ -55,7 +55,8 @@ def not_loaded() -> Refusal:
 
 def crowded(waiting: int) -> Refusal:
     """More requests wait than is of use."""
-    message = f"{waiting} requests wait already. Try again in a few seconds."
+    # Codex waits as long as these words say.
+    message = f"{waiting} requests wait already. Try again in 5 seconds."
     return Refusal(429, "rate_limit_exceeded", message, again=True, retry_after_seconds=5)
 
 

@@ -12,6 +12,8 @@ import engine.scheduler
 import engine.session
 import engine.speculate
 from engine.batch import can_share
+from engine.draft_length import DraftChoice, MeasuredRound
+from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
@@ -197,6 +199,39 @@ def test_a_shared_pass_that_fails_is_made_one_by_one(make: Callable[..., Session
     with mock.patch.object(engine.scheduler, "read_together", side_effect=RuntimeError):
         events = run(of, jobs)
     assert answers(events) == alone(make, jobs)
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_a_policy_sees_all_rows_of_a_shared_pass(
+    make: Callable[..., Session], batching: bool
+) -> None:
+    seen: list[MeasuredRound] = []
+    asked_beside: list[int] = []
+
+    class Watched(Fixed):
+        def another(self) -> Fixed:
+            return Watched(3)
+
+        def choose(self, *arguments: Any, beside: int = 0, **options: Any) -> DraftChoice:
+            asked_beside.append(beside)
+            return super().choose(*arguments, beside=beside, **options)
+
+        def observe(self, measured: MeasuredRound) -> None:
+            seen.append(measured)
+
+    session = make()
+    session.policy = Watched(3)
+    run(scheduler(session, batching=batching), [job(number) for number in range(3)])
+
+    shared = [each for each in seen if each.beside]
+    if not batching:
+        assert not shared
+        assert not any(asked_beside)
+        return
+    assert {each.beside for each in shared} == set(asked_beside) - {0} == {1, 2}
+    assert all(each.rows > each.proposed + each.beside for each in shared)
+    assert not any(each.rows for each in seen if not each.beside)
+    assert any(each.beside and not each.proposed for each in seen), "no plain round among them"
 
 
 def test_one_with_a_grammar_beside_others(make: Callable[..., Session]) -> None:

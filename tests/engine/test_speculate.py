@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -21,7 +22,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundDraft, RoundVerdict, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Unconstrained, speculate
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -500,3 +501,25 @@ def test_memory_of_real_caches_stays_flat_through_rejections(architecture: str) 
     text = [*PROMPT, *plainly(model, count=rounds)]
     target = decoder(model)
     assert_flat(reject_all(target, text, rounds))
+
+
+# What a grammar does to copies
+
+
+class Ending(Unconstrained):
+    """Allows so many tokens of a draft."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def allowed(self, drafted: list[int]) -> int:
+        return min(self.most, len(drafted))
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 9])
+def test_a_copy_ends_where_a_grammar_forbids_it(most: int) -> None:
+    target, tokens = decoder(build("llama")), [*PROMPT, *PROMPT, *PROMPT]
+    to_do = replace(task(8), constraint=Ending(most))
+    items = list(speculate(target, LookupDrafter(), Fixed(4), tokens, to_do))
+    lengths = [len(item.tokens) for item in items if isinstance(item, RoundDraft)]
+    assert max(lengths, default=0) == min(most, 4)

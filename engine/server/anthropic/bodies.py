@@ -120,9 +120,13 @@ class CountTokensBody(Body):
 
 
 class MessagesBody(CountTokensBody):
+    """Fields that must be empty ask for what this server does not do."""
+
     max_tokens: Annotated[int, Field(ge=1), WHOLE]
     stream: bool | None = None
     stop_sequences: Annotated[list[Name], Field(max_length=16)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0), WHOLE] | None = None
+    container: None = None
+    mcp_servers: Annotated[list[Any], Field(max_length=0)] | None = None

@@ -20,6 +20,7 @@ async def messages(service: Service, call: Call) -> Reply:
         id=f"msg_{uuid4().hex}",
         model=service.model,
         request_id=call.id,
+        max_tokens=body.max_tokens,
         omit_thinking=body.thinking is not None and body.thinking.display == "omitted",
     )
     answer = await service.answer(call, ask_of(body, service.loaded))

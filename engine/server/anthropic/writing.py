@@ -29,12 +29,13 @@ SIGNATURE = "slipstream"  # clients send it back with the thinking, and want one
 class MessageWriter:
     """Turns pieces into events. `message` is what has been written so far.
 
-    `omit_thinking`: say that the model thinks, not what.
+    `max_tokens` is what the client asked for. `omit_thinking`: say that the model thinks, not what.
     """
 
     id: str
     model: str
     request_id: str
+    max_tokens: int
     omit_thinking: bool = False
     message: Json = field(init=False)
     _open: str = field(init=False, default="")  # the type of the block that is being written
@@ -109,6 +110,8 @@ class MessageWriter:
     def _end(self, ended: Ended) -> list[Json]:
         stop, usage = ended.stop_string, ended.usage
         reason = "stop_sequence" if stop else _STOP_REASONS[ended.reason]
+        if reason == "max_tokens" and usage.completion < self.max_tokens:
+            reason = "model_context_window_exceeded"
         self.message |= {
             "stop_reason": reason,
             "stop_sequence": stop or None,

@@ -14,7 +14,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class TextPart(Body):
-    """ "text" is no word of OpenAI's here, but one that clients use."""
+    """Some clients write "text", which is no word of OpenAI's here."""
 
     type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
     text: str
@@ -213,9 +213,7 @@ class ResponsesBody(Body):
     top_logprobs: Annotated[int, Field(ge=0, le=20), WHOLE] | None = None
     metadata: dict[str, str] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    background: (
-        Annotated[bool, AfterValidator(_at_once), WithJsonSchema({"const": False})] | None
-    ) = None
+    background: Background | None = None
     previous_response_id: None = None
     conversation: None = None
     prompt: None = None

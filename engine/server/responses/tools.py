@@ -88,7 +88,7 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 
 
 def _pattern(tool: CustomTool) -> str:
-    """None where its grammar cannot be put that way: the model then only reads the grammar."""
+    """Empty where its grammar cannot be put that way: the model then only reads the grammar."""
     if not isinstance(tool.format, GrammarFormat):
         return ""
     source = tool.format.definition

@@ -174,7 +174,7 @@ class ScriptedHost:
             case Unload():
                 send(writer, protocol.Unloaded(command.id))
             case Count():
-                send(writer, protocol.Counted(command.id, _tokens(command.prompt)))
+                send(writer, protocol.Counted(command.id, _tokens(command.prompt), ""))
             case Cancel():
                 if task := self.running.get(command.id):
                     task.cancel()

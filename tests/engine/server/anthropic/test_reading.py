@@ -167,6 +167,8 @@ def test_effort_and_format() -> None:
         ({"messages": [HI, {"role": "user", "content": [{"type": "image"}]}]}, IMAGE),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, TEXT),
         ({"temperature": "0.7"}, "temperature"),
+        ({"container": "c"}, "container"),
+        ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
         ({"stop_sequences": [""]}, "stop_sequences[0]"),
         ({"tools": [{"name": ""}]}, "tools[0].name"),
         ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),

@@ -27,7 +27,7 @@ USAGE = Usage(prompt=12, cached=5, completion=7)
 
 def written(*pieces: Piece, **settings: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The events of these pieces, and the whole message."""
-    writer = MessageWriter("msg_1", "tiny", "req_1", **settings)
+    writer = MessageWriter("msg_1", "tiny", "req_1", max_tokens=USAGE.completion, **settings)
     events = [event for piece in pieces for event in writer.push(piece)]
     return json.loads(json.dumps(events)), writer.message
 
@@ -142,6 +142,9 @@ def test_calls() -> None:
 def test_ends() -> None:
     _, long = written(Began(1, 0), Content("a"), Ended("length", "", USAGE))
     assert long["stop_reason"] == "max_tokens"
+    full = Usage(prompt=12, completion=USAGE.completion - 1)  # of what was asked for
+    _, longest = written(Began(1, 0), Content("a"), Ended("length", "", full))
+    assert longest["stop_reason"] == "model_context_window_exceeded"
     _, stopped = written(Began(1, 0), Content("a"), Ended("stop", "END", USAGE))
     assert (stopped["stop_reason"], stopped["stop_sequence"]) == ("stop_sequence", "END")
     events, _ = written(Began(1, 0), Broken(Refusal(503, "engine_failed", "It broke.")))

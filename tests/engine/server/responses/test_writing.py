@@ -1,6 +1,7 @@
 """Responses, and the events that they come in."""
 
 import json
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -21,7 +22,7 @@ from engine.server.answers import (
     Usage,
     Waiting,
 )
-from engine.server.errors import Refusal
+from engine.server.errors import Refusal, crowded
 from engine.server.responses.tools import KnownTool
 from engine.server.responses.writing import ResponseWriter
 
@@ -191,6 +192,12 @@ def test_a_failure_is_an_event_of_the_stream() -> None:
     ]
     assert response["error"] == {"code": "context_length_exceeded", "message": "Too long."}
     assert response["status"] == "failed"
+
+
+def test_codex_reads_how_long_it_is_to_wait() -> None:
+    _, response = written(Broken(crowded(32)))
+    assert response["error"]["code"] == "rate_limit_exceeded"
+    assert re.search(r"(?i)try again in\s*\d+\s*seconds", response["error"]["message"])
 
 
 def test_logprobs_come_with_the_text() -> None:

@@ -1,0 +1,86 @@
+"""What a model is asked, so that its reply can be read."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from engine.replies.syntax import ReasoningMarks, ReplySyntax
+from engine.request import ChatMessage, Grammar, Prompt, Request
+from engine.server.answers import Ask
+from engine.server.errors import Refusal
+from engine.server.replying import for_model
+
+MESSAGES = (ChatMessage("user", "hello"),)
+SCHEMA = Grammar("json schema", '{"type": "object"}')
+THINKING = ReplySyntax("hermes", ReasoningMarks("<think>", "</think>"))
+PLAIN = ReplySyntax("hermes")
+
+
+def tools(*names: str, **more: Any) -> str:
+    functions = [{"name": name, "parameters": {"type": "object"}, **more} for name in names]
+    return json.dumps([{"type": "function", "function": function} for function in functions])
+
+
+def asked(ask: Ask, syntax: ReplySyntax, *, ending: str = "", counts: int = 0) -> Ask:
+    """`ask` as it becomes; `ending` is the prompt's, which is asked for so many times."""
+    asked_for: list[Prompt] = []
+
+    async def ending_of(prompt: Prompt) -> str:
+        asked_for.append(prompt)
+        return ending
+
+    made = asyncio.run(for_model(ask, syntax, ending_of))
+    assert len(asked_for) == counts
+    return made
+
+
+def grammar(ask: Ask, syntax: ReplySyntax, **how: Any) -> Grammar | None:
+    return asked(ask, syntax, **how).request.grammar
+
+
+def test_a_text_is_continued_as_it_is() -> None:
+    ask = Ask(prompt=Prompt(text="<think>"), request=Request(grammar=SCHEMA))
+    assert asked(ask, THINKING) == ask
+
+
+def test_tools_that_may_be_called_hold_the_reply_to_nothing() -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES, tools=tools("f", "g")))
+    made = asked(ask, THINKING)
+    assert made.request.grammar is None
+    assert [tool.name for tool in made.tools] == ["f", "g"]
+    assert made.syntax == THINKING
+
+
+@pytest.mark.parametrize("choice", ["required", "g"])
+def test_tools_that_must_be_called_hold_it_to_a_call(choice: str) -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES, tools=tools("f", "g")), choice=choice)
+    found = grammar(ask, PLAIN)
+    assert found is not None
+    assert ('\\"f\\"' in found.source) == (choice == "required")
+    assert len(asked(ask, PLAIN).tools) == 2
+
+
+def test_a_schema_begins_behind_the_reasoning_that_the_prompt_began() -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES), request=Request(grammar=SCHEMA))
+    assert grammar(ask, PLAIN) == SCHEMA
+    inside = grammar(ask, THINKING, ending="<think>\n", counts=1)
+    assert inside is not None
+    assert inside.after == "</think>"
+    outside = grammar(ask, THINKING, ending="assistant\n", counts=1)
+    assert outside is not None
+    assert outside.after == ""
+
+
+def test_names_of_special_tokens_are_asked_for_where_they_are_marks() -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES))
+    assert not asked(ask, PLAIN).request.special
+    assert asked(ask, ReplySyntax("mistral", special=("[TOOL_CALLS]",))).request.special
+
+
+def test_tools_that_nothing_can_be_held_to_are_refused() -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES, tools="[{}]"))
+    with pytest.raises(Refusal) as caught:
+        asked(ask, PLAIN)
+    assert caught.value.status == 400
