@@ -41,7 +41,8 @@ KINDS: dict[PieceKind, str] = {
     "discarded with it, however good it was. It is not part of the answer.",
 }
 FIGURES: dict[str, str] = {
-    "speed": "Tokens a second over the whole answer so far. Reading the prompt is not counted.",
+    "speed": "Tokens a second over the whole answer so far. Reading the prompt is not counted. The "
+    "time of other answers that are written meanwhile is.",
     "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
     "each pass. It is compared with plain passes in this answer, or with a few that are measured "
     "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
@@ -59,7 +60,8 @@ FIGURES: dict[str, str] = {
     "sinks along a draft, as whatever is behind a rejected token is discarded. A faint bar is of "
     "fewer than 20 tokens and says little.",
     "time": "What the time between the first and the last token was spent on: on drafting, on the "
-    "target\u2019s passes (verifying), and on everything else.",
+    "target\u2019s passes (verifying), and on everything else, such as other answers that are "
+    "written at the same time.",
     "not shown": "Rounds come faster than an eye can follow, so the draft lane shows some of them. "
     "The text of the answer has them all, and a replay shows each.",
 }

@@ -25,6 +25,7 @@ from app.theme.style import colours_of, figures_font, small_font
 from engine.rounds import Round
 
 _GAP = 4.0
+_WIDEST = "000,000 tokens \u00b7 000.0 tokens/s"
 _NOTHING = "No program asks at the moment."
 _OFF = "What programs ask, and how it is answered, is shown here."
 
@@ -104,6 +105,9 @@ class RequestRow(QWidget):
         self._figures = ToneLabel(tone="muted")
         self._figures.setWordWrap(False)
         self._figures.setFont(figures_font(self._figures.font()))
+        self._figures.setAlignment(Qt.AlignmentFlag.AlignRight)
+        widest = self._figures.fontMetrics().horizontalAdvance(_WIDEST)
+        self._figures.setMinimumWidth(widest)  # so that nothing moves while they count
         self._doing = ToneLabel(tone="muted")
         self._bar, self._strip = ThinBar(), RoundStrip()
         above = QHBoxLayout()

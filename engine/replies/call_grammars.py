@@ -16,7 +16,6 @@ from typing import Any
 from engine.replies.lark import Rules, either, members, text
 from engine.replies.syntax import Family
 from engine.replies.tools import Tool
-from engine.replies.xml_calls import types_of
 from models.errors import Problem
 
 _SAYS_NOTHING = {"title", "description", "default", "examples", "$comment", "deprecated"}
@@ -274,7 +273,7 @@ def _tagged_value(
 ) -> str:
     """A value and its closing tag. Before it may be a line's end."""
     end = f"{text('\n')}? {rules.mark(closing)}"
-    types, values = types_of(schema), _values(schema)
+    types, values = tool.types(schema), _values(schema)
     if values is not None and types == {"string"}:
         return f"{either([text(str(value)) for value in values])} {end}"
     if types == {"boolean"}:
@@ -288,7 +287,7 @@ def _tagged_value(
 def _python_value(rules: Rules, tool: Tool, schema: Mapping[str, Any]) -> str:
     """JSON, or what Python has for truth values and plain texts."""
     choices = [rules.json(_definitions(tool) | dict(schema))]
-    types, values = types_of(schema), _values(schema)
+    types, values = tool.types(schema), _values(schema)
     if types == {"boolean"} and values is None:
         choices += map(text, ("True", "False"))
     if types == {"string"} and values is not None:

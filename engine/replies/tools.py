@@ -22,6 +22,23 @@ class Tool:
         """The schema of one parameter; empty where the tool does not say."""
         return self.resolved(_mapping(self.parameters, "properties").get(parameter))
 
+    def types(self, schema: Mapping[str, Any], *, nested: int = 0) -> set[str]:
+        """Which of JSON's types a schema of a parameter allows; none where it does not say."""
+        kind, values = schema.get("type"), schema.get("enum")
+        found = {kind} if isinstance(kind, str) else set()
+        if isinstance(kind, list):
+            found = {one for one in kind if isinstance(one, str)}
+        elif "const" in schema:
+            found = {type_of(schema["const"])}
+        elif isinstance(values, list):
+            found = {type_of(value) for value in values}
+        for several in ("anyOf", "oneOf"):
+            choices = schema.get(several)
+            if isinstance(choices, list) and nested < _MOST_REFERENCES:
+                for choice in choices:
+                    found |= self.types(self.resolved(choice), nested=nested + 1)
+        return found
+
     def resolved(self, schema: object) -> Mapping[str, Any]:
         """What a schema within the parameters says, or the one that it refers to."""
         for _ in range(_MOST_REFERENCES):
@@ -48,6 +65,25 @@ def tools_of(text: str) -> tuple[Tool, ...]:
             f"The tools cannot be read: {error!r}.",
             'Send a list of {"type": "function", "function": {"name": ..., "parameters": ...}}.',
         ) from None
+
+
+def type_of(value: object) -> str:
+    """The type of a JSON value, as schemas name it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
 
 
 def named(tools: Sequence[Tool], name: str) -> Tool:
