@@ -58,14 +58,15 @@ def _grammar(
     given = ask.request.grammar
     if given is not None and given.kind != "json schema":
         return given
-    choice = _CHOICES.get(ask.choice)
-    if choice is None:
-        tools, choice = tuple(tool for tool in tools if tool.name == ask.choice), "required"
+    choice, parallel = _CHOICES.get(ask.choice), ask.parallel
+    if choice is None:  # a tool by its name: one call of it, as OpenAI's models make
+        tools = tuple(tool for tool in tools if tool.name == ask.choice)
+        choice, parallel = "required", False
     return grammar_for(
         syntax,
         tools,
         choice=choice,
-        parallel=ask.parallel,
+        parallel=parallel,
         schema=given.source if given else "",
         inside_reasoning=inside_reasoning,
     )

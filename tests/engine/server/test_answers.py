@@ -122,6 +122,19 @@ def test_a_call_is_told_as_a_call(thinker: str, held: bool) -> None:
     assert choice["message"]["content"] is None
 
 
+def test_a_tool_that_is_named_is_called_once(thinker: str) -> None:
+    named = {"type": "function", "function": {"name": "f"}}
+    grammars = [
+        answered(thinker, saying(CALL), tools=TOOLS, **asked)[1].request.grammar
+        for asked in (
+            {"tool_choice": named},
+            {"tool_choice": named, "parallel_tool_calls": False},
+            {"tool_choice": "required"},
+        )
+    ]
+    assert grammars[0] == grammars[1] != grammars[2]
+
+
 def test_what_only_looks_like_a_call_is_content(thinker: str) -> None:
     broken = '<tool_call>\n{"name": "f", "arguments": {"a": oops}}\n</tool_call>'
     choice, _ = answered(thinker, saying(broken[:20], broken[20:]), tools=TOOLS)
