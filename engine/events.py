@@ -27,9 +27,9 @@ from models.typed_json import decode
 
 Origin = Literal["correction", "bonus", "plain", "forced"]
 DoneReason = Literal["stop", "length", "cancelled"]
-Cause = Literal["request", "too long", "no room", "engine"]
+Cause = Literal["request", "too long", "engine"]
 """Why a generation failed: the request cannot be done, whenever it is asked; its prompt is longer
-than the model's context; there is no memory for it now; something went wrong here."""
+than the model's context; something went wrong here."""
 
 
 @dataclass(frozen=True, slots=True)

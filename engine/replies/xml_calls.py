@@ -6,12 +6,11 @@ it is, and the tool may complain.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from engine.replies.calls import Calls
 from engine.replies.incoming import Incoming, Steps, Unreadable
 from engine.replies.json_text import escaped, value_of
+from engine.replies.tools import type_of
 
 _NAME = re.compile(r"[^<>\s]+")
 _KEY = re.compile(r"[^<>\n]+")
@@ -83,7 +82,7 @@ class _Arguments:
     def read(self, incoming: Incoming, key: str, *, ends: tuple[str, ...]) -> Steps[None]:
         """A value and the end behind it; a text is told as it comes, anything else when it is
         whole."""
-        types = types_of(self._tool.schema_of(key))
+        types = self._tool.types(self._tool.schema_of(key))
         self._calls.arguments(f'{self._before}"{escaped(key)}": ')
         self._before = ", "
         if types == {"string"}:
@@ -105,50 +104,12 @@ class _Arguments:
         self._calls.end()
 
 
-def types_of(schema: Mapping[str, Any]) -> set[str]:
-    """Which of JSON's types a schema allows; none where it does not say."""
-    return set(_types(schema, nested=0))
-
-
-def _types(schema: Mapping[str, Any], *, nested: int) -> Iterator[str]:
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        yield kind
-    elif isinstance(kind, list):
-        yield from (one for one in kind if isinstance(one, str))
-    elif isinstance(values := schema.get("enum", [schema.get("const")]), list):
-        yield from (_type_of(value) for value in values if value is not None)
-    for several in ("anyOf", "oneOf"):
-        if isinstance(choices := schema.get(several), list) and nested < 4:
-            for choice in choices:
-                if isinstance(choice, Mapping):
-                    yield from _types(choice, nested=nested + 1)
-
-
-def _type_of(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
 def _typed(text: str, types: set[str]) -> str:
     """The JSON text of a raw value."""
     bare = text.strip()
     bare = _PYTHON.get(bare, bare)
     try:
-        kind = _type_of(value_of(bare))
+        kind = type_of(value_of(bare))
     except ValueError:
         return f'"{escaped(text)}"'
     if not types or kind in types or (kind == "integer" and "number" in types):

@@ -5,6 +5,8 @@ not see the engine's events, nor the marks by which a model tells reasoning and 
 """
 
 import asyncio
+import sys
+import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -25,7 +27,7 @@ from engine.replies import parts
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
 from engine.request import Prompt, Request
-from engine.server.errors import Refusal, of_failure
+from engine.server.errors import Refusal, broken, of_failure
 from engine.server.link import EngineLink
 from engine.server.reading import NO_SYNTAX, ReplyReader, stops_in_content
 
@@ -221,9 +223,13 @@ async def choices(
     room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def feed(number: int) -> None:
-        async with room, aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
-            async for piece in answer:
-                await queue.put((number, piece))
+        try:
+            async with room, aclosing(pieces(link, ask, number=number, watch=watch)) as answer:
+                async for piece in answer:
+                    await queue.put((number, piece))
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            await queue.put((number, Broken(broken())))
         await queue.put(None)
 
     tasks = [asyncio.create_task(feed(number)) for number in range(ask.answers)]

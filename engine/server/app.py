@@ -76,7 +76,11 @@ class App:
             except Exception as error:
                 traceback.print_exception(error, file=sys.stderr)
                 reply = _refused(call, broken())
-            await self._send(call, replace(reply, headers={**reply.headers, **cors}), send)
+            try:
+                await self._send(call, replace(reply, headers={**reply.headers, **cors}), send)
+            except Exception as error:  # in a stream, which is cut off
+                traceback.print_exception(error, file=sys.stderr)
+                raise
 
         await while_there(receive, answer())
 

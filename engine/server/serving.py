@@ -39,12 +39,16 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
+        if not self.flow.write_paused:  # who sends the next request has read the last answer
+            self._has_read()
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
+        if self.transport.get_write_buffer_size():
+            self._let_read()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._timer, self._unread):
@@ -54,19 +58,31 @@ class TimedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._unread is None:
-            self._unread = self.loop.call_later(self.reading_seconds, self.transport.abort)
+        self._let_read()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        self._has_read()
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
+            self.transport.abort()
+
+    def _let_read(self) -> None:
+        """Give the client its time to read."""
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.reading_seconds, self._drop)
+
+    def _has_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _drop(self) -> None:
+        self._unread = None
+        if self.transport.get_write_buffer_size():
             self.transport.abort()
 
     def _watch(self) -> None:
@@ -125,6 +141,11 @@ class Serving:
         )
         self._server = _Server(config)
 
+    @property
+    def transports(self) -> list[asyncio.Transport]:
+        """Those of its connections."""
+        return [connection.transport for connection in self._server.server_state.connections]
+
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve; closes the sockets at the end."""
         try:
@@ -165,7 +186,8 @@ def is_loopback(host: str) -> bool:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's wait of 40 ms off where a socket says that it is TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart, ReasoningPart
 from engine.replies.syntax import REASONING, ReplySyntax
+from engine.replies.tools import Tool
 from tests.engine.replies.reading import TOOLS, cut, read
 
 THINK = REASONING[0]
@@ -252,6 +253,36 @@ def test_arguments_before_the_name_as_a_text_or_null() -> None:
 def test_a_line_break_in_a_string_is_escaped() -> None:
     text = '<tool_call>{"name": "get_time", "arguments": {"zone": "a\nb"}}</tool_call>'
     assert read(HERMES, text).calls == [("get_time", {"zone": "a\nb"})]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "null", "null"),
+        ({"type": "string"}, " 007\n", " 007\n"),
+        ({"type": ["string", "null"]}, "null", None),
+        ({"type": ["string", "null"]}, "5", "5"),
+        ({"enum": ["1", "2"]}, "1", "1"),
+        ({"enum": [1, 2]}, "1", 1),
+        ({"anyOf": [{"$ref": "#/$defs/word"}, {"type": "null"}]}, "5", "5"),
+        ({"$ref": "#/$defs/word"}, "5", "5"),
+        ({"$ref": "#/$defs/nothing"}, "5", 5),
+        ({}, "[1]", [1]),
+        ({}, "a", "a"),
+        ({"type": "integer"}, "9007199254740993", 9007199254740993),
+        ({"type": "integer"}, "three", "three"),
+        ({"type": "number"}, "1", 1),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "object"}, '{"a": NaN}', '{"a": NaN}'),
+    ],
+)
+def test_the_schema_says_what_a_raw_value_is(schema: Any, text: str, value: Any) -> None:
+    defined = {"word": {"type": "string"}}
+    tool = Tool("f", {"type": "object", "properties": {"a": schema}, "$defs": defined})
+    reply = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
+    (call,) = read(GLM, reply, tools=(tool,)).calls
+    assert call == ("f", {"a": value})
+    assert type(call[1]["a"]) is type(value)
 
 
 @pytest.mark.parametrize(

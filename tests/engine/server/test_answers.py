@@ -11,6 +11,7 @@ import pytest
 from engine.events import Prefill
 from engine.protocol import Generate
 from engine.server import answers
+from engine.server.reading import ReplyReader
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Script, Step, script
 
@@ -121,6 +122,19 @@ def test_a_call_is_told_as_a_call(thinker: str, held: bool) -> None:
     assert choice["message"]["content"] is None
 
 
+def test_a_tool_that_is_named_is_called_once(thinker: str) -> None:
+    named = {"type": "function", "function": {"name": "f"}}
+    grammars = [
+        answered(thinker, saying(CALL), tools=TOOLS, **asked)[1].request.grammar
+        for asked in (
+            {"tool_choice": named},
+            {"tool_choice": named, "parallel_tool_calls": False},
+            {"tool_choice": "required"},
+        )
+    ]
+    assert grammars[0] == grammars[1] != grammars[2]
+
+
 def test_what_only_looks_like_a_call_is_content(thinker: str) -> None:
     broken = '<tool_call>\n{"name": "f", "arguments": {"a": oops}}\n</tool_call>'
     choice, _ = answered(thinker, saying(broken[:20], broken[20:]), tools=TOOLS)
@@ -145,3 +159,25 @@ def test_a_client_that_waits_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None
             assert len(events(response)) == 5
 
     run(ask())
+
+
+def test_a_mistake_of_ours_is_an_error_and_no_end(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: ReplyReader, text: str) -> list[Any]:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(ReplyReader, "push", fail)
+
+    async def ask() -> None:
+        async with asking(saying("a")) as (client, _):
+            for stream in (False, True):
+                body = {"messages": HELLO, "stream": stream}
+                response = await client.post("/v1/chat/completions", json=body)
+                assert response.status_code == (200 if stream else 500)
+                assert "secret" not in response.text
+                if stream:
+                    assert events(response)[-1][1]["error"]["code"] == "server_error"
+
+    run(ask())
+    assert capfd.readouterr().err.count("ZeroDivisionError: secret") == 2

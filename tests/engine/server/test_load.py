@@ -86,7 +86,7 @@ def test_an_engine_that_dies_under_load_ends_each_stream_and_answers_again(death
         service = Service(link)
         serving = Serving(App(service, Guard(hosts_of("127.0.0.1", port)), ROUTES))
         http = asyncio.create_task(serving.run(sockets))
-        server = Listening(port, link, ScriptedHost(), service)
+        server = Listening(port, link, ScriptedHost(), service, serving)
         over = False
         ends = {"done": 0, "error": 0, "refused": 0}
 

@@ -33,6 +33,10 @@ def flood(command: Generate) -> Iterator[Step]:
     return script(*["x" * 100_000] * 100_000, id=command.id)
 
 
+def much(command: Generate) -> Iterator[Step]:
+    return script(*["x" * 100_000] * 200, id=command.id)
+
+
 async def until_idle(server: Listening) -> None:
     while server.link.open or server.service.board.status.requests:
         await asyncio.sleep(0.01)
@@ -49,6 +53,18 @@ def test_an_answer_comes_over_a_connection_that_stays() -> None:
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 answer = json.loads(await reader.readexactly(length))
                 assert answer["choices"][0]["message"]["content"] == "You said: hello you "
+
+    run(ask())
+
+
+def test_small_pieces_are_sent_at_once() -> None:
+    async def ask() -> None:
+        async with listening() as server, server.connected() as (reader, writer):
+            writer.write(server.request(HELLO))
+            await reader.readuntil(b"\r\n\r\n")
+            (connection,) = server.serving.transports
+            accepted = connection.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     run(ask())
 
@@ -225,18 +241,36 @@ def test_a_client_that_leaves_ends_its_generation(stream: bool) -> None:
     run(ask())
 
 
-def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream: bool) -> None:
     async def ask() -> None:
-        async with listening(flood, protocol=Hurried) as server:
+        async with listening(flood if stream else much, protocol=Hurried) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
-            writer.write(server.request({**HELLO, "stream": True}))
+            writer.write(server.request({**HELLO, "stream": stream}))
             await reader.readuntil(b"\r\n\r\n")
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             assert (await server.link.count(Prompt(text="still here"))).tokens == 2
             await until_idle(server)
+            while server.serving.transports:
+                await asyncio.sleep(0.01)
             writer.transport.abort()
 
     run(ask(), seconds=30)
+
+
+def test_a_page_that_may_ask_is_told_so_over_a_connection() -> None:
+    async def ask() -> None:
+        origin = "http://localhost:3000"
+        async with listening(origins=(origin,)) as server:
+            head = (
+                f"OPTIONS /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+                f"Origin: {origin}\r\nConnection: close\r\n\r\n"
+            )
+            answer = await server.said(head.encode())
+            assert answer.startswith(b"HTTP/1.1 204")
+            assert answer.endswith(b"\r\n\r\n")
+
+    run(ask())
 
 
 def test_a_port_that_is_in_use_is_a_problem_with_a_remedy() -> None:

@@ -1,5 +1,6 @@
 """`python -m tests.lab.clients`: each client's scenario against a server, and what fails."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,8 @@ from rich.console import Console
 
 from models.errors import Problem
 from models.starter import ensure_starter
-from tests.lab.clients.environments import CLIENTS, prepare
-from tests.lab.clients.scenario import Served, play
+from tests.lab.clients.environments import CLIENTS, Client, prepare
+from tests.lab.clients.scenario import Outcome, Served, play
 from tests.lab.clients.servers import model_name, serving
 
 ENVIRONMENTS = Path(".cache/clients")
@@ -25,28 +26,32 @@ def main(
 ) -> None:
     """What passes and what does not; exit code 1 where anything does not."""
     console = Console(highlight=False, soft_wrap=True)
-    passed = failed = 0
-    target = ensure_starter().path
-    try:
-        chosen = [client for client in CLIENTS if not only or client.name in only]
-        if not chosen:
-            raise Problem(f"There is no {only}.", f"Name one of {[each.name for each in CLIENTS]}.")
-        for client in chosen:
-            console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
-            environment = prepare(client, environments)
-            with serving(server, target, environments / "servers") as address:
-                served = Served(address, model_name(address), target)
-                for outcome in play(client.scenario, environment, served):
-                    passed += not outcome.why
-                    failed += bool(outcome.why)
-                    style = "red" if outcome.why else "green"
-                    line = f"  {outcome.step}" + (f": {outcome.why}" if outcome.why else "")
-                    console.print(line, style=style, markup=False)
-    except Problem as problem:
-        console.print(str(problem), style="red", markup=False)
-        raise typer.Exit(2) from problem
-    console.print(f"{passed} steps passed, {failed} did not")
+    chosen = [client for client in CLIENTS if not only or client.name in only]
+    if not chosen:
+        raise typer.BadParameter(f"The clients are {', '.join(each.name for each in CLIENTS)}.")
+    outcomes: list[Outcome] = []
+    for client in chosen:
+        console.print(f"{client.name}: {' '.join(client.requirements)}", style="bold")
+        for outcome in _tried(client, server, environments):
+            outcomes.append(outcome)
+            style = "red" if outcome.why else "green"
+            line = f"  {outcome.step}" + (f": {outcome.why}" if outcome.why else "")
+            console.print(line, style=style, markup=False)
+    failed = sum(bool(outcome.why) for outcome in outcomes)
+    console.print(f"{len(outcomes) - failed} steps passed, {failed} did not")
     raise typer.Exit(int(failed > 0))
+
+
+def _tried(client: Client, server: str, environments: Path) -> Iterator[Outcome]:
+    """Each client has a server of its own, so that none suffers from what another one did to it."""
+    try:
+        environment = prepare(client, environments)
+        target = ensure_starter().path
+        with serving(server, target, environments / "servers") as address:
+            served = Served(address, model_name(address), target)
+            yield from play(client.scenario, environment, served)
+    except Problem as problem:
+        yield Outcome("to begin", str(problem))
 
 
 if __name__ == "__main__":

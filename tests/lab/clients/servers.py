@@ -59,9 +59,15 @@ def serving(server: str, target: Path, folder: Path) -> Iterator[str]:
 
 
 def model_name(address: str) -> str:
-    """The name of the first model that the server lists; what mlx-lm takes for its own, if none."""
-    with urlopen(f"{address}/v1/models", timeout=30) as answer:
-        listed = answer.read()
+    """The name of the first model that the server lists; what mlx-lm takes for its own, if none.
+
+    Raises Problem where nothing answers.
+    """
+    try:
+        with urlopen(f"{address}/v1/models", timeout=30) as answer:
+            listed = answer.read()
+    except OSError as error:
+        raise Problem(f"Nothing answers at {address}: {error}.", "Start a server.") from error
     try:
         name: str = json.loads(listed)["data"][0]["id"]
     except (ValueError, LookupError):

@@ -60,6 +60,7 @@ class Listening:
     link: EngineLink
     host: ScriptedHost
     service: Service
+    serving: Serving
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
@@ -93,18 +94,21 @@ class Listening:
 
 @asynccontextmanager
 async def listening(
-    play: Script = told, *, protocol: type[TimedProtocol] = TimedProtocol, key: str | None = None
+    play: Script = told,
+    *,
+    protocol: type[TimedProtocol] = TimedProtocol,
+    origins: tuple[str, ...] = (),
 ) -> AsyncIterator[Listening]:
     """A server on loopback."""
     async with scripted(play) as (link, host):
         sockets = bound("127.0.0.1", 0)
         port = sockets[0].getsockname()[1]
         service = Service(link)
-        app = App(service, Guard(hosts_of("127.0.0.1", port), key=key), ROUTES)
+        app = App(service, Guard(hosts_of("127.0.0.1", port), origins=origins), ROUTES)
         serving = Serving(app, protocol)
         task = asyncio.create_task(serving.run(sockets))
         try:
-            yield Listening(port, link, host, service)
+            yield Listening(port, link, host, service, serving)
         finally:
             serving.stop()
             await task

@@ -71,7 +71,7 @@ def command(name: str, *arguments: str, **variables: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     if done.returncode != 0:
         words = (done.stderr + done.stdout).strip()[-400:]
