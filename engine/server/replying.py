@@ -3,9 +3,14 @@
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+from llguidance import LLMatcher
 
 from engine.replies.grammars import Choice, grammar_for
 from engine.replies.syntax import Family, ReplySyntax
@@ -34,8 +39,14 @@ async def for_model(
             tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
         if grammar is not None and syntax.reasoning is not None:
-            inside = syntax.begins_inside(await ending_of(ask.prompt))
-            grammar = _grammar(ask, syntax, tools, inside_reasoning=inside)
+            ending = await ending_of(ask.prompt)
+            grammar = _grammar(
+                ask,
+                syntax,
+                tools,
+                reasoning=not syntax.reasoning_is_over(ending),
+                inside_reasoning=syntax.begins_inside(ending),
+            )
     except Problem as problem:
         raise invalid(str(problem), "tools") from None
     special = bool(syntax.special)
@@ -53,19 +64,38 @@ def _held(tool: Tool, pattern: str | None) -> Tool:
 
 
 def _grammar(
-    ask: Ask, syntax: ReplySyntax, tools: tuple[Tool, ...], *, inside_reasoning: bool = False
+    ask: Ask,
+    syntax: ReplySyntax,
+    tools: tuple[Tool, ...],
+    *,
+    reasoning: bool = True,
+    inside_reasoning: bool = False,
 ) -> Grammar | None:
     given = ask.request.grammar
     if given is not None and given.kind != "json schema":
         return given
-    choice = _CHOICES.get(ask.choice)
-    if choice is None:
-        tools, choice = tuple(tool for tool in tools if tool.name == ask.choice), "required"
-    return grammar_for(
+    choice, parallel = _CHOICES.get(ask.choice), ask.parallel
+    if choice is None:  # a tool by its name: one call of it, as OpenAI's models make
+        tools = tuple(tool for tool in tools if tool.name == ask.choice)
+        choice, parallel = "required", False
+    build = partial(
+        grammar_for,
         syntax,
-        tools,
         choice=choice,
-        parallel=ask.parallel,
+        parallel=parallel,
         schema=given.source if given else "",
+        reasoning=reasoning,
         inside_reasoning=inside_reasoning,
     )
+    if choice == "required":
+        with suppress(Problem):
+            return build(tuple(_strict_where_possible(tool) for tool in tools))
+    return build(tools)
+
+
+def _strict_where_possible(tool: Tool) -> Tool:
+    """The tool, strict where a grammar can hold a call to all of its schema: most clients do not
+    ask for that, and few could do with a call that they have asked for and cannot read."""
+    source = f"start: %json {json.dumps(dict(tool.parameters))}"
+    complaint = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(source))
+    return replace(tool, strict=tool.strict or not complaint)

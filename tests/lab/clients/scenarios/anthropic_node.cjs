@@ -16,7 +16,7 @@ const TOOL = { name: WEATHER.name, description: WEATHER.description, input_schem
     assert.equal(final.stop_reason, whole.stop_reason);
   });
   await step("a tool call, streamed: the same as whole", async () => {
-    const body = { ...GREEDY, max_tokens: 60, tools: [TOOL], tool_choice: { type: "any" } };
+    const body = { ...GREEDY, max_tokens: 60, tools: [TOOL], tool_choice: { type: "any", disable_parallel_tool_use: true } };
     const called = (message) => message.content.find((block) => block.type === "tool_use");
     const whole = called(await client.messages.create(body));
     const streamed = called(await client.messages.stream(body).finalMessage());

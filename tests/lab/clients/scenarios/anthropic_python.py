@@ -14,6 +14,8 @@ GREEDY = {
     "max_tokens": 12,
     "extra_body": {"temperature": 0},
 }
+# A tiny model does not stop calling by itself.
+ANY = {"type": "any", "disable_parallel_tool_use": True}
 TOOL = {
     "name": "weather",
     "description": WEATHER["description"],
@@ -85,7 +87,7 @@ def _():
 
 @step("a tool that must be called")
 def _():
-    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+    for choice in (ANY, {"type": "tool", "name": "weather"}):
         asked = {"tools": [TOOL], "tool_choice": choice, "max_tokens": 60}
         whole = client.messages.create(**GREEDY | asked)
         same(whole.stop_reason, "tool_use")
@@ -95,7 +97,7 @@ def _():
 
 @step("a tool call, streamed, and its result")
 def _():
-    asked = {"tools": [TOOL], "tool_choice": {"type": "any"}, "max_tokens": 60}
+    asked = {"tools": [TOOL], "tool_choice": ANY, "max_tokens": 60}
     with client.messages.stream(**GREEDY | asked) as stream:
         for _ in stream:
             pass

@@ -26,7 +26,7 @@ const ask = async (body) => (await client.chat.completions.create({ ...GREEDY, .
     assert.deepEqual(Object.keys(found), ["city"]);
   });
   await step("a tool call, streamed: the same as whole", async () => {
-    const body = { tools: [TOOL], tool_choice: "required", max_tokens: 60 };
+    const body = { tools: [TOOL], tool_choice: "required", parallel_tool_calls: false, max_tokens: 60 };
     const call = (await ask(body)).message.tool_calls[0];
     const stream = client.chat.completions.stream({ ...GREEDY, ...body });
     const streamed = (await stream.finalChatCompletion()).choices[0].message.tool_calls;

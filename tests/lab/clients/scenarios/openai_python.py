@@ -12,6 +12,7 @@ from steps import BASE, MODEL, QUESTION, WEATHER, refused, same, step
 client = openai.OpenAI(base_url=BASE, api_key="x", max_retries=0, timeout=120)
 GREEDY = {"model": MODEL, "messages": QUESTION, "temperature": 0, "max_tokens": 12}
 TOOL = {"type": "function", "function": {**WEATHER, "strict": True}}
+ONE_CALL = {"parallel_tool_calls": False}  # a tiny model does not stop calling by itself
 ANSWER = client.chat.completions.create(**GREEDY).choices[0].message.content
 ALL_THAT_IS_WRONG = ({"temperature": 9}, {"top_p": -1}, {"n": 10**9}, {"messages": []})
 
@@ -183,7 +184,7 @@ def _():
 
 @step("a tool call, streamed: the same as whole")
 def _():
-    asked = {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60}
+    asked = {"tools": [TOOL], "tool_choice": "required", "max_tokens": 60} | ONE_CALL
     (call,) = client.chat.completions.create(**GREEDY | asked).choices[0].message.tool_calls
     with client.chat.completions.stream(**GREEDY | asked) as stream:
         for _ in stream:
@@ -311,7 +312,7 @@ def _():
 @step("responses: a tool call, and its result")
 def _():
     tool = {"type": "function", "strict": True, **WEATHER}
-    body = {"model": MODEL, "temperature": 0, "max_output_tokens": 60, "tools": [tool]}
+    body = {"model": MODEL, "temperature": 0, "max_output_tokens": 60, "tools": [tool]} | ONE_CALL
     called = client.responses.create(**body, input=QUESTION, tool_choice="required")
     (call,) = (item for item in called.output if item.type == "function_call")
     same(list(json.loads(call.arguments)), ["city"])
