@@ -3,9 +3,14 @@
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+from llguidance import LLMatcher
 
 from engine.replies.grammars import Choice, grammar_for
 from engine.replies.syntax import Family, ReplySyntax
@@ -73,12 +78,24 @@ def _grammar(
     if choice is None:  # a tool by its name: one call of it, as OpenAI's models make
         tools = tuple(tool for tool in tools if tool.name == ask.choice)
         choice, parallel = "required", False
-    return grammar_for(
+    build = partial(
+        grammar_for,
         syntax,
-        tools,
         choice=choice,
         parallel=parallel,
         schema=given.source if given else "",
         reasoning=reasoning,
         inside_reasoning=inside_reasoning,
     )
+    if choice == "required":
+        with suppress(Problem):
+            return build(tuple(_strict_where_possible(tool) for tool in tools))
+    return build(tools)
+
+
+def _strict_where_possible(tool: Tool) -> Tool:
+    """The tool, strict where a grammar can hold a call to all of its schema: most clients do not
+    ask for that, and few could do with a call that they have asked for and cannot read."""
+    source = f"start: %json {json.dumps(dict(tool.parameters))}"
+    complaint = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(source))
+    return replace(tool, strict=tool.strict or not complaint)

@@ -10,6 +10,7 @@ import pytest
 
 from engine.events import Prefill
 from engine.protocol import Generate
+from engine.request import Grammar
 from engine.server import answers
 from engine.server.reading import ReplyReader
 from tests.support.engine.asking import asking, events, run
@@ -133,6 +134,25 @@ def test_a_tool_that_is_named_is_called_once(thinker: str) -> None:
         )
     ]
     assert grammars[0] == grammars[1] != grammars[2]
+
+
+def _function(parameters: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": parameters, **more}}
+
+
+def test_a_call_that_is_required_keeps_to_its_schema_where_that_can_be_held(thinker: str) -> None:
+    """Also where the tool is not strict: few clients say so, and a small model invents fields."""
+
+    def grammar(tool: dict[str, Any], choice: str) -> Grammar | None:
+        _, generate = answered(thinker, saying(CALL), tools=[tool], tool_choice=choice)
+        return generate.request.grammar
+
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    strict = grammar(_function(schema, strict=True), "required")
+    assert grammar(_function(schema), "required") == strict
+    assert grammar(_function(schema), "auto") is None
+    beyond = {"type": "object", "properties": {"a": {"not": {"type": "string"}}}}
+    assert grammar(_function(beyond), "required") == grammar(_function({}), "required")
 
 
 def test_what_only_looks_like_a_call_is_content(thinker: str) -> None:

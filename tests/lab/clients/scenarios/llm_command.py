@@ -34,4 +34,4 @@ def _():
 @step("an answer by a schema")
 def _():
     found = json.loads(llm("--schema", "age int", "How old is Ann? She is 30."))
-    same(list(found), ["age"])
+    assert isinstance(found["age"], int), found
