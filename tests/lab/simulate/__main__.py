@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from engine.cli.main import Drafters, PerCategory, Prompts, Sets, Target, Temperatures
+from engine.cli.main import Drafters, PerCategory, Prompts, Sets, Temperatures
+from engine.cli.pair_options import Target
 from models.errors import Problem
 from tests.lab.simulate.run import SimulateOptions, draft_steps, recorded_traces, run_simulation
 from tests.lab.simulate.tables import render

@@ -55,6 +55,9 @@ class Oracle:
         self._conditions = conditions
         self._written = 0
 
+    def another(self) -> "Oracle":
+        return self
+
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:

@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> None:
                 continue
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
-        rest = (Memory(), Sampling(), 4, False, True)
-        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", *rest))
+        shape = ("float32", 1 << 16, 50_000)
+        say(Loaded(*pair, *shape, "", Memory(), Sampling(), 4, exact=False, batching=True))
 
 
 def play(
