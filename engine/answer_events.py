@@ -5,6 +5,7 @@ Keeps the laws of `engine.events`. Knows a tokenizer, and nothing of models.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from engine.events import (
@@ -36,9 +37,10 @@ class AnswerEvents:
         self._committed: deque[tuple[int, int]] = deque()  # round and index of those without a span
 
     def push(
-        self, item: Round, tokens: list[int], seconds: float
+        self, item: Round, tokens: list[int], seconds: float, *, accompanied: bool
     ) -> Iterator[Draft | Verdict | Text]:
-        """The events of what the loop did; `tokens` are committed, the round took `seconds`."""
+        """The events of what the loop did; `tokens` are committed, the round took `seconds`, in
+        which others had their turns if it was `accompanied`."""
         if isinstance(item, RoundDraft):
             yield self._draft(item)
             return
@@ -47,7 +49,7 @@ class AnswerEvents:
         else:
             count = item.accepted + (item.own is not None)
             verdict = self._verdict(item, tokens[-count:], seconds)
-        yield verdict
+        yield replace(verdict, accompanied=accompanied)
         self._committed.extend((self._number, index) for index in range(count))
         self._number += 1
         delta, lengths = self.text.push(tokens[-count:])

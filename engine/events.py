@@ -27,9 +27,9 @@ from models.typed_json import decode
 
 Origin = Literal["correction", "bonus", "plain", "forced"]
 DoneReason = Literal["stop", "length", "cancelled"]
-Cause = Literal["request", "too long", "no room", "engine"]
+Cause = Literal["request", "too long", "engine"]
 """Why a generation failed: the request cannot be done, whenever it is asked; its prompt is longer
-than the model's context; there is no memory for it now; something went wrong here."""
+than the model's context; something went wrong here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class Stats:
     `rounds` are those with a pass of the target: a round of forced tokens is none.
     `plain_seconds` went into the `plain` rounds, those without a draft; `plain_round_seconds` has
     what each of them took, or some of them, spread evenly. `reference_seconds` are those of plain
-    passes that were measured right behind the answer and are no part of it.
+    passes that were measured right behind the answer and are no part of it. `accompanied`: rounds
+    in whose time other answers had their turns.
     """
 
     prompt_tokens: int = 0
@@ -128,6 +129,7 @@ class Stats:
     accepted_by_position: tuple[int, ...] = ()
     plain_round_seconds: tuple[float, ...] = ()
     reference_seconds: tuple[float, ...] = ()
+    accompanied: int = 0
 
     @property
     def committed(self) -> int:
@@ -212,7 +214,8 @@ class Verdict:
     since the verdict before it; `reason` says in words why the draft had its length.
 
     A round of `forced` tokens has nothing else: no draft, no pass. `logprobs` has an entry for each
-    token that the round committed, in their order, where they were asked for.
+    token that the round committed, in their order, where they were asked for. `accompanied`: other
+    answers had their turns within `seconds`.
     """
 
     generation: str
@@ -226,6 +229,7 @@ class Verdict:
     reason: str
     forced: tuple[WrittenToken, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
+    accompanied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

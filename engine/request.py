@@ -31,10 +31,6 @@ class TooLong(Problem):
         self.context = context
 
 
-class NoRoom(Problem):
-    """There is no memory for one more answer now; there may be later."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call of a tool, by the assistant. `arguments` is the JSON text of an object."""

@@ -131,12 +131,6 @@ class Scheduler:
             self._running.remove(reading[0])
             self._running.append(reading[0])
 
-    def close(self) -> None:
-        """End what is running, without another event."""
-        for each in self._running:
-            each.close()
-        self._running, self._waiting = [], []
-
     def _go_on(self, running: _Running) -> Iterator[Event]:
         try:
             asked = running.needs

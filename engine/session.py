@@ -389,7 +389,9 @@ class Session:
                     yield item
                     continue
                 now = clock()
-                for event in telling.push(item, self._tokens, now - last):
+                for event in telling.push(
+                    item, self._tokens, now - last, accompanied=task.company.in_turns
+                ):
                     stats = update(stats, event)
                     yield event
                 if isinstance(item, RoundDraft):

@@ -23,6 +23,7 @@ class NoRatio(Enum):
     NOTHING_DRAFTED = "nothing was drafted"
     NOT_MEASURED = "not enough plain passes measured"
     NOT_COMPARABLE = "the load of the machine changed"
+    ACCOMPANIED = "other answers were written meanwhile"
 
 
 def tally(events: Iterable[Event]) -> Stats:
@@ -80,10 +81,13 @@ def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoR
     A pass over a draft reads more rows than a plain one and is never cheaper. So the ratio is at
     most the tokens per pass, times the share of the time that did not go into drafting; what is
     above that was measured while the machine was busier, or hotter, than during the answer. Nor is
-    there a ratio where the plain passes themselves took very different times.
+    there a ratio where the plain passes themselves took very different times, or other answers had
+    their turns.
     """
     if not answer.proposed:
         return NoRatio.NOTHING_DRAFTED
+    if answer.accompanied and plain_pass is None:
+        return NoRatio.ACCOMPANIED
     spent = whole = answer.decode_seconds
     if plain_pass is None and (plain_pass := pass_seconds(answer)) is not None:
         low, _, high = quantiles(_passes_near(answer))
@@ -99,6 +103,7 @@ def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoR
 
 
 def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
+    stats = replace(stats, accompanied=stats.accompanied + verdict.accompanied)
     if verdict.forced:
         return replace(
             stats,

@@ -24,7 +24,6 @@ _UNDERSTOOD = _SAYS_NOTHING | {
     "items", "$ref", "$defs", "definitions", "$schema", "$id",
 }  # fmt: skip
 _SCALARS = ("integer", "number", "boolean", "null")
-_MOST_NESTED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +301,7 @@ class _Literals:
 
     def __init__(self, rules: Rules, *, quote: str) -> None:
         self._rules, self._quote = rules, rules.mark(quote)
+        self._known: dict[int, tuple[object, str]] = {}  # schemas by identity, and their rules
         self._text = f"{self._quote} {rules.up_to('TEXT', quote)}"
         number = rules.json({"type": "number"})
         words = [text(word) for word in ("true", "false", "null")]
@@ -322,45 +322,47 @@ class _Literals:
             for tool in tools
         )
 
-    def _object(self, tool: Tool, schema: Mapping[str, Any], *, nested: int = 0) -> str:
+    def _object(self, tool: Tool, schema: Mapping[str, Any]) -> str:
         _refuse_beyond(tool, schema)
         properties, required = schema.get("properties", {}), schema.get("required", ())
-        if not properties and schema.get("additionalProperties") is not False and nested:
+        if not properties and schema.get("additionalProperties") is not False:
             return self._any_object
         parts = [
-            (f"{text(f'{name}:')} {self._value(tool, one, nested=nested + 1)}", name in required)
+            (f"{text(f'{name}:')} {self._value(tool, one)}", name in required)
             for name, one in sorted(properties.items(), key=lambda pair: pair[0].lower())
         ]
         return f"{text('{')} {members(self._rules, parts, comma=text(','))} {text('}')}"
 
-    def _value(self, tool: Tool, given: object, *, nested: int) -> str:
+    def _value(self, tool: Tool, given: object) -> str:
         schema = tool.resolved(given)
-        if nested > _MOST_NESTED:
-            raise Problem(
-                f"The parameters of {tool.name} are nested too deeply.",
-                "Make them flatter, or leave out strict.",
-            )
+        if id(schema) not in self._known:
+            name = self._rules.name()
+            self._known[id(schema)] = schema, name
+            self._rules.add(self._written(tool, schema), name=name)
+        return self._known[id(schema)][1]
+
+    def _written(self, tool: Tool, schema: Mapping[str, Any]) -> str:
         values, kinds = _values(schema), schema.get("type", [])
         if values is not None:
             return either([self._spelled(value) for value in values])
         choices = schema.get("anyOf") or schema.get("oneOf")
         if choices:
             _refuse_beyond(tool, schema)
-            return either([self._value(tool, one, nested=nested + 1) for one in choices])
+            return either([self._value(tool, one) for one in choices])
         kinds = [kinds] if isinstance(kinds, str) else kinds
-        found = [self._of_kind(tool, schema, kind, nested=nested) for kind in kinds]
+        found = [self._of_kind(tool, schema, kind) for kind in kinds]
         return either(found) if found else self._anything
 
-    def _of_kind(self, tool: Tool, schema: Mapping[str, Any], kind: str, *, nested: int) -> str:
+    def _of_kind(self, tool: Tool, schema: Mapping[str, Any], kind: str) -> str:
         if kind in _SCALARS:
             said = {key: value for key, value in schema.items() if key not in _UNDERSTOOD}
             return self._rules.json({**said, "type": kind})
         if kind == "object":
-            return self._object(tool, schema, nested=nested)
+            return self._object(tool, schema)
         _refuse_beyond(tool, schema)
         if kind == "string":
             return f"({self._text})"
-        item = self._value(tool, schema.get("items", {}), nested=nested + 1)
+        item = self._value(tool, schema.get("items", {}))
         return f"{text('[')} ({item} ({text(',')} {item})*)? {text(']')}"
 
     def _spelled(self, value: object) -> str:

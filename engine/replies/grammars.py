@@ -52,19 +52,22 @@ def grammar_for(
     marks = syntax.reasoning if reasoning or inside_reasoning else None
     if not tools and marks is None and syntax.family != "harmony":
         return Grammar("json schema", schema)
-    rules = Rules(syntax)
-    content = rules.json(_loaded(schema)) if schema else ""
-    if syntax.family == "harmony":
-        start = _channels(rules, tools, choice, content, reasoning=reasoning)
-    else:
-        start = _reply(rules, tools, choice, content, parallel=parallel)
-        if marks and inside_reasoning:
-            start = f"GAP? {start}"
-        elif marks:
-            thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
-            start = f"({thought} GAP?)? {start}"
-    after = marks.closing if marks and inside_reasoning else ""
-    return Grammar("lark", rules.grammar(start), after)
+    try:
+        rules = Rules(syntax)
+        content = rules.json(_loaded(schema)) if schema else ""
+        if syntax.family == "harmony":
+            start = _channels(rules, tools, choice, content, reasoning=reasoning)
+        else:
+            start = _reply(rules, tools, choice, content, parallel=parallel)
+            if marks and inside_reasoning:
+                start = f"GAP? {start}"
+            elif marks:
+                thought = f"{rules.mark(marks.opening)} {rules.up_to('TEXT', marks.closing)}"
+                start = f"({thought} GAP?)? {start}"
+        after = marks.closing if marks and inside_reasoning else ""
+        return Grammar("lark", rules.grammar(start), after)
+    except RecursionError:
+        raise Problem("A schema is nested too deeply.", "Make it flatter.") from None
 
 
 def _loaded(schema: str) -> object:

@@ -8,6 +8,7 @@ from typing import Any
 from models.errors import Problem
 
 _MOST_REFERENCES = 8  # one to another
+_SAYS_NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +23,34 @@ class Tool:
         """The schema of one parameter; empty where the tool does not say."""
         return self.resolved(_mapping(self.parameters, "properties").get(parameter))
 
-    def types(self, schema: Mapping[str, Any], *, nested: int = 0) -> set[str]:
+    def types(self, schema: Mapping[str, Any]) -> set[str]:
         """Which of JSON's types a schema of a parameter allows; none where it does not say."""
-        kind, values = schema.get("type"), schema.get("enum")
-        found = {kind} if isinstance(kind, str) else set()
-        if isinstance(kind, list):
-            found = {one for one in kind if isinstance(one, str)}
-        elif "const" in schema:
-            found = {type_of(schema["const"])}
-        elif isinstance(values, list):
-            found = {type_of(value) for value in values}
-        for several in ("anyOf", "oneOf"):
-            choices = schema.get(several)
-            if isinstance(choices, list) and nested < _MOST_REFERENCES:
-                for choice in choices:
-                    found |= self.types(self.resolved(choice), nested=nested + 1)
+        found, seen, waiting = set[str](), set[int](), [schema]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            kind, values = one.get("type"), one.get("enum")
+            if isinstance(kind, str):
+                found.add(kind)
+            elif isinstance(kind, list):
+                found.update(name for name in kind if isinstance(name, str))
+            elif "const" in one:
+                found.add(type_of(one["const"]))
+            elif isinstance(values, list):
+                found.update(map(type_of, values))
+            for several in ("anyOf", "oneOf"):
+                choices = one.get(several)
+                if isinstance(choices, list):
+                    waiting += map(self.resolved, choices)
         return found
 
     def resolved(self, schema: object) -> Mapping[str, Any]:
         """What a schema within the parameters says, or the one that it refers to."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(schema, Mapping):
-                return {}
+                break
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema
@@ -52,7 +59,7 @@ class Tool:
                 if reference.startswith(f"#/{defined}/"):
                     name = reference.removeprefix(f"#/{defined}/")
                     schema = _mapping(self.parameters, defined).get(name)
-        return {}
+        return _SAYS_NOTHING
 
 
 def tools_of(text: str) -> tuple[Tool, ...]:

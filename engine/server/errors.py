@@ -80,8 +80,6 @@ def of_failure(failed: Failed) -> Refusal:
                 tokens=failed.tokens,
                 context=failed.context,
             )
-        case "no room":
-            return Refusal(503, "no_room", message, again=True, retry_after_seconds=5)
         case "engine":
             return Refusal(503, "engine_failed", message, again=True, retry_after_seconds=2)
 

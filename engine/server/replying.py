@@ -39,8 +39,14 @@ async def for_model(
             tools = tuple(_held(tool, ask.patterns.get(tool.name)) for tool in tools)
         grammar = _grammar(ask, syntax, tools)
         if grammar is not None and syntax.reasoning is not None:
-            inside = syntax.begins_inside(await ending_of(ask.prompt))
-            grammar = _grammar(ask, syntax, tools, inside_reasoning=inside)
+            ending = await ending_of(ask.prompt)
+            grammar = _grammar(
+                ask,
+                syntax,
+                tools,
+                reasoning=not syntax.reasoning_is_over(ending),
+                inside_reasoning=syntax.begins_inside(ending),
+            )
     except Problem as problem:
         raise invalid(str(problem), "tools") from None
     special = bool(syntax.special)
@@ -58,7 +64,12 @@ def _held(tool: Tool, pattern: str | None) -> Tool:
 
 
 def _grammar(
-    ask: Ask, syntax: ReplySyntax, tools: tuple[Tool, ...], *, inside_reasoning: bool = False
+    ask: Ask,
+    syntax: ReplySyntax,
+    tools: tuple[Tool, ...],
+    *,
+    reasoning: bool = True,
+    inside_reasoning: bool = False,
 ) -> Grammar | None:
     given = ask.request.grammar
     if given is not None and given.kind != "json schema":
@@ -73,6 +84,7 @@ def _grammar(
         choice=choice,
         parallel=parallel,
         schema=given.source if given else "",
+        reasoning=reasoning,
         inside_reasoning=inside_reasoning,
     )
     if choice == "required":

@@ -22,12 +22,17 @@ MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
 
 class Service:
-    """The engine behind the endpoints. Attributes: `link`, `metrics` and `board`."""
+    """The engine behind the endpoints.
+
+    Attributes: `link`, `metrics`, `board`, and `fingerprint`, that of what answers: another one may
+    write another text for the same seed.
+    """
 
     def __init__(self, link: EngineLink, board: Board | None = None) -> None:
         self.link = link
         self.metrics = Metrics()
         self.board = board or Board()
+        self.fingerprint = f"slipstream-{version('slipstream')}"
         self._files = TargetFiles()
 
     @property
@@ -41,11 +46,6 @@ class Service:
     def model(self) -> str:
         """The name of what answers, in responses. Raises Refusal while nothing is loaded."""
         return Path(self.loaded.target).name
-
-    @property
-    def fingerprint(self) -> str:
-        """Of what answers: another one may write another text for the same seed."""
-        return f"slipstream-{version('slipstream')}"
 
     async def marks(self) -> frozenset[str]:
         """The names of tokens that are no plain text. Raises Refusal while nothing is loaded."""

@@ -142,9 +142,9 @@ class Serving:
         self._server = _Server(config)
 
     @property
-    def connections(self) -> int:
-        """How many there are."""
-        return len(self._server.server_state.connections)
+    def transports(self) -> list[asyncio.Transport]:
+        """Those of its connections."""
+        return [connection.transport for connection in self._server.server_state.connections]
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve; closes the sockets at the end."""
@@ -186,7 +186,8 @@ def is_loopback(host: str) -> bool:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's wait of 40 ms off where a socket says that it is TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -20,6 +20,7 @@ from engine.host import failure
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
 from engine.scheduler import Job, Scheduler
 from engine.session import Session
+from engine.stats import NoRatio, against_plain
 from tests.support.engine.sessions import (
     DRAFTERS,
     check_laws,
@@ -393,3 +394,19 @@ def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]
     assert [[t.id for t in draft.tokens] for draft in drafts[0]] == [
         [t.id for t in draft.tokens] for draft in drafts[1]
     ]
+
+
+def test_what_others_took_is_no_measure_of_speed(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), batching=False)
+    shorter = replace(GREEDY, max_tokens=6)
+    events = run(of, [job(0), job(1, shorter)])
+    rounds = [event for event in events["0"] if isinstance(event, Verdict)]
+    assert rounds[1].accompanied
+    assert not rounds[-1].accompanied, "the other has ended by then"
+    done = events["0"][-1]
+    assert isinstance(done, Done)
+    assert done.stats.accompanied == sum(verdict.accompanied for verdict in rounds)
+    assert against_plain(done.stats) is NoRatio.ACCOMPANIED
+    (lone,) = run(of, [job(2)]).values()
+    assert isinstance(lone[-1], Done)
+    assert lone[-1].stats.accompanied == 0

@@ -293,3 +293,29 @@ def test_what_calls_cannot_be_held_to_is_refused(name: Any) -> None:
 def test_a_schema_that_is_none_is_refused(schema: str) -> None:
     with pytest.raises(Problem):
         grammar_for(ReplySyntax("hermes"), FREE, choice="required", schema=schema)
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen xml", "lfm", "gemma"])
+def test_a_schema_that_is_nested_too_deeply_is_refused(name: Any) -> None:
+    with pytest.raises(Problem):
+        grammar_for(ReplySyntax(name), (Tool("f", _nested(5000), strict=True),), choice="required")
+
+
+def test_schemas_that_refer_to_themselves(family: Family) -> None:
+    """Their grammars are as long as they are, however often they branch."""
+    tree = {"anyOf": [*[{"$ref": "#/$defs/tree"}] * 50, {"type": "null"}, {"$ref": "#/$defs/node"}]}
+    node = {"type": "object", "properties": {"area": {"$ref": "#/$defs/tree"}}}
+    schema = {"type": "object", "properties": {"area": tree}, "required": ["area"]}
+    schema["$defs"] = {"tree": tree, "node": node | {"additionalProperties": False}}
+    tool = Tool("get_weather", schema, strict=True)
+    grammar = family.grammar((tool,))
+    assert len(grammar.source) < 20_000
+    assert family.passes(grammar, family.reply(("get_weather", {"area": {"area": {}}})))
+    assert not family.begins(grammar, family.reply(("get_weather", {"area": {"days": {}}})))

@@ -59,7 +59,7 @@ def test_rendered_content_is_read(tokenizer: Any, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_template_tells_thesyntax_in(tokenizer: Any, case: Case) -> None:
+def test_the_template_tells_the_syntax(tokenizer: Any, case: Case) -> None:
     tokenizer.chat_template = template_of(case)
     syntax = syntax_in(case)
     prompt = render(tokenizer, Prompt(messages=(ChatMessage("user", "why?"),)))

@@ -22,13 +22,16 @@ BODY = {"messages": [{"role": "user", "content": "hello"}]}
 KEY = "sk-slipstream-correct-horse"
 
 
-async def asked(method: str, path: str, headers: dict[str, str]) -> Response:
+async def asked_everywhere(headers: dict[str, str]) -> list[Response]:
+    """The responses at all paths, by all methods."""
     async with asking() as (client, _):
-        return await client.request(method, path, headers=headers)
+        return [
+            await client.request(method, path, headers=headers)
+            for path in PATHS
+            for method in ("GET", "HEAD", "POST", "OPTIONS", "DELETE")
+        ]
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
 @pytest.mark.parametrize(
     "host",
     [
@@ -47,24 +50,27 @@ async def asked(method: str, path: str, headers: dict[str, str]) -> Response:
         f"0.0.0.0:{PORT}",
     ],
 )
-def test_no_path_answers_to_another_name(path: str, method: str, host: str) -> None:
-    response = run(asked(method, path, {"host": host}))
-    assert response.status_code == 403
-    assert response.json()["error"]["code"] == "bad_host"
+def test_no_path_answers_to_another_name(host: str) -> None:
+    for response in run(asked_everywhere({"host": host})):
+        assert response.status_code == 403
+        if response.request.method != "HEAD":
+            assert response.json()["error"]["code"] == "bad_host"
 
 
 @pytest.mark.parametrize(
     "host", [f"127.0.0.1:{PORT}", "127.0.0.1", f"LocalHost:{PORT}", f"[::1]:{PORT}", "[::1]"]
 )
 def test_each_of_its_own_names_is_good(host: str) -> None:
-    assert run(asked("GET", "/health", {"host": host})).status_code == 200
+    async def ask() -> None:
+        async with asking() as (client, _):
+            assert (await client.get("/health", headers={"host": host})).status_code == 200
+
+    run(ask())
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("origin", ["null", "http://evil.example", f"http://127.0.0.1:{PORT}"])
-def test_no_page_may_ask_not_even_one_of_this_address(path: str, origin: str) -> None:
-    for method in ("GET", "POST", "OPTIONS"):
-        response = run(asked(method, path, {"origin": origin}))
+def test_no_page_may_ask_not_even_one_of_this_address(origin: str) -> None:
+    for response in run(asked_everywhere({"origin": origin})):
         assert response.status_code == 403
         assert not any(name.startswith("access-control") for name in response.headers)
 

@@ -73,6 +73,11 @@ def test_a_schema_begins_behind_the_reasoning_that_the_prompt_began() -> None:
     assert outside.after == ""
 
 
+def test_a_prompt_that_has_closed_the_reasoning_gets_no_more_of_it() -> None:
+    ask = Ask(prompt=Prompt(messages=MESSAGES), request=Request(grammar=SCHEMA))
+    assert grammar(ask, THINKING, ending="<think>\n\n</think>\n\n", counts=1) == SCHEMA
+
+
 def test_names_of_special_tokens_are_asked_for_where_they_are_marks() -> None:
     ask = Ask(prompt=Prompt(messages=MESSAGES))
     assert not asked(ask, PLAIN).request.special

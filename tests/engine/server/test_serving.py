@@ -57,6 +57,18 @@ def test_an_answer_comes_over_a_connection_that_stays() -> None:
     run(ask())
 
 
+def test_small_pieces_are_sent_at_once() -> None:
+    async def ask() -> None:
+        async with listening() as server, server.connected() as (reader, writer):
+            writer.write(server.request(HELLO))
+            await reader.readuntil(b"\r\n\r\n")
+            (connection,) = server.serving.transports
+            accepted = connection.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(ask())
+
+
 def test_a_body_may_come_in_chunks() -> None:
     async def ask() -> None:
         async with listening() as server:
@@ -239,7 +251,7 @@ def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream: bool
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             assert (await server.link.count(Prompt(text="still here"))).tokens == 2
             await until_idle(server)
-            while server.connections:
+            while server.serving.transports:
                 await asyncio.sleep(0.01)
             writer.transport.abort()
 

@@ -90,7 +90,7 @@ def do(step: str, word: str, command: Command) -> Command:
             done, _, total = word.partition(":")
             say(Prefill(id, int(done), int(total), 0, 0.1))
         case "counted":
-            say(Counted(id, int(word)))
+            say(Counted(id, int(word), ""))
         case "done":
             say(Done(id, "stop", Stats()))
         case "failed" | "refused":
@@ -164,7 +164,7 @@ def serve() -> None:
         if isinstance(command, Load):
             load(command)
         elif isinstance(command, Count):
-            say(Counted(command.id, len(command.prompt.messages)))
+            say(Counted(command.id, len(command.prompt.messages), ""))
         elif isinstance(command, Unload):
             say(Unloaded(command.id))
         elif isinstance(command, SetDrafter):

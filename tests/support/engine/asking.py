@@ -62,11 +62,6 @@ class Listening:
     service: Service
     serving: Serving
 
-    @property
-    def connections(self) -> int:
-        """How many it has."""
-        return self.serving.connections
-
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """A connection to it."""

@@ -211,7 +211,6 @@ def test_several_answers_have_seeds_and_places_of_their_own() -> None:
     [
         ("request", 400, "invalid_value"),
         ("too long", 400, "context_length_exceeded"),
-        ("no room", 503, "no_room"),
         ("engine", 503, "engine_failed"),
     ],
 )
