@@ -18,7 +18,7 @@ from models.drafter_kinds import Tap
 
 _PREFILL_ROWS = 512
 _FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU
-_LONGEST_CHUNK_SECONDS = 1.0
+CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 
 
@@ -29,7 +29,7 @@ class Decoder:
     in the next pass: usually just the last token, which the model wrote itself.
 
     Attributes: `model`; `timeline`, its caches; `recorder` of its hidden states; `vocabulary`, how
-    many logits it gives.
+    many logits it gives; `chunk_seconds`, see `prefill`.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Decoder:
         # On a GPU kernels round by the number of rows, which must not depend on a clock.
         self._timed = mx.default_device() == mx.cpu
         self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
+        self.chunk_seconds = CHUNK_SECONDS
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
@@ -102,7 +103,7 @@ class Decoder:
         """Read all of `tokens` but the last, in chunks; yields the length after each.
 
         On the CPU, where a large model takes long, a chunk has so few tokens that it takes about
-        a second, so that a person can see how far it has come and stop it.
+        `chunk_seconds`, so that a person can see how far it has come and stop it.
         """
         while self.length < len(tokens) - 1:
             rows = min(len(tokens) - 1 - self.length, self._prefill_rows, self.timeline.room())
@@ -124,9 +125,9 @@ class Decoder:
 
     def _fit_chunk(self, rows: int, seconds: float) -> None:
         """Choose the rows of the next chunk by how long the last one took."""
-        if seconds > _LONGEST_CHUNK_SECONDS:
+        if seconds > self.chunk_seconds:
             self._prefill_rows = max(_FEWEST_PREFILL_ROWS, rows // 2)
-        elif seconds < _LONGEST_CHUNK_SECONDS / 2:
+        elif seconds < self.chunk_seconds / 2:
             self._prefill_rows = min(_PREFILL_ROWS, max(self._prefill_rows, 2 * rows))
 
     def begin_round(self, tokens: list[int]) -> int:

@@ -16,12 +16,14 @@ from time import perf_counter
 import mlx.core as mx
 
 from engine.batch import read_together
+from engine.decoder import CHUNK_SECONDS
 from engine.events import Done, Event, Prefill, Stats, Waiting
 from engine.request import Prompt, Request
 from engine.session import Answer, Session, common
 from engine.speculate import Company, Pass
 
 Fail = Callable[[str, Exception], Event]
+_SHARED_SECONDS = 0.25  # that a chunk of a prompt takes, on the CPU, while others are answered
 _WORTH_SHARING = 32  # tokens that another answer has read too, for which caches are copied
 
 
@@ -66,7 +68,7 @@ class _Running:
                 self.needs = item
                 return True
             yield item
-            if isinstance(item, Prefill):
+            if isinstance(item, Prefill) and item.reused < item.processed < item.total:
                 return True
         return False
 
@@ -123,6 +125,9 @@ class Scheduler:
         writing = [each for each in self._running if each.needs]
         reading = [each for each in self._running if not each.needs]
         self._company.beside = len(writing) - 1 if self._batching and writing else 0
+        for each in reading:
+            alone = len(self._running) == 1
+            each.session.decoder.chunk_seconds = CHUNK_SECONDS if alone else _SHARED_SECONDS
         if self._batching:
             self._read_together(writing)
         for each in (*reading[:1], *writing):

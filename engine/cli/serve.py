@@ -54,7 +54,7 @@ def serve(
             help="Web pages from here may ask, such as http://localhost:3000; repeatable."
         ),
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at the same time.")] = 4,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at the same time.")] = 8,
     exact: Annotated[
         bool, typer.Option("--exact", help="Each answer has passes of the target to itself.")
     ] = False,
