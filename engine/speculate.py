@@ -219,7 +219,7 @@ def draft_and_verify(
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
-            reading = Pass(mx.concatenate([_unread(target, tokens), draft.tokens]), began)
+            reading = _reading(target, tokens, draft.tokens, task, began)
             logits = yield from _read(reading)
             drafted, q, sure = fetch(*draft.shown)
             draft_seconds = reading.draft_seconds or perf_counter() - began
@@ -271,9 +271,18 @@ def _propose(
     return draft
 
 
-def _unread(target: Decoder, tokens: list[int]) -> mx.array:
-    """The committed tokens that the target has not read, (n,)."""
-    return mx.array(tokens[target.length :], dtype=mx.int32)
+def _reading(
+    target: Decoder, tokens: list[int], drafted: mx.array, task: Task, began: float
+) -> Pass:
+    """The pass over the committed tokens that the target has not read, and a draft.
+
+    Where tokens may be forced it is said how many rows it has: those are no part of what a draft,
+    or a plain token, costs.
+    """
+    unread = mx.array(tokens[target.length :], dtype=mx.int32)
+    together = mx.concatenate([unread, drafted])
+    constrained = not isinstance(task.constraint, Unconstrained)
+    return Pass(together, began, rows=together.size if constrained else 0)
 
 
 def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
@@ -389,7 +398,7 @@ def _write_plain(
     if task.company.in_turns or not isinstance(task.constraint, Unconstrained):
         left = 1
     keys = iter(mx.random.split(key, left))
-    reading = Pass(_unread(target, tokens), began)
+    reading = _reading(target, tokens, mx.zeros((0,), dtype=mx.int32), task, began)
     logits = yield from _read(reading)
     began = reading.since or began
     while left:
