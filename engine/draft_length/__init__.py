@@ -127,8 +127,8 @@ class MeasuredRound:
 
     `context`: committed tokens before the round. `q`: the drafter's probability of each token, or
     its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
-    drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a grammar
-    may have forced some; else 0.
+    drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a
+    grammar may have forced some; else 0.
     """
 
     proposed: int
