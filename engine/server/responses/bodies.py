@@ -99,18 +99,18 @@ class Namespace(Body):
     tools: list["Tool"]
 
 
-_OWN = ("function", "custom", "namespace")
+OWN_TOOLS = ("function", "custom", "namespace")
 
 
 class HostedTool(Body):
     """A tool that would run at OpenAI, or that only its own models know: it is left out."""
 
-    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_OWN)}})]
+    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(OWN_TOOLS)}})]
 
 
 def _kind_of_tool(tool: Any) -> str:
     type = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
-    return type if type in _OWN else "hosted"
+    return type if type in OWN_TOOLS else "hosted"
 
 
 Tool = Annotated[

@@ -10,6 +10,7 @@ from engine.server.answers import Ask
 from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
 from engine.server.conversation import BETWEEN, in_order
 from engine.server.responses.bodies import (
+    OWN_TOOLS,
     AdditionalTools,
     AllowedTools,
     CallOutput,
@@ -79,9 +80,11 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:
-    """What the response repeats of a body."""
+    """What the response repeats of a body: of its tools those that can be called here."""
     given = {name: body.get(name) for name in ASKED if name not in _NEVER}
-    return ASKED | {name: value for name, value in given.items() if value is not None}
+    repeated = ASKED | {name: value for name, value in given.items() if value is not None}
+    tools = [tool for tool in repeated["tools"] if tool.get("type") in OWN_TOOLS]
+    return repeated | {"tools": tools}
 
 
 def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:

@@ -177,7 +177,8 @@ def test_effort_logprobs_and_truncation() -> None:
 
 
 def test_what_a_response_repeats() -> None:
-    repeated = echoed({"tools": [READ], "temperature": None, "store": True, "x": 1})
+    hosted = {"type": "image_generation", "output_format": "none of theirs"}
+    repeated = echoed({"tools": [READ, hosted], "temperature": None, "store": True, "x": 1})
     assert repeated["tools"] == [READ]
     assert repeated["store"] is False
     assert repeated["tool_choice"] == "auto"
