@@ -178,6 +178,8 @@ class Constraint:
     taken as allowed.
     """
 
+    forcing = True
+
     def __init__(self, grammars: Grammars, source: str, after: bytes) -> None:
         self._grammars = grammars
         self._source = source

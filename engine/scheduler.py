@@ -8,6 +8,8 @@ Sessions that have nothing to do are kept for what they have read: the next answ
 whose text its prompt continues furthest.
 """
 
+import sys
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,13 +43,18 @@ class Job:
 
 
 class _Running:
-    """An answer that has begun. Attributes: `needs`, the pass that it waits for, None while its
-    prompt is read; `pass_seconds`, what that took already, where it was shared."""
+    """An answer that has begun.
+
+    Attributes: `reading`, whether it still reads its prompt; `needs`, the pass that it waits for,
+    None where it makes its own; `pass_seconds`, what that took already, where it was shared.
+    """
 
     def __init__(self, job: Job, answer: Answer, session: Session, company: Company) -> None:
         self.job, self.answer, self.session = job, answer, session
+        self.reading = True
         self.needs: Pass | None = None
         self.pass_seconds = 0.0
+        self._company = company
         self._items = session.begin(
             answer, cancelled=job.cancelled, compare=job.compare, company=company
         )
@@ -59,13 +66,21 @@ class _Running:
 
     def go_on(self) -> Generator[Event, None, bool]:
         """Its events up to the next pass, or the next part of its prompt; returns whether there is
-        more to come. What it drafted is waited for, so that no other answer's time pays for it."""
+        more to come.
+
+        Where others take turns, what it drafted is waited for, so that no other answer's time pays
+        for it. Alone it makes its pass at once, and the device goes from one round to the next.
+        """
         self.needs, self.pass_seconds = None, 0.0
         for item in self._items:
             if isinstance(item, Pass):
-                mx.eval(item.tokens)
-                item.draft_seconds = perf_counter() - item.began
-                self.needs = item
+                self.reading = False
+                if self._company.in_turns:
+                    mx.eval(item.tokens)
+                    item.draft_seconds = perf_counter() - item.began
+                    self.needs = item
+                else:
+                    item.logits = self.session.decoder.read(item.tokens)
                 return True
             yield item
             if isinstance(item, Prefill) and item.reused < item.processed < item.total:
@@ -122,15 +137,15 @@ class Scheduler:
         """A round of every answer that is being written, and a chunk of one prompt."""
         yield from self._begin()
         self._company.in_turns = len(self._running) > 1
-        writing = [each for each in self._running if each.needs]
-        reading = [each for each in self._running if not each.needs]
+        writing = [each for each in self._running if not each.reading]
+        reading = [each for each in self._running if each.reading]
         self._company.beside = len(writing) - 1 if self._batching and writing else 0
         for each in reading:
             alone = len(self._running) == 1
             each.session.decoder.chunk_seconds = CHUNK_SECONDS if alone else _SHARED_SECONDS
         if self._batching:
             self._read_together(writing)
-        for each in (*reading[:1], *writing):
+        for each in (*writing, *reading[:1]):  # one may have a pass under way, which ends first
             yield from self._go_on(each)
         if reading and reading[0] in self._running:  # the next chunk is of another prompt
             self._running.remove(reading[0])
@@ -152,24 +167,28 @@ class Scheduler:
                 self._end(running, running.session)
 
     def _read_together(self, writing: Sequence[_Running]) -> None:
-        """One pass for all that wait for one; where it fails, each makes its own."""
-        passes = [each.needs for each in writing if each.needs]
-        if len(passes) < 2:
+        """One pass for all that wait for one. Where the model turns out not to allow it, that is
+        reported, and from now on each makes its own."""
+        waiting = [(each, each.needs) for each in writing if each.needs]
+        if len(waiting) < 2:
             return
         began = perf_counter()
         try:
             logits = read_together(
-                [each.session.decoder for each in writing], [each.tokens for each in passes]
+                [each.session.decoder for each, _ in waiting],
+                [asked.tokens for _, asked in waiting],
             )
-        except Exception:
+        except Exception as error:
             self._batching = False
+            print("A shared pass failed: answers no longer share them.", file=sys.stderr)
+            traceback.print_exception(error, file=sys.stderr)
             return
-        with suppress(Exception):  # each meets it where it goes on
+        with suppress(RuntimeError):  # of the device: each answer fails by it where it goes on
             mx.eval(logits)
-        seconds, rows = perf_counter() - began, sum(each.tokens.size for each in passes)
-        for each, asked, own in zip(writing, passes, logits, strict=True):
+        seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
+        for (each, asked), own in zip(waiting, logits, strict=True):
             each.pass_seconds = seconds
-            asked.logits, asked.rows, asked.beside = own, rows, len(passes) - 1
+            asked.logits, asked.rows, asked.beside = own, rows, len(waiting) - 1
 
     def _begin(self) -> Iterator[Event]:
         """Begin what waits, as far as there is room."""
@@ -197,7 +216,7 @@ class Scheduler:
         share is read once."""
         sessions = [*self._idle, *(each.session for each in self._running)]
         read = max(session.shared(answer.tokens) for session in sessions)
-        reading = [each for each in self._running if each.needs is None]
+        reading = [each for each in self._running if each.reading]
         soon = max((common(each.answer.tokens, answer.tokens) for each in reading), default=0)
         return soon - read >= _WORTH_SHARING
 

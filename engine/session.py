@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise, takewhile
 from time import perf_counter
+from typing import Any
 
 import mlx.core as mx
 
@@ -212,8 +213,7 @@ class Session:
     ) -> Iterator[Event]:
         """Answer a chat: see `begin`."""
         answer = self.prepare(chat(messages), request, generation=generation)
-        events = self.begin(answer, cancelled=cancelled, compare=compare, clock=clock)
-        return alone(self.decoder, events)
+        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
 
     def complete(
         self,
@@ -227,8 +227,10 @@ class Session:
     ) -> Iterator[Event]:
         """Continue `prompt`, token ids: see `begin`."""
         answer = self.prepare(Prompt(tokens=tuple(prompt)), request, generation=generation)
-        events = self.begin(answer, cancelled=cancelled, compare=compare, clock=clock)
-        return alone(self.decoder, events)
+        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
+
+    def _alone(self, answer: "Answer", **options: Any) -> Iterator[Event]:
+        return alone(self.decoder, self.begin(answer, **options))
 
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""

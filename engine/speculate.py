@@ -35,7 +35,10 @@ AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArray
 
 
 class Constraint(Protocol):
-    """What may come behind the committed tokens of one answer: see `engine.grammar`."""
+    """What may come behind the committed tokens of one answer: see `engine.grammar`. `forcing`:
+    whether it may force tokens."""
+
+    forcing: bool
 
     def forced(self, most: int) -> list[int]:
         """The tokens behind which there is no choice, at most so many."""
@@ -53,6 +56,8 @@ class Constraint(Protocol):
 
 class Unconstrained:
     """Everything may come."""
+
+    forcing = False
 
     def forced(self, most: int) -> list[int]:
         return []
@@ -281,8 +286,7 @@ def _reading(
     """
     unread = mx.array(tokens[target.length :], dtype=mx.int32)
     together = mx.concatenate([unread, drafted])
-    constrained = not isinstance(task.constraint, Unconstrained)
-    return Pass(together, began, rows=together.size if constrained else 0)
+    return Pass(together, began, rows=together.size if task.constraint.forcing else 0)
 
 
 def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
@@ -389,13 +393,14 @@ def _write_plain(
     """Write `choice.rounds` tokens without drafts, `limit` in all, fewer where a match wakes it;
     one where others want their turn, or a grammar may force the next.
 
-    The next pass is under way while a token is waited for: once woken, that token is written too.
+    The next pass is under way while a token is waited for: once woken, or once others want their
+    turn, that token is written too.
     """
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
     began, left = perf_counter(), min(choice.rounds, limit - len(tokens))
-    if task.company.in_turns or not isinstance(task.constraint, Unconstrained):
+    if task.company.in_turns or task.constraint.forcing:
         left = 1
     keys = iter(mx.random.split(key, left))
     reading = _reading(target, tokens, mx.zeros((0,), dtype=mx.int32), task, began)
@@ -405,7 +410,7 @@ def _write_plain(
         chosen = _choose_one(logits[-1:], tokens, task, next(keys))
         left -= 1
         if left:
-            logits = yield from _read(Pass(chosen[0]))
+            logits = yield from _read(Pass(chosen[0], began))
         (own,), (own_p,), *likely = fetch(*chosen)
         tokens.append(own)
         task.constraint.commit([own])
@@ -416,7 +421,10 @@ def _write_plain(
         if own in task.ends:
             return
         began = perf_counter()
-        if choice.wake and any(each.match >= choice.wake for each in drafter.candidates(tokens)):
+        woken = choice.wake and any(
+            each.match >= choice.wake for each in drafter.candidates(tokens)
+        )
+        if woken or task.company.in_turns:
             left = min(left, 1)
 
 

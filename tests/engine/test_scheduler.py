@@ -1,7 +1,7 @@
 """Answers side by side: each is what it is alone, whoever else is answered, cancelled or fails."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -13,7 +13,7 @@ import engine.session
 import engine.speculate
 from engine.batch import can_share
 from engine.draft_length import DraftChoice, MeasuredRound
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
@@ -29,6 +29,7 @@ from tests.support.engine.sessions import (
     tokens_of,
     use,
 )
+from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
 LENGTH = 24
@@ -194,12 +195,17 @@ def failing_in(module: Any, generation: str, jobs: Sequence[Job]) -> Callable[..
     return loop
 
 
-def test_a_shared_pass_that_fails_is_made_one_by_one(make: Callable[..., Session]) -> None:
+def test_a_shared_pass_that_fails_is_made_one_by_one(
+    make: Callable[..., Session], capfd: pytest.CaptureFixture[str]
+) -> None:
     of = scheduler(make())
     jobs = [job(number) for number in range(3)]
-    with mock.patch.object(engine.scheduler, "read_together", side_effect=RuntimeError):
+    failing = mock.patch.object(engine.scheduler, "read_together", side_effect=TypeError("no way"))
+    with failing as tried:
         events = run(of, jobs)
     assert answers(events) == alone(make, jobs)
+    assert tried.call_count == 1
+    assert "no way" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("batching", [True, False])
@@ -394,6 +400,59 @@ def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]
     assert [[t.id for t in draft.tokens] for draft in drafts[0]] == [
         [t.id for t in draft.tokens] for draft in drafts[1]
     ]
+
+
+@pytest.mark.parametrize("kind", ["model", "none"])
+def test_an_answer_alone_is_never_waited_for(make: Callable[..., Session], kind: str) -> None:
+    """The passes are under way as soon as by a session that knows of no others."""
+
+    def calls(events: Callable[[Session], Iterator[Event]]) -> list[str]:
+        session = make(kind=kind)
+        session.policy = Automatic() if kind == "none" else session.policy
+        told = events(session)
+        next(event for event in told if isinstance(event, Verdict))  # the prompt is read
+        made: list[str] = []
+        with Waits().counted() as waits:
+            read, fetch = session.decoder.read, engine.speculate.fetch
+            with (
+                mock.patch.object(
+                    session.decoder, "read", lambda rows: (made.append("read"), read(rows))[1]
+                ),
+                mock.patch.object(
+                    engine.speculate, "fetch", lambda *rows: (made.append("fetch"), fetch(*rows))[1]
+                ),
+            ):
+                list(told)
+        assert waits.elsewhere == []
+        return made
+
+    def scheduled(session: Session) -> Iterator[Event]:
+        of = scheduler(session)
+        yield from of.add(job(0))
+        while of.busy:
+            yield from of.step()
+
+    by_itself = calls(lambda session: session.answer(job(0).prompt.messages, GREEDY))
+    assert calls(scheduled) == by_itself
+    if kind == "none":
+        assert by_itself[-4:] == ["fetch", "read", "fetch", "fetch"], "none was under way"
+
+
+def test_another_joins_a_plain_stretch(make: Callable[..., Session]) -> None:
+    """The pass under way is the last that the first makes by itself."""
+    of = scheduler(make(kind="none"))
+    seen: dict[str, list[Event]] = {"0": [], "1": []}
+    list(of.add(job(0)))
+    while len(seen["0"]) < 8:
+        for event in of.step():
+            seen[event.generation].append(event)
+    list(of.add(job(1)))
+    while of.busy:
+        for event in of.step():
+            seen[event.generation].append(event)
+    assert answers(seen) == alone(lambda: make(kind="none"), [job(0), job(1)])
+    rounds = [event for event in seen["0"] if isinstance(event, Verdict)]
+    assert sum(verdict.accompanied for verdict in rounds) > LENGTH // 2
 
 
 def test_what_others_took_is_no_measure_of_speed(make: Callable[..., Session]) -> None:

@@ -2,8 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -40,6 +39,7 @@ from tests.support.engine.helpers import (
     write,
 )
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.engine.waits import Waits
 
 SAMPLED = Sampling(temperature=0.8, top_p=0.95)
 END = 63
@@ -338,49 +338,6 @@ def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
 
 
 # Waiting for the device
-
-
-class Waits:
-    """Counts the times that the host waits for the device: in `fetch`, and elsewhere."""
-
-    def __init__(self) -> None:
-        self.fetches = 0
-        self.elsewhere: list[str] = []
-        self._inside = False
-
-    @contextmanager
-    def counted(self) -> Iterator["Waits"]:
-        fetch = device.fetch
-
-        def counting(*arrays: mx.array) -> list[Any]:
-            self.fetches += 1
-            self._inside = True
-            try:
-                return fetch(*arrays)
-            finally:
-                self._inside = False
-
-        waiting = ("item", "tolist", "__array__", "__int__", "__float__", "__bool__")
-        found = [(mx.array, name) for name in waiting if hasattr(mx.array, name)]
-        originals = [
-            (*place, getattr(*place)) for place in [*found, (mx, "eval"), (mx, "synchronize")]
-        ]
-        for owner, name, original in originals:
-            setattr(owner, name, self._noted(name, original))
-        try:
-            with mock.patch.object(engine.speculate, "fetch", counting):
-                yield self
-        finally:
-            for owner, name, original in originals:
-                setattr(owner, name, original)
-
-    def _noted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*arguments: Any, **options: Any) -> Any:
-            if not self._inside:
-                self.elsewhere.append(name)
-            return original(*arguments, **options)
-
-        return noted
 
 
 def test_waits_are_noticed() -> None:

@@ -107,7 +107,7 @@ def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
     one.until_state(ServerState.FAILED)
     assert "SIGKILL" in one.server.problem
     assert "broken" in one.server.problem
-    assert one.cancelled == ["http-1"]
+    assert one.engine.cancelled == ["http-1"]
     assert one.server.on
     assert not one.server.following.now
     one.server.restart()
@@ -121,7 +121,7 @@ def test_switched_off_it_ends_and_leaves_nothing(serve: Serve) -> None:
     one.until(lambda: len(one.received()) == 3)
     process = one.server.pid
     one.server.switch(False)
-    assert one.cancelled == ["http-1"]
+    assert one.engine.cancelled == ["http-1"]
     one.until_state(ServerState.OFF)
     assert not psutil.pid_exists(process)
     assert one.server.problem == ""

@@ -111,7 +111,7 @@ def test_a_request_is_followed_by_its_generation(real: RealServer) -> None:
     assert set(request.generations) == set(server.following.now)
     server.switch(False)
     real.one.until_state(ServerState.OFF)
-    assert real.one.cancelled == list(request.generations)
+    assert real.one.engine.cancelled == list(request.generations)
     real.one.until(answer.done)
     assert answer.exception() or answer.result() == 503
 

@@ -18,9 +18,20 @@ from tests.support.app.window_maker import fake_host, fake_server
 MODEL = Path("/models/tiny")
 
 
+class WatchedEngine(EngineProcess):
+    """Attribute: `cancelled`, the generations that it was asked to cancel."""
+
+    def __init__(self, log: EngineLog, *, command: Sequence[str]) -> None:
+        super().__init__(log, command=command, delays_seconds=(0.01,))
+        self.cancelled: list[str] = []
+
+    def cancel(self, generation: str) -> None:
+        self.cancelled.append(generation)
+        super().cancel(generation)
+
+
 class Served:
-    """Attributes: `engine`, `heard` of it, `loader`, `server`; `cancelled`, the generations that
-    the engine was asked to cancel."""
+    """Attributes: `engine`, `heard` of it, `loader`, `server`."""
 
     def __init__(
         self,
@@ -34,9 +45,7 @@ class Served:
     ) -> None:
         """`command` replaces the fake host."""
         self._qtbot, self._record = qtbot, folder / "record"
-        self.engine = EngineProcess(
-            EngineLog(folder), command=command or fake_host(folder, steps), delays_seconds=(0.01,)
-        )
+        self.engine = WatchedEngine(EngineLog(folder), command=command or fake_host(folder, steps))
         self.heard = Listener(self.engine, qtbot)
         self.settings = Settings(
             QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
@@ -53,9 +62,6 @@ class Served:
             key_file=self.key_file,
             command=fake_server(folder, server.replace("RECORD", f"record:{self._record}")),
         )
-        self.cancelled: list[str] = []
-        cancel = self.engine.cancel
-        self.engine.cancel = lambda id: (self.cancelled.append(id), cancel(id))[1]  # type: ignore
         self.loader.begin()
         self.heard.until_told("loaded")
 

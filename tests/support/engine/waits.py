@@ -1,0 +1,54 @@
+"""How often the host waits for the device."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+
+import engine.speculate
+from engine import device
+
+
+class Waits:
+    """Counts the times that the host waits for the device: in `fetch`, and elsewhere."""
+
+    def __init__(self) -> None:
+        self.fetches = 0
+        self.elsewhere: list[str] = []
+        self._inside = False
+
+    @contextmanager
+    def counted(self) -> Iterator["Waits"]:
+        fetch = device.fetch
+
+        def counting(*arrays: mx.array) -> list[Any]:
+            self.fetches += 1
+            self._inside = True
+            try:
+                return fetch(*arrays)
+            finally:
+                self._inside = False
+
+        waiting = ("item", "tolist", "__array__", "__int__", "__float__", "__bool__")
+        found = [(mx.array, name) for name in waiting if hasattr(mx.array, name)]
+        originals = [
+            (*place, getattr(*place)) for place in [*found, (mx, "eval"), (mx, "synchronize")]
+        ]
+        for owner, name, original in originals:
+            setattr(owner, name, self._noted(name, original))
+        try:
+            with mock.patch.object(engine.speculate, "fetch", counting):
+                yield self
+        finally:
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+    def _noted(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            if not self._inside:
+                self.elsewhere.append(name)
+            return original(*arguments, **options)
+
+        return noted
