@@ -105,7 +105,7 @@ GUESSING: list[Guessing] = [
 
 @dataclass(frozen=True)
 class Drafts:
-    """All drafts of a shape in a world, (drafts, ...): their tokens, how likely each is to be drawn,
+    """All drafts of a shape in a world, (drafts, ...): their tokens, how likely each one is,
     and the rows that a rule is given."""
 
     world: World
