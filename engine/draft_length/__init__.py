@@ -84,7 +84,9 @@ class DraftCandidate:
 
     `most`: tokens at most. `match`: how many tokens matched, where the drafter copies; 0 where
     it does not. `behind`: committed tokens that it would have to read first, beyond the usual.
-    `alternatives`: how many it can propose for a place; with 1 it proposes chains.
+    `alternatives`: how many it can propose for a place; with 1 it proposes chains. `whole`: the
+    tree that it drafts in every round, where a part of it is worth less than its share of rows: it
+    pays as a whole or not at all.
     """
 
     drafter: str
@@ -92,6 +94,7 @@ class DraftCandidate:
     match: int = 0
     behind: int = 0
     alternatives: int = 1
+    whole: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)
