@@ -19,7 +19,8 @@ from engine.circumstances import power_mode
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.block_folders import load_dflash
 from engine.drafters.cascade import Cascade
@@ -133,13 +134,18 @@ def _identity(part: NamedDrafter) -> str:
 
 
 def make_policy(length: str) -> DraftLengthPolicy:
-    """The draft length that a person wrote: `auto`, or a number from 0 to 16."""
+    """The draft length that a person wrote: `auto`, a number from 0 to 16, or `tree:` with the
+    number of a tree's tokens, from 1 to 64. Raises `Problem`."""
     if length == "auto":
         return Automatic()
     if length.isdecimal() and int(length) <= LONGEST:
         return Fixed(int(length))
+    shape, _, tokens = length.partition(":")
+    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
+        return FixedTree(int(tokens))
     raise Problem(
-        f"The draft length cannot be {length!r}.", f"Choose auto or a number from 0 to {LONGEST}."
+        f"The draft length cannot be {length!r}.",
+        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
     )
 
 

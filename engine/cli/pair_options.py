@@ -20,7 +20,10 @@ Drafter = Annotated[
     ),
 ]
 DraftLengthOption = Annotated[
-    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
+    str,
+    typer.Option(
+        "--draft-length", metavar="N|tree:N|auto", help="Tokens to draft a round, or a tree of N."
+    ),
 ]
 DEFAULT_DRAFTER = "auto"
 

@@ -1,4 +1,4 @@
-"""Two draft-length policies: a fixed length, and the one with the best measured gain.
+"""Draft-length policies: a fixed length, a tree of fixed size, and what has the best measured gain.
 
 Drafting n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
 position i, given the ones before), and to take n draft steps and one pass over n + 1 rows.
@@ -15,6 +15,7 @@ from math import exp
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
 from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
 from engine.draft_length.costs import Calibration, Costs, DraftCosts
+from engine.draft_length.trees import best_trees
 
 
 class MatchThreshold:
@@ -43,7 +44,8 @@ class MatchThreshold:
 
     def observe(self, measured: MeasuredRound) -> None:
         if measured.match:
-            rate = measured.accepted / max(measured.proposed, 1)
+            length = measured.tree.height if measured.tree else measured.proposed
+            rate = measured.accepted / max(length, 1)
             self._rate += self._MEMORY * (rate - self._rate)
 
 
@@ -80,6 +82,61 @@ class Fixed:
 
     def another(self) -> "Fixed":
         return Fixed(self._length)
+
+
+class FixedTree:
+    """The best tree of as many tokens in every round, by the acceptance that was observed so far.
+
+    A drafter that proposes chains drafts one as high as the tree would be. Copies only where the
+    match passes the threshold.
+    """
+
+    _USUAL = 4  # alternatives, by which a chain is made as high as a tree
+
+    def __init__(self, tokens: int, acceptance: Acceptance | None = None) -> None:
+        self._tokens = tokens
+        self._acceptance = acceptance or Acceptance()
+        self._threshold = MatchThreshold()
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        for candidate in candidates:
+            highest = min(most, self._threshold.most(candidate), self._tokens)
+            if highest:
+                return self._draft(candidate, highest).within(most)
+        if most <= 0:
+            return DraftChoice(0, Reason(Why.NO_ROOM))
+        return DraftChoice(0, Reason(Why.NO_CANDIDATE), rounds=16, wake=self._threshold.required)
+
+    def _draft(self, candidate: DraftCandidate, highest: int) -> DraftChoice:
+        drafter, branches = candidate.drafter, candidate.alternatives > 1
+        best = best_trees(
+            self._acceptance.chances(drafter, highest, match=candidate.match),
+            self._acceptance.by_rank(drafter, candidate.alternatives if branches else self._USUAL),
+            most=self._tokens,
+        ).tree
+        tree = best if branches and not best.is_chain else None
+        reason = Reason(Why.FIXED, drafter, best.height, tokens=len(tree.parents) if tree else 0)
+        return DraftChoice(best.height, reason, drafter, tree=tree)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        self._threshold.observe(measured)
+        if measured.proposed:
+            self._acceptance.observe(
+                measured.drafter,
+                proposed=measured.proposed,
+                accepted=measured.accepted,
+                match=measured.match,
+                tree=measured.tree,
+                path=measured.path,
+            )
+
+    def restart(self) -> None:
+        self._acceptance, self._threshold = Acceptance(), MatchThreshold()
+
+    def another(self) -> "FixedTree":
+        return FixedTree(self._tokens, Acceptance.from_json(self._acceptance.to_json()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ on by one token. N-grams that begin with the text's last token are drafted besid
 may be right itself (Jacobi decoding). All of it is one tree, in which equal beginnings are joined,
 and every guess is certain (q = 1). No model, no training.
 
-The window costs its rows in every round, or it fills no pool: `DraftCandidate.whole` says so. Where
-there is less room the draft is the first n tokens of that tree, n-grams before the window, and
-where there are only chains it is the newest n-gram or, without one, the window's last column. What
-was not read is moved on by what the pool has. Pure Python over token ids.
+The window costs its rows in every round, or it fills no pool: `DraftCandidate.least` says so. Where
+there is less room the draft is the first tokens of that tree, n-grams before the window; where
+there are only chains it is the newest n-gram or, without one, the way to the window's last column.
+Columns that were not read are moved on by what the pool has. Pure Python over token ids.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
-from engine.tree import COMMITTED, Tree, side_by_side
+from engine.tree import COMMITTED, Tree
 
 _FIRST_TOKENS = 4096  # with which n-grams in a pool begin
 
@@ -36,7 +36,6 @@ class LookaheadDrafter:
 
     def __init__(self, window: int = 5, size: int = 3, most: int = 5) -> None:
         self._window, self._size, self._most = window, size, most
-        self._shape = _shape(window, size, most)
         self._pool = NGramPool(most)
         self._seen = 0  # committed tokens whose n-grams are in the pool
         self._columns: list[NGram] = []
@@ -50,10 +49,10 @@ class LookaheadDrafter:
         return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        highest = self._window + self._size - 2
+        rows = (self._window + self._most) * (self._size - 1)
         return (
-            DraftCandidate(
-                self.name, len(self._shape), alternatives=self._most + 1, whole=self._shape
-            ),
+            DraftCandidate(self.name, highest, alternatives=self._most + 2, least=rows),
         )
 
     def propose(
@@ -163,12 +162,3 @@ def _joined(paths: Sequence[NGram], room: int) -> dict[NGram, int]:
                 numbers.setdefault(path[:end], len(numbers))
     return numbers
 
-
-def _shape(window: int, size: int, most: int) -> Tree:
-    """The whole draft, where no two beginnings are equal."""
-    grams = side_by_side([Tree.chain(size - 1)] * most)
-    firsts = range(1, window + 1)  # any tokens that differ
-    paths = [(*firsts[:i], first, *[-first] * (size - 2)) for i, first in enumerate(firsts)]
-    numbers = _joined(paths, window * size)
-    comb = Tree(tuple(numbers.get(path[:-1], COMMITTED) for path in numbers))
-    return side_by_side([grams, comb])

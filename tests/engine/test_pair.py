@@ -12,6 +12,7 @@ from mlx_lm.utils import save_model
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -239,12 +240,25 @@ def test_automatic_draft_length() -> None:
     assert isinstance(make_policy("auto"), Automatic)
 
 
-@pytest.mark.parametrize("length", ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan"])
+@pytest.mark.parametrize("tokens", [1, 8, MOST])
+def test_trees(tokens: int) -> None:
+    policy = make_policy(f"tree:{tokens}")
+    wide = DraftCandidate("any", LONGEST, alternatives=8)
+    choice = policy.choose([wide], most=1000, context=0)
+    assert len(choice.tree.parents if choice.tree else range(choice.length)) == tokens
+
+
+WRONG = ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan", "chain:8"]
+WRONG_TREES = ["tree", "tree:", "tree:0", "tree:65", "tree:-1", "tree: 8", "tree:8:2", "Tree:8"]
+
+
+@pytest.mark.parametrize("length", [*WRONG, *WRONG_TREES])
 def test_draft_lengths_that_are_none(length: str) -> None:
     with pytest.raises(Problem, match="draft length cannot be") as problem:
         make_policy(length)
     assert repr(length) in problem.value.message
     assert "0 to 16" in problem.value.remedy
+    assert "1 to 64" in problem.value.remedy
 
 
 SUBJECTS = [
