@@ -36,11 +36,14 @@ class LookaheadDrafter:
 
     def __init__(self, window: int = 5, size: int = 3, most: int = 5) -> None:
         self._window, self._size, self._most = window, size, most
-        self._pool = NGramPool(most)
+        self._drafted: list[NGram] = []  # the way to each token of the last draft
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pool = NGramPool(self._most)
         self._seen = 0  # committed tokens whose n-grams are in the pool
         self._columns: list[NGram] = []
         self._start = 0  # committed tokens before the window
-        self._drafted: list[NGram] = []  # the way to each token of the last draft
 
     def beside(self, target: Decoder) -> Drafter:
         return LookaheadDrafter(self._window, self._size, self._most)
@@ -51,9 +54,7 @@ class LookaheadDrafter:
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         highest = self._window + self._size - 2
         rows = (self._window + self._most) * (self._size - 1)
-        return (
-            DraftCandidate(self.name, highest, alternatives=self._most + 2, least=rows),
-        )
+        return (DraftCandidate(self.name, highest, alternatives=self._most + 2, least=rows),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
@@ -96,8 +97,9 @@ class LookaheadDrafter:
         pass
 
     def rewind(self, length: int) -> None:
-        self._seen = min(self._seen, length)
         self._drafted = []
+        if length < self._seen:
+            self._forget()
 
     def _paths(self) -> list[NGram]:
         """From the text's end through each column."""
@@ -161,4 +163,3 @@ def _joined(paths: Sequence[NGram], room: int) -> dict[NGram, int]:
             if len(numbers) < room:
                 numbers.setdefault(path[:end], len(numbers))
     return numbers
-

@@ -1,13 +1,15 @@
 """What the target took for likeliest behind the same token before (token recycling, 2408.08696).
 
 Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
-They are kept here: for each token those that the target saw behind it last. A draft is the tree
-that is asked for, filled from these: behind a token its likeliest successor, beside that the next.
+They are kept here: for each token those that the target saw behind it last, and before those what
+followed in the text. A draft is the tree that is asked for, filled from these: behind a token its
+first successor, beside that the second.
 All guesses are certain (q = 1). No model, no training, and some guess behind nearly every token:
 what is left where nothing better has one. Pure Python over token ids.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import mlx.core as mx
 
@@ -21,19 +23,21 @@ _TOKENS = 8192  # whose successors are kept: those that were read last
 
 
 class RecyclingDrafter(Memoryless):
-    """Proposes the successors that the target saw. They are kept when the text is taken back:
-    they are no more than guesses."""
+    """Proposes successors that were seen. They are kept when the text is taken back: they are no
+    more than guesses."""
 
     name = "recycling"
     learns = 8
 
     def __init__(self) -> None:
         self._successors: dict[int, tuple[int, ...]] = {}
+        self._seen = 0  # committed tokens that were looked at
 
     def beside(self, target: Decoder) -> Drafter:
         return RecyclingDrafter()
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        self._read(tokens)
         if tokens[-1] not in self._successors:
             return ()
         return (DraftCandidate(self.name, LONGEST, alternatives=self.learns),)
@@ -41,6 +45,7 @@ class RecyclingDrafter(Memoryless):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
+        self._read(tokens)
         asked = choice.tree or Tree.chain(choice.length)
         filled: dict[int, int] = {COMMITTED: tokens[-1]}
         for number, (parent, rank) in enumerate(zip(asked.parents, asked.ranks, strict=True)):
@@ -64,7 +69,20 @@ class RecyclingDrafter(Memoryless):
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         for token, successors in zip(tokens, likeliest, strict=True):
-            self._successors.pop(token, None)
-            self._successors[token] = tuple(successors)
-        while len(self._successors) > _TOKENS:
+            self._keep(token, tuple(successors))
+
+    def rewind(self, length: int) -> None:
+        self._seen = min(self._seen, length)
+
+    def _read(self, tokens: list[int]) -> None:
+        """What really followed comes first: nobody has seen the rows of a prompt."""
+        for token, successor in pairwise(tokens[max(self._seen - 1, 0) :]):
+            others = (each for each in self._successors.get(token, ()) if each != successor)
+            self._keep(token, (successor, *others)[: self.learns])
+        self._seen = len(tokens)
+
+    def _keep(self, token: int, successors: tuple[int, ...]) -> None:
+        self._successors.pop(token, None)
+        self._successors[token] = successors
+        if len(self._successors) > _TOKENS:
             del self._successors[next(iter(self._successors))]
