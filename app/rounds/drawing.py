@@ -8,7 +8,7 @@ Knows rounds, widths of texts and colours; nothing of time: how far the verdict 
 given as a number from 0 to 1. Lengths are in pixels from the top left of the lane's token area.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -159,7 +159,7 @@ class RoundLayout:
 
     `shift` is how far the verdict moves everything to the left, so that the round's end is seen.
     `tokens` is how many the round has but for the target's own, also those without a box; `rows`
-    is how many rows there are below the upper one; `lines` has the boxes of a tree, each with the
+    is how many rows there are below the upper one, before and after the verdict; `lines` has the boxes of a tree, each with the
     number of the token that it stands behind.
     """
 
@@ -169,7 +169,7 @@ class RoundLayout:
     width: float
     tokens: int
     lines: tuple[tuple[int, TokenBox], ...] = ()
-    rows: int = 1
+    rows: tuple[int, int] = (1, 1)
 
     def fitting(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
         """The tokens that fit the lane, with room for a note of how many do not."""
@@ -234,24 +234,28 @@ def lay_out(round: Round, ruler: Ruler, *, width: float, most_rows: int = 1) -> 
         for number in shown
     }
     lines = [(tree.parents[number], box) for number, box in boxes.items()]
-    rows = max((*before.values(), *after.values(), 1))
+    rows = max((1, *before.values())), max((1, *after.values()))
+    end = columns[-1] - gap
+    shift, labels = 0.0, list[FateLabel]()
     if round.own is not None:
         path = [number for number, token in enumerate(tokens) if token.fate == "accepted"]
         text = ruler.elided(round.own.text)
-        left, width_of_own = columns[len(path)], ruler.width(text)
-        own = TokenBox(round.own, 0, text, left, width_of_own, (None, 0), len(tokens))
+        left, own_width = columns[len(path)], ruler.width(text)
+        own = TokenBox(round.own, 0, text, left, own_width, (None, 0), len(tokens))
+        labels.append(_own_label(own, ruler))
+        shift = max(0.0, min(labels[0].left + labels[0].width - width, own.left))
         lines.append((path[-1] if path else COMMITTED, own))
         boxes[own.number] = own
-    found = tuple(boxes.values())
     if tree.is_chain:
-        lines, labels = [], _labels(found, ruler)
+        lines = []
+        labels += _labels(tuple(boxes.values()), ruler)
     else:
-        labels = _labels_of_tree(tokens, found[-1], ruler, top=ruler.below(rows))
-    shift = 0.0
-    if round.own is not None:
-        ends = [label.left + label.width for label in labels if label.fate == round.own.fate]
-        shift = max(0.0, min(max(own.left + own.width, *ends) - width, own.left))
-    return RoundLayout(found, labels, shift, width, len(tokens), tuple(lines), rows)
+        noted = end > width or shift or min(len(before), len(after)) < len(tokens)
+        start = QPointF(shift + ruler.overflow if noted else shift, ruler.below(rows[1]))
+        labels += _labels_of_tree(tokens, ruler, start)
+    return RoundLayout(
+        tuple(boxes.values()), tuple(labels), shift, width, len(tokens), tuple(lines), rows
+    )
 
 
 def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
@@ -275,9 +279,8 @@ def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
     return rows
 
 
-def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
+def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
     """The words that say what became of a chain's tokens, each beside those that it is about."""
-    labels = [_own_label(box, ruler) for box in boxes if box.own]
     free = 0.0  # from where on there is room below both rows
     fates: tuple[Fate, ...] = ("accepted", "forced", "rejected", "discarded")
     for fate in fates:
@@ -285,7 +288,7 @@ def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
         if not of_fate:
             continue
         left, last = of_fate[0].left, of_fate[-1]
-        text = _counted(fate, len(of_fate))
+        text = fate if len(of_fate) == 1 else f"{len(of_fate)} {fate}"
         stays = fate in ("accepted", "forced")
         if stays:  # stands where the tokens stood, beside the first rejected one
             room = last.left + last.width - left
@@ -297,23 +300,19 @@ def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
         width = ruler.small.horizontalAdvance(text)
         top = ruler.row + (ruler.row - ruler.label) / 2 if stays else ruler.below(1)
         free = 0.0 if stays else left + width + 2 * _GAP
-        labels.append(FateLabel(text, fate, left, width, top, pinned=stays))
-    return tuple(labels)
+        yield FateLabel(text, fate, left, width, top, pinned=stays)
 
 
-def _labels_of_tree(
-    tokens: Sequence[Token], own: TokenBox, ruler: Ruler, *, top: float
-) -> tuple[FateLabel, ...]:
-    """How many tokens had each fate, in a line below the tree."""
-    labels, left = [_own_label(own, ruler)] if own.own else [], ruler.overflow
+def _labels_of_tree(tokens: Sequence[Token], ruler: Ruler, start: QPointF) -> Iterator[FateLabel]:
+    """How many of a tree's tokens had each fate, in a line below it."""
+    left = start.x()
     fates: tuple[Fate, ...] = ("accepted", "rejected", "discarded")
     for fate in fates:
         if number := sum(token.fate == fate for token in tokens):
-            text = _counted(fate, number)
+            text = f"{number} {fate}"
             width = ruler.small.horizontalAdvance(text)
-            labels.append(FateLabel(text, fate, left, width, top))
+            yield FateLabel(text, fate, left, width, start.y())
             left += width + 2 * _GAP
-    return tuple(labels)
 
 
 def _own_label(own: TokenBox, ruler: Ruler) -> FateLabel:
@@ -321,10 +320,6 @@ def _own_label(own: TokenBox, ruler: Ruler) -> FateLabel:
     width = ruler.small.horizontalAdvance(fate)
     left, top = own.left + own.width + _GAP, (ruler.row - ruler.label) / 2
     return FateLabel(fate, fate, left, width, top)
-
-
-def _counted(fate: Fate, number: int) -> str:
-    return fate if number == 1 else f"{number} {fate}"
 
 
 def _line(start: QRectF, end: QRectF) -> QPainterPath:
@@ -391,23 +386,31 @@ class LanePainter:
         painter.setOpacity(1.0)
 
     def lines(self, layout: RoundLayout, fitting: Sequence[TokenBox], *, verdict: float) -> None:
-        """Draw the lines of a tree from token to token, behind them; what is accepted is lit."""
+        """Draw the lines of a tree to the tokens that fit; those of the answer are lit."""
         painter, shift = self._painter, layout.shift * verdict
-        places = {box.number: box.rectangle(self.ruler, verdict, shift) for box in fitting}
+        places = {box.number: box.rectangle(self.ruler, verdict, shift) for box in layout.boxes}
         top = (1.0 - verdict) * self.ruler.top(1) + verdict * self.ruler.top(0)
         places[COMMITTED] = QRectF(-shift, top, 0.0, self.ruler.chip)
+        shown = {box.number for box in fitting}
+        cut = {box.number for box in layout.cut(self.ruler, verdict)}
+        lines = [
+            (before, box)
+            for before, box in layout.lines
+            if box.number in shown
+            # A note is in the place of those that are cut.
+            and (before not in cut or places[box.number].left() > self.ruler.overflow + _TREE_GAP)
+        ]
+        for number in cut:
+            places[number].setRight(max(places[number].right(), self.ruler.overflow))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        for lit in (False, True):
-            for before, box in layout.lines:
-                if (box.committed and verdict > 0.0) != lit or not places.keys() >= {
-                    before,
-                    box.number,
-                }:
-                    continue
-                colour = self._colours.of(box.token.fate) if lit else self._colours.bar
-                painter.setPen(QPen(QColor(colour), 1.6 if lit else 1.0))
-                painter.setOpacity(box.opacity(verdict))
-                painter.drawPath(_line(places[before], places[box.number]))
+        for before, box in sorted(lines, key=lambda line: line[1].committed):
+            fate = box.token.fate if verdict > 0.0 else "drafted"
+            lit = box.committed and verdict > 0.0
+            faint = self._colours.edge if fate == "discarded" else self._colours.bar
+            colour = self._colours.of(fate) if lit else faint
+            painter.setPen(QPen(QColor(colour), 1.6 if lit else 1.0))
+            painter.setOpacity(box.opacity(verdict))
+            painter.drawPath(_line(places[before], places[box.number]))
         painter.setOpacity(1.0)
 
     def overflow(self, count: int, *, left: float) -> None:
@@ -418,11 +421,13 @@ class LanePainter:
         place = QRectF(left, ruler.row, ruler.overflow, ruler.row)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, f"+{count}")
 
-    def more(self, count: int, *, top: float) -> None:
+    def more(self, count: int, layout: RoundLayout, *, verdict: float) -> None:
         """Say below a tree how many more tokens it has."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.small_font)
         painter.setPen(QColor(self._colours.muted))
+        before, after = map(ruler.below, layout.rows)
+        top = (1.0 - verdict) * before + verdict * after
         place = QRectF(0.0, top, ruler.overflow, ruler.label)
         flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, f"+{count}")

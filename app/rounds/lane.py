@@ -257,13 +257,14 @@ class DraftLane(QWidget):
         lane_painter.lines(layout, fitting, verdict=verdict)
         for box in fitting:
             lane_painter.token(box, verdict=verdict, shift=shift)
-        drafted = [box for box in fitting if not box.own]
+        stay = int(verdict > 0.0)  # the others fade
+        drafted = [box for box in fitting if not box.own and box.rows[stay] is not None]
         cut = layout.cut(lane_painter.ruler, verdict)
         if cut:
             lane_painter.cut(len(cut))
         overflow = layout.tokens - len(drafted) - len(cut)
         if overflow and layout.lines:
-            lane_painter.more(overflow, top=lane_painter.ruler.below(layout.rows))
+            lane_painter.more(overflow, layout, verdict=verdict)
         elif overflow:
             last = max((box.left + box.width for box in drafted), default=0.0)
             lane_painter.overflow(overflow, left=last - shift)
