@@ -13,7 +13,7 @@ import engine.session
 import engine.speculate
 from engine.batch import can_share
 from engine.draft_length import DraftChoice, MeasuredRound
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
@@ -23,12 +23,15 @@ from engine.session import Session
 from engine.stats import NoRatio, against_plain
 from tests.support.engine.sessions import (
     DRAFTERS,
+    QUESTION,
+    VOCABULARY,
     check_laws,
     new_session,
     text_of,
     tokens_of,
     use,
 )
+from tests.support.engine.trees import Guessing
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
@@ -113,6 +116,8 @@ QUICK = [
     ("gemma3_text", "cascade", 4, True),
     ("qwen3_5", "model", 2, False),
     ("llama", "lookup", 8, False),
+    ("gemma3_text", "recycling", 4, True),
+    ("llama", "recycling", 2, False),
 ]
 
 
@@ -128,6 +133,31 @@ def test_together_is_alone(
         for events in together.values():
             check_laws([e for e in events if not isinstance(e, Waiting)], make().target.tokenizer)
         assert answers(together) == alone(lambda: make(architecture, kind), jobs)
+
+
+def test_trees_share_passes(make: Callable[..., Session]) -> None:
+    """With other trees, and with the chains of an answer whose drafter proposes nothing else."""
+    session, script = make("llama", "none"), tokens_of(list(make().answer(QUESTION, GREEDY)))
+    prompt = session.encode(chat(QUESTION))
+    session.drafter = Guessing([*prompt, *script], vocabulary=VOCABULARY)
+    session.policy = FixedTree(6)
+    session.decoder.branches = True
+    together: list[list[bool]] = []
+    whole = engine.scheduler.read_together
+
+    def noting(decoders: Any, tokens: Any, trees: Any) -> Any:
+        together.append([tree is not None for tree in trees])
+        return whole(decoders, tokens, trees)
+
+    jobs = [job(number) for number in range(3)]
+    jobs.append(replace(job(3), prompt=chat(QUESTION)))
+    with mock.patch.object(engine.scheduler, "read_together", noting):
+        events = run(scheduler(session), jobs)
+    assert answers(events) == alone(lambda: make("llama", "none"), jobs)
+    assert any(sum(trees) >= 2 for trees in together)
+    assert any(any(trees) and not all(trees) for trees in together)
+    drafts = [event for event in events["3"] if isinstance(event, Draft)]
+    assert any(draft.parents for draft in drafts)
 
 
 def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session]) -> None:
