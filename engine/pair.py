@@ -1,10 +1,11 @@
 """A target and the drafter that goes with it, from what a person wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
-`none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
-after that many layers), or a model or a head: its folder, its hub id or its name. `auto` is the
-best that needs no choice: `lookup+head` where there is a head, else `lookup`. The words are
-resolved before anything is loaded (`models.installed.resolve`).
+`none`, `lookup`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`, `head`
+(the one distilled for this target), `early-exit` (or `early-exit:12`, after that many layers), or a
+model or a head: its folder, its hub id or its name. `auto` is the best that needs no choice:
+`lookup+head` where there is a head, else `lookup`. The words are resolved before anything is loaded
+(`models.installed.resolve`).
 """
 
 import os
@@ -29,17 +30,19 @@ from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.head_network import head_drafter, load_head, other_weights
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.pard import ParallelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
 from models.drafter_kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import Drafters, NamedDrafter
+from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
@@ -84,6 +87,10 @@ def _make_one(
     if word == "early-exit":
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
+    if word == "lookahead":
+        return LookaheadDrafter(*lookahead_sizes(part.name))
+    if word == "recycling":
+        return RecyclingDrafter()
     return LookupDrafter() if word == "lookup" else NoDrafter()
 
 

@@ -16,7 +16,8 @@ Target = Annotated[
 Drafter = Annotated[
     str,
     typer.Option(
-        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
+        help="auto, none, lookup, lookahead[:W,N,G], recycling, head, early-exit[:LAYERS], "
+        "a model, or several joined with +."
     ),
 ]
 DraftLengthOption = Annotated[

@@ -17,8 +17,10 @@ from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import save_head
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
@@ -65,6 +67,10 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("early-exit:1", EarlyExitDrafter, "early-exit"),
         ("early-exit:3", EarlyExitDrafter, "early-exit"),
         ("  lookup\t", LookupDrafter, "lookup"),
+        ("lookahead", LookaheadDrafter, "lookahead"),
+        ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
+        ("recycling", RecyclingDrafter, "recycling"),
+        ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
     ],
@@ -122,14 +128,14 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     "name",
     [
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
-        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "none:", "nonsense",
-        "~no-such-user/model", "a\0b", "x" * 300,
+        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling:3", "none:",
+        "nonsense", "~no-such-user/model", "a\0b", "x" * 300,
     ],
 )  # fmt: skip
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, head, mtp, early-exit" in problem.value.remedy
+    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -170,6 +176,17 @@ def test_a_heads_folder_is_named_like_a_models(
     with pytest.raises(DrafterRefused) as refused:
         make(str(folder), load(ModelFolder(other)))
     assert refused.value.obstacle == "other target"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    ["5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,"],
+)
+def test_a_lookahead_of_no_size(sizes: str, target: LoadedModel) -> None:
+    with pytest.raises(Problem, match="Lookahead cannot") as problem:
+        resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # before anything is loaded
+    assert sizes in problem.value.message
+    assert "lookahead:W,N,G" in problem.value.remedy
 
 
 @pytest.mark.parametrize("layers", [0, 4, 99])
