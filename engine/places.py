@@ -30,8 +30,7 @@ class Places:
         self._before = [array("i") for _ in _ORDERS]
 
     def extend(self, tokens: Iterable[int]) -> None:
-        """Write `tokens` behind the text: each makes its place one that is followed by something.
-        """
+        """Write `tokens` behind the text. The place before each is one that something follows."""
         text, mask = self.text, self._mask
         tables = list(zip(_ORDERS, self._latest, self._before, strict=True))
         for token in tokens:

@@ -14,7 +14,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.lookup import copied
 from engine.earlier_answers import EarlierAnswers
 from engine.places import GAP, Places
@@ -53,7 +53,7 @@ class _Copy:
     length: int
 
 
-class SuffixDrafter:
+class SuffixDrafter(Untaught):
     """Proposes the likeliest continuation of the text's end, if there is one."""
 
     name = "suffix"
@@ -79,10 +79,12 @@ class SuffixDrafter:
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         self._proposed = found = self._find(tokens)
-        return copied(list(found.tokens[: choice.length]), self.name, found.match) if found else None
+        return (
+            copied(list(found.tokens[: choice.length]), self.name, found.match) if found else None
+        )
 
-    def accept(self, accepted: int) -> None:
-        length, proposed = self._likeliest[0], self._proposed
+    def accept(self, path: Sequence[int]) -> None:
+        length, accepted, proposed = self._likeliest[0], len(path), self._proposed
         if proposed is None or proposed.match + accepted < _COPY:
             return
         places = self._here

@@ -35,7 +35,7 @@ _HUB_ID = re.compile(
     re.ASCII | re.I,
 )
 _NEAR = 3  # names to suggest
-_WITHOUT_WEIGHTS = re.compile(r"none|lookup|early-exit(:\d*)?")
+_WITHOUT_WEIGHTS = re.compile(r"none|lookup|suffix|early-exit(:\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
+            "Choose auto, none, lookup, suffix, head, mtp, early-exit, a model, or several with +.",
         ) from problem
     _require_sizes(drafter, target)
     return NamedDrafter(name, drafter)
