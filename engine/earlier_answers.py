@@ -89,7 +89,7 @@ class EarlierAnswers:
             answers = _bounded([*others, _Answer(self._learned + 1, kept)])
             self._write(answers)
             self._stamp = self._present()
-            if len(answers) == len(self._answers) + 1:  # all the others are where they were
+            if self._answers and len(answers) == len(self._answers) + 1:  # the others stay in place
                 self._answers = answers
                 self._append(answers[-1])
             else:
