@@ -30,6 +30,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
@@ -58,6 +59,7 @@ DRAFTERS = (
     "random",
     "hostile",
     "lookup",
+    "suffix",
     "early-exit",
     "head",
     "block",
@@ -123,6 +125,8 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return Known(second_bests_of(case))
         case "lookup":
             return LookupDrafter()
+        case "suffix":
+            return SuffixDrafter()
         case "early-exit":
             return EarlyExitDrafter(target, layers=2)
         case "head":
