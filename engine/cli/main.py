@@ -213,7 +213,8 @@ def bench(
     target: Target = None,
     drafter: Drafters = None,
     draft_length: Annotated[
-        list[str] | None, typer.Option("--draft-length", metavar="N|auto", help="Repeatable.")
+        list[str] | None,
+        typer.Option("--draft-length", metavar="N|tree:N|auto", help="Repeatable."),
     ] = None,
     prompts: Prompts = None,
     set_: Sets = None,

@@ -19,11 +19,15 @@ Target = Annotated[
 Drafter = Annotated[
     str,
     typer.Option(
-        help="auto, none, lookup, suffix, head, early-exit[:LAYERS], a model, or several with +."
+        help="auto, none, lookup, suffix, lookahead[:W,N,G], recycling, head, "
+        "early-exit[:LAYERS], a model, or several joined with +."
     ),
 ]
 DraftLengthOption = Annotated[
-    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
+    str,
+    typer.Option(
+        "--draft-length", metavar="N|tree:N|auto", help="Tokens to draft a round, or a tree of N."
+    ),
 ]
 Learn = Annotated[
     bool,

@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
-from engine.drafters.lookup import copied
+from engine.drafters.lookup import copied, merged
 from engine.earlier_answers import EarlierAnswers
 from engine.places import GAP, Places
 from engine.request import Sampling
@@ -24,6 +24,7 @@ _SLOTS = 1 << 15
 _LEAST_SHARE = 0.5  # of the votes, below which a continuation is not followed
 _PER_TOKEN = 2.0  # how many times as much a place weighs for one more token that matches
 _NEARER = 1  # tokens that a match in earlier answers must be longer than one here
+_ALTERNATIVES = 4  # ways to go on that a tree may have
 _COPY = 5  # tokens, matched or accepted, that make a copy which is worth resuming
 _RESUMED = 2  # tokens that a place matches more for resuming it
 _LATELY = 8  # tokens committed since then, at most
@@ -61,8 +62,8 @@ class SuffixDrafter(Untaught):
     def __init__(self, earlier: EarlierAnswers | None = None) -> None:
         self._earlier = earlier
         self._here = Places(slots=_SLOTS)
-        self._likeliest: tuple[int, Continuation | None] = (0, None)  # behind so many tokens
-        self._proposed: Continuation | None = None
+        self._likeliest: tuple[int, list[Continuation]] = (0, [])  # behind so many tokens
+        self._proposed: tuple[int, ...] = ()  # of these, the tokens of the last draft
         self._copy: _Copy | None = None
 
     def beside(self, target: Decoder) -> Drafter:
@@ -73,29 +74,40 @@ class SuffixDrafter(Untaught):
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         found = self._find(tokens)
-        return (DraftCandidate(self.name, len(found.tokens), found.match),) if found else ()
+        if not found:
+            return ()
+        most, match = len(found[0].tokens), found[0].match
+        return (DraftCandidate(self.name, most, match, alternatives=len(found)),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._proposed = found = self._find(tokens)
-        return (
-            copied(list(found.tokens[: choice.length]), self.name, found.match) if found else None
-        )
+        found = self._find(tokens)
+        if not found:
+            return None
+        match, texts = found[0].match, [each.tokens for each in found]
+        if choice.tree is None:
+            draft = copied(texts[0][: choice.length], drafter=self.name, matched=match)
+        else:
+            draft = copied(*merged(texts, choice.tree), drafter=self.name, matched=match)
+        self._proposed = draft.copied
+        return draft
 
     def accept(self, path: Sequence[int]) -> None:
-        length, accepted, proposed = self._likeliest[0], len(path), self._proposed
-        if proposed is None or proposed.match + accepted < _COPY:
+        length, found = self._likeliest
+        accepted = tuple(self._proposed[i] for i in path)
+        proposed = next(each for each in found if each.tokens[: len(accepted)] == accepted)
+        if proposed.match + len(accepted) < _COPY:
             return
         places = self._here
         if not proposed.here and self._earlier is not None:
             places = self._earlier.places
             self._earlier.use(proposed.place)
-        self._copy = _Copy(places, proposed.place + accepted, length + accepted)
+        self._copy = _Copy(places, proposed.place + len(accepted), length + len(accepted))
 
     def rewind(self, length: int) -> None:
         self._here.cut(length)
-        self._likeliest, self._proposed, self._copy = (0, None), None, None
+        self._likeliest, self._proposed, self._copy = (0, []), (), None
 
     def continuations(self, tokens: list[int], count: int) -> list[Continuation]:
         """The `count` likeliest ways to go on behind `tokens`, likeliest first, each at most
@@ -136,11 +148,12 @@ class SuffixDrafter(Untaught):
         known = {place for place, _ in resumed}
         return [*resumed, *(each for each in found if each[0] not in known)]
 
-    def _find(self, tokens: list[int]) -> Continuation | None:
+    def _find(self, tokens: list[int]) -> list[Continuation]:
+        """What may be drafted, the likeliest first; nothing where none has most of the votes."""
         if self._likeliest[0] != len(tokens):
-            likeliest = self.continuations(tokens, 1)
-            chosen = likeliest[0] if likeliest and likeliest[0].share >= _LEAST_SHARE else None
-            self._likeliest = (len(tokens), chosen)
+            found = self.continuations(tokens, _ALTERNATIVES)
+            sure = found and found[0].share >= _LEAST_SHARE
+            self._likeliest = (len(tokens), found if sure else [])
         return self._likeliest[1]
 
 

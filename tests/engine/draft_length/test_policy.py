@@ -18,7 +18,8 @@ from engine.draft_length import (
     Why,
 )
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.draft_length.policy import Automatic, Fixed, MatchThreshold
+from engine.draft_length.policy import Automatic, Fixed, FixedTree, MatchThreshold
+from engine.tree import COMMITTED, Tree
 
 HEAD = DraftCandidate("head", LONGEST)
 
@@ -483,6 +484,66 @@ def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
         policy.observe(copied(0))
     second = policy.choose(candidates, most=16, context=0)
     assert (second.length, second.drafter) == (6, "head")
+
+
+WIDE = DraftCandidate("head", LONGEST, alternatives=4)
+
+
+def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for() -> None:
+    policy = FixedTree(8)
+    choice = policy.choose([WIDE], most=16, context=0)
+    assert choice.tree is not None
+    assert not choice.tree.is_chain
+    assert (len(choice.tree), choice.tree.height) == (8, choice.length)
+    assert max(choice.tree.ranks) < WIDE.alternatives
+    assert (choice.reason.tokens, choice.reason.length) == (8, choice.length)
+    little = policy.choose([WIDE], most=5, context=0).tree
+    assert little is not None
+    assert len(little) == 5
+    assert policy.choose([WIDE], most=0, context=0).reason == Reason(Why.NO_ROOM)
+    flat_ = policy.choose([replace(WIDE, most=1)], most=16, context=0).tree
+    assert flat_ is not None
+    assert (len(flat_), flat_.height) == (4, 1)
+
+
+def test_a_fixed_tree_is_a_chain_as_high_where_there_are_no_alternatives() -> None:
+    tree, chain = (FixedTree(16).choose([each], most=64, context=0) for each in (WIDE, HEAD))
+    assert chain.tree is None
+    assert chain.length == tree.length < 16
+
+
+def test_a_fixed_tree_goes_where_tokens_are_accepted() -> None:
+    policies = [FixedTree(8), FixedTree(8)]
+    for policy, path in zip(policies, [(0, 1, 2), (1,)], strict=True):
+        for _ in range(200):
+            shape = Tree((-1, 0, 1)) if len(path) == 3 else Tree((-1, -1))
+            policy.observe(
+                MeasuredRound(
+                    len(shape), len(path), 0.01, 0.05, drafter="head", tree=shape, path=path
+                )
+            )
+    policies += [policy.another() for policy in policies]
+    trees = [policy.choose([WIDE], most=16, context=0).tree for policy in policies]
+    deep, wide, *again = (tree or Tree.chain(8) for tree in trees)
+    assert deep.height > wide.height
+    assert wide.children(COMMITTED)[:2] == (0, 1)
+    assert again == [deep, wide]
+    policies[0].restart()
+    assert policies[0].choose([WIDE], most=16, context=0) == FixedTree(8).choose(
+        [WIDE], most=16, context=0
+    )
+
+
+def test_a_fixed_tree_copies_what_passes_and_else_asks_the_next() -> None:
+    policy = FixedTree(8)
+    candidates = [replace(lookup(2), alternatives=3), HEAD]
+    first = policy.choose(candidates, most=16, context=0)
+    assert (first.drafter, first.length <= 4) == ("lookup", True)
+    for _ in range(10):
+        policy.observe(copied(0))
+    assert policy.choose(candidates, most=16, context=0).drafter == "head"
+    waiting = policy.choose([lookup(2)], most=16, context=0)
+    assert (waiting.length, waiting.wake) == (0, 8)
 
 
 def test_fixed_waits_for_a_match() -> None:

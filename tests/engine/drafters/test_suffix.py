@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import earlier_answers
+from engine.draft_length import DraftChoice
 from engine.drafters.suffix import Continuation, SuffixDrafter
 from engine.earlier_answers import EarlierAnswers
 from engine.request import Sampling
+from engine.tree import Tree
 from tests.support.engine.helpers import up_to
 
 KEY = mx.random.key(0)
@@ -122,6 +124,22 @@ def test_the_likeliest_continuations() -> None:
     assert SuffixDrafter().continuations(tokens, 1) == [first]
 
 
+def test_a_tree_has_the_likeliest_continuations_side_by_side() -> None:
+    tokens = [1, 2, 30, 31, 32, 33, 34, 5, 1, 2, 40, 41, 6, 1, 2, 30, 31, 7, 1, 2]
+    shape = Tree((-1, 0, -1, 2, 3))
+    drafter = SuffixDrafter()
+    (candidate,) = drafter.candidates(tokens)
+    assert candidate.alternatives == 2
+    choice = DraftChoice(shape.height, tree=shape)
+    draft = drafter.propose(tokens, choice, Sampling(), KEY)
+    assert draft is not None
+    assert draft.tokens.tolist() == [30, 31, 40, 41, 6]
+    assert draft.tree == shape
+
+    drafter.accept([2, 3, 4])  # of the second one, which goes on behind a token in place of 1
+    assert propose(drafter, [*tokens, 40, 41, 6, 99, 2], 2) == [30, 31]
+
+
 @given(
     answers=ANSWERS,
     steps=st.lists(
@@ -145,7 +163,8 @@ def test_after_a_rewind_it_is_as_fresh(
             tokens = tokens + change
         elif kind == "accept":
             drafted = propose(drafter, tokens)[:change]
-            drafter.accept(range(len(drafted)))
+            if drafter.candidates(tokens):
+                drafter.accept(range(len(drafted)))
             tokens = [*tokens, *drafted, 0]
         else:
             tokens = tokens[:change]
