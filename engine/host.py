@@ -26,6 +26,7 @@ import mlx_lm
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
@@ -236,6 +237,7 @@ class Host:
             policy=policy,
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
+            earlier=earlier_answers_folder() if command.learn else None,
         )
         remark = self._calibrate(session, loading)
         self._target, self._memory = target, command.memory

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, partial
 from itertools import pairwise, takewhile
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -32,6 +33,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
+from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import (
     Done,
     DoneReason,
@@ -102,7 +104,9 @@ class Session:
         quantized: QuantizedCaches | None = None,
         accept: AcceptanceRule = by_block,
         calibrations: CalibrationStore | None = None,
+        earlier: Path | None = None,
     ) -> None:
+        """`earlier`: the folder of earlier answers, which are drafted from, and these kept too."""
         self.target = target
         self._accept = accept
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
@@ -116,6 +120,10 @@ class Session:
         self._token_texts = TokenTexts(target.tokenizer)
         vocabulary = self.decoder.vocabulary
         self._grammars = Grammars(target.tokenizer, vocabulary=vocabulary, ends=target.ends)
+        self._earlier: EarlierAnswers | None = None
+        if earlier is not None:
+            names = target.tokenizer.get_vocab()
+            self._earlier = EarlierAnswers(earlier, names, size=vocabulary)
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -123,7 +131,9 @@ class Session:
         """Draft with this drafter from now on; a name is looked up first: see `engine.pair`."""
         if isinstance(drafter, str):
             drafter = resolve_drafters(drafter, self.target.folder)
-        self.drafter = make_drafter(drafter, target=self.target, decoder=self.decoder)
+        self.drafter = make_drafter(
+            drafter, target=self.target, decoder=self.decoder, earlier=self._earlier
+        )
         self._drafters, self._key = drafter, None
         self.policy.restart()
 
@@ -384,6 +394,8 @@ class Session:
             prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
             drafter = Cascade(prediction, drafter)
         stats, contention, self.disturbed = Stats(), Contention(), False
+        if self._earlier is not None:
+            self._earlier.refresh()
         if answer.prompt_logprobs:
             yield from self._judge_prompt(answer)
         for prefill in self._prefill(answer.tokens, generation):
@@ -419,6 +431,8 @@ class Session:
                     ending = "cancelled"
                     break
         yield from telling.finish()
+        if self._earlier is not None and ending != "cancelled":
+            self._earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed and not task.company.in_turns:
             self._store()
