@@ -145,8 +145,7 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
         case "block":
             return block_drafter(target, "dspark")
         case "trees":
-            text = [*PROMPT, *plain_of(case)]
-            return Guessing(text, branching=target.branches, wrong=now_and_then(1))
+            return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
@@ -160,6 +159,7 @@ def run_of(case: Case, kind: str, length: int) -> Run:
         count=COUNT,
         quantized=case.quantized,
         block=case.block,
+        trees=kind == "trees",
     )
 
 
@@ -427,6 +427,7 @@ def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None
             count=COUNT,
             block=case.block,
             check_caches=False,
+            trees=True,
         )
         return run.tokens != expected
 

@@ -13,7 +13,7 @@ import engine.session
 import engine.speculate
 from engine.batch import can_share
 from engine.draft_length import DraftChoice, MeasuredRound
-from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import NoDrafter
 from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
 from engine.host import failure
@@ -23,15 +23,12 @@ from engine.session import Session
 from engine.stats import NoRatio, against_plain
 from tests.support.engine.sessions import (
     DRAFTERS,
-    QUESTION,
-    VOCABULARY,
     check_laws,
     new_session,
     text_of,
     tokens_of,
     use,
 )
-from tests.support.engine.trees import Guessing
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
@@ -116,8 +113,8 @@ QUICK = [
     ("gemma3_text", "cascade", 4, True),
     ("qwen3_5", "model", 2, False),
     ("llama", "lookup", 8, False),
-    ("gemma3_text", "recycling", 4, True),
-    ("llama", "recycling", 2, False),
+    ("gemma3_text", "trees", 4, True),
+    ("llama", "trees", 2, False),
 ]
 
 
@@ -136,12 +133,7 @@ def test_together_is_alone(
 
 
 def test_trees_share_passes(make: Callable[..., Session]) -> None:
-    """With other trees, and with the chains of an answer whose drafter proposes nothing else."""
-    session, script = make("llama", "none"), tokens_of(list(make().answer(QUESTION, GREEDY)))
-    prompt = session.encode(chat(QUESTION))
-    session.drafter = Guessing([*prompt, *script], vocabulary=VOCABULARY)
-    session.policy = FixedTree(6)
-    session.decoder.branches = True
+    """With other trees, and with what has none."""
     together: list[list[bool]] = []
     whole = engine.scheduler.read_together
 
@@ -149,15 +141,13 @@ def test_trees_share_passes(make: Callable[..., Session]) -> None:
         together.append([tree is not None for tree in trees])
         return whole(decoders, tokens, trees)
 
-    jobs = [job(number) for number in range(3)]
-    jobs.append(replace(job(3), prompt=chat(QUESTION)))
+    jobs = [job(number, replace(GREEDY, max_tokens=LENGTH + 4 * number)) for number in range(4)]
     with mock.patch.object(engine.scheduler, "read_together", noting):
-        events = run(scheduler(session), jobs)
-    assert answers(events) == alone(lambda: make("llama", "none"), jobs)
+        events = run(scheduler(make("gemma3_text", "trees")), jobs)
+    assert answers(events) == alone(lambda: make("gemma3_text", "none"), jobs)
     assert any(sum(trees) >= 2 for trees in together)
     assert any(any(trees) and not all(trees) for trees in together)
-    drafts = [event for event in events["3"] if isinstance(event, Draft)]
-    assert any(draft.parents for draft in drafts)
+    assert any(isinstance(each, Verdict) and each.path for own in events.values() for each in own)
 
 
 def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session]) -> None:

@@ -21,6 +21,7 @@ from engine.tree import Tree
 from tests.support.engine.helpers import (
     PROMPT,
     QUANTIZED,
+    Known,
     Run,
     assert_as_fresh,
     build_wide,
@@ -256,7 +257,7 @@ def test_a_grammar_is_asked_about_each_path() -> None:
 
 
 class Offering(Guessing):
-    """Keeps the choices it was asked with, and says whether it was a tree."""
+    """Keeps the trees that it was asked for."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -266,10 +267,7 @@ class Offering(Guessing):
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         self.trees.append(choice.tree)
-        self._branching = choice.tree is not None
-        made = super().propose(tokens, choice, sampling, key)
-        self._branching = True
-        return made
+        return super().propose(tokens, choice, sampling, key)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5", "lfm2", "mamba"])
@@ -288,7 +286,7 @@ def test_it_is_tried_once_and_only_where_there_are_alternatives() -> None:
     model = build("llama")
     target = Decoder(model, trial=lambda: bool(trials.append(1)) or True)
     tokens = list(PROMPT)
-    write(target, Guessing([*PROMPT, 1, 2], branching=False), FixedTree(4), tokens, task(9))
+    write(target, Known([*PROMPT, 1, 2]), FixedTree(4), tokens, task(9))
     assert not trials
     write(target, Guessing([*tokens, 1, 2]), FixedTree(4), tokens, task(9))
     assert trials == [1]
@@ -300,9 +298,7 @@ class Straight(Guessing):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._branching = False
-        made = super().propose(tokens, choice, sampling, key)
-        self._branching = True
+        made = super().propose(tokens, replace(choice, tree=None), sampling, key)
         return made and replace(made, tree=Tree.chain(made.tokens.size))
 
 

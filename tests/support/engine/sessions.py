@@ -30,11 +30,12 @@ from tests.support.engine.helpers import (
     ids_held,
 )
 from tests.support.engine.tiny import build, noisy
+from tests.support.engine.trees import Foreseeing
 
 END = 256
 VOCABULARY = 260
 DRAFTERS = (
-    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead"),
+    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead", "trees"),
     "recycling",
 )
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
@@ -76,11 +77,12 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,
         "recycling": RecyclingDrafter,
+        "trees": lambda: Foreseeing(noisy_model(architecture), vocabulary=target.vocabulary),
         "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }
     session.drafter = drafters[kind]()
-    session.policy = FixedTree(3 * length) if kind == "recycling" else Fixed(length)
+    session.policy = FixedTree(3 * length) if kind == "trees" else Fixed(length)
     return session
 
 
