@@ -12,6 +12,8 @@ the q are, the committed tokens have exactly the target's distribution:
 - `by_block`: prefixes are accepted as a whole, which accepts at least as many tokens from the
   same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
 
+A draft may be a tree (`engine.tree`); without one it is a chain.
+
 Pure functions. Everything stays on the device: nothing here waits for it.
 """
 
@@ -20,14 +22,16 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.sampling import draw, entries
+from engine.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictArrays:
     """A round's verdict, as arrays that are still on the device.
 
-    `accepted`: () int32, how many drafted tokens are accepted. `next`: () int32, the target's own
-    token after them. `chance`: (n,) float32, how likely each drafted token was to be accepted.
+    `accepted`: () int32, the last accepted token, counted from 1, and 0 for none: of a chain, how
+    many are accepted. `next`: () int32, the target's own token after it. `chance`: (n,) float32,
+    how likely each drafted token was to be accepted.
     """
 
     accepted: mx.array
@@ -35,21 +39,34 @@ class VerdictArrays:
     chance: mx.array
 
 
-def greedily(drafted: mx.array, choices: mx.array) -> VerdictArrays:
+def greedily(drafted: mx.array, choices: mx.array, tree: Tree | None = None) -> VerdictArrays:
     """`drafted` (n,) int32; `choices` (n + 1,) int32, the target's first choice everywhere."""
-    same = (drafted == choices[:-1]).astype(mx.int32)
-    accepted = mx.sum(mx.cumprod(same))
+    tree = tree or Tree.chain(drafted.size)
+    same = drafted == judging(choices, tree)
+    stands = mx.all(same | ~mx.array(tree.before), axis=-1)  # with all that is before it
+    heights = mx.array([depth + 1 for depth in tree.depths], dtype=mx.int32)
+    heights = mx.concatenate([mx.zeros((1,), dtype=mx.int32), mx.where(stands, heights, 0)])
+    accepted = mx.argmax(heights).astype(mx.int32)
     return VerdictArrays(accepted, choices[accepted], same.astype(mx.float32))
 
 
-def as_drawn(drafted: mx.array, p: mx.array, drawn: mx.array) -> VerdictArrays:
+def as_drawn(
+    drafted: mx.array, p: mx.array, drawn: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """`drafted` (n,) int32; `drawn` (n + 1,) int32 of `p` (n + 1, vocabulary): a draft changes
     nothing then, and is accepted as far as it is what was drawn."""
-    verdict = greedily(drafted, drawn)
-    return VerdictArrays(verdict.accepted, verdict.next, entries(p[:-1], drafted))
+    verdict = greedily(drafted, drawn, tree)
+    return VerdictArrays(verdict.accepted, verdict.next, entries(judging(p, tree), drafted))
 
 
-def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def judging(rows: mx.array, tree: Tree | None) -> mx.array:
+    """Of the rows of a pass, (n + 1, ...), for each drafted token that which judges it."""
+    return rows[:-1] if tree is None or tree.is_chain else rows[mx.array(tree.parents) + 1]
+
+
+def by_token(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """`drafted` (n,) int32; `p` (n + 1, vocabulary); `q` (n, vocabulary); rows sum to 1."""
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
@@ -60,7 +77,9 @@ def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Verd
     return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), chance)
 
 
-def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def by_block(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """As `by_token`; n >= 1. `weights[i]` is the paper's p_i, the weight of the block's first i
     tokens; prefix i is accepted with chance h_i, and the longest accepted prefix counts."""
     uniform_key, next_key = mx.random.split(key)

@@ -22,6 +22,7 @@ from engine.events import (
 )
 from engine.speculate import Logprob, Round, RoundDraft, RoundForced, RoundVerdict
 from engine.text import AnswerText, TokenTexts
+from engine.tree import COMMITTED, Tree
 
 _FORCED = "the grammar allows nothing else"
 
@@ -70,7 +71,7 @@ class AnswerEvents:
         parts = zip_longest(draft.tokens, draft.q, draft.confidence)
         spell = self._token_texts.text_of
         tokens = tuple(DraftedToken(token, spell(token), q, sure) for token, q, sure in parts)
-        return Draft(self._generation, self._number, tokens, draft.drafter)
+        return Draft(self._generation, self._number, tokens, draft.drafter, draft.parents)
 
     def _forced(self, item: RoundForced, seconds: float) -> Verdict:
         spell = self._token_texts.text_of
@@ -96,6 +97,8 @@ class AnswerEvents:
             seconds,
             str(item.reason),
             logprobs=tuple(token_logprob(*each, self._token_texts) for each in told),
+            parents=item.parents,
+            path=item.path if item.parents else (),
         )
 
     def _own(self, verdict: RoundVerdict) -> WrittenToken | None:
@@ -103,7 +106,9 @@ class AnswerEvents:
             return None
         origin: Origin = "plain"
         if verdict.p:
-            origin = "bonus" if verdict.accepted == len(verdict.p) else "correction"
+            last = verdict.path[-1] if verdict.path else COMMITTED
+            tree = Tree(verdict.parents) if verdict.parents else Tree.chain(len(verdict.p))
+            origin = "correction" if tree.children(last) else "bonus"
         text = self._token_texts.text_of(verdict.own)
         return WrittenToken(verdict.own, text, verdict.own_p, origin)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
     KVCache,
@@ -86,12 +87,15 @@ class AlignedCache(KVCache):
         """The shortest length above 0 that this cache can be cut to."""
         return self.base + self.window - 1 if self.base and self.window else 0
 
+    def span(self, rows: int) -> tuple[int, int]:
+        """What the next pass sees where it has so many rows: `base` and `end`."""
+        return self._base_for(self.offset), self._end_for(self.offset + rows)
+
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append (batch, heads, rows, dim); returns what is seen, `[base, end)`."""
-        base = self._base_for(self.offset)
-        size = self._end_for(self.offset + keys.shape[2]) - base
-        self.keys = self._put(self.keys, keys, base, size)
-        self.values = self._put(self.values, values, base, size)
+        base, end = self.span(keys.shape[2])
+        self.keys = self._put(self.keys, keys, base, end - base)
+        self.values = self._put(self.values, values, base, end - base)
         self.base = base
         self.offset += keys.shape[2]
         return self.keys_and_values()
@@ -118,9 +122,8 @@ class AlignedCache(KVCache):
         self, rows: int, window_size: int | None = None, return_array: bool = False
     ) -> mx.array:
         """(rows, end - base) of truth values for the next `rows` queries."""
-        base = self._base_for(self.offset)
         queries = mx.arange(self.offset, self.offset + rows)[:, None]
-        keys = mx.arange(base, self._end_for(self.offset + rows))
+        keys = mx.arange(*self.span(rows))
         mask = keys <= queries
         window = window_size or self.window
         return mask if window is None else mask & (keys > queries - window)
@@ -261,6 +264,13 @@ class Timeline:
         self.length = mark.length
         self._forget_marks_after(self.length)
 
+    def keep(self, length: int, positions: Sequence[int]) -> None:
+        """Keep the first `length` tokens, and behind them those at `positions`, which rise."""
+        if list(positions) != list(range(length, length + len(positions))):
+            for layer in self.layers:
+                _move(layer, mx.array(list(positions)), length)
+        self.rewind(length + len(positions))
+
     def _forget_marks_after(self, length: int) -> None:
         self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]
         if self._round and self._round.mark.length > length:
@@ -297,6 +307,17 @@ def _restore(layers: list[Any], mark: _Mark) -> None:
             vars(layers[i]).update(vars(_copy(saved)))  # in place: others may hold the layer
         else:
             layers[i] = _copy(saved)
+
+
+def _move(layer: Any, positions: mx.array, to: int) -> None:
+    """Move what an attention cache holds of `positions` to those from `to` on."""
+    base = layer.base if isinstance(layer, AlignedCache) else 0
+
+    def moved(held: mx.array) -> mx.array:
+        held[..., to - base : to - base + positions.size, :] = held[..., positions - base, :]
+        return held
+
+    layer.keys, layer.values = tree_map(moved, (layer.keys, layer.values))
 
 
 def _ours(layer: Any, block: int) -> Any:

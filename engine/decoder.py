@@ -142,6 +142,12 @@ class Decoder:
         self.timeline.mark()
         return self.timeline.room() - (len(tokens) - self.length)
 
+    def keep(self, length: int, positions: Sequence[int]) -> None:
+        """Of what was read, keep the first `length` tokens, and behind them those at `positions`,
+        which rise: one path of a tree."""
+        self.timeline.keep(length, positions)
+        self.recorder.keep(length, positions)
+
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)

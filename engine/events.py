@@ -23,6 +23,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from engine.tree import Tree
 from models.typed_json import decode
 
 Origin = Literal["correction", "bonus", "plain", "forced"]
@@ -196,19 +197,26 @@ class PromptLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A round's draft, sent before it is verified. Plain rounds have none."""
+    """A round's draft, sent before it is verified. Plain rounds have none.
+
+    Of a tree, `parents` has for each token the number of the one that it stands behind, and -1
+    where that is committed; alternatives come in the order in which they are tried. It is empty for
+    a chain, where each token stands behind the one before it.
+    """
 
     generation: str
     round: int
     tokens: tuple[DraftedToken, ...]
     drafter: str
+    parents: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A round's verdict.
 
-    The first `accepted` drafted tokens are accepted. `judgements` has one entry per drafted token.
+    `accepted` drafted tokens are accepted: the first ones, or those of a tree whose numbers are in
+    `path`, in their order; `parents` as in `Draft`. `judgements` has one entry per drafted token.
     `next` is the target's own token; None where an accepted token ended the text.
     `draft_seconds` and `verify_seconds` are the round's two passes, `seconds` is the wall time
     since the verdict before it; `reason` says in words why the draft had its length.
@@ -230,6 +238,23 @@ class Verdict:
     forced: tuple[WrittenToken, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
     accompanied: bool = False
+    parents: tuple[int, ...] = ()
+    path: tuple[int, ...] = ()
+
+    @property
+    def tree(self) -> Tree:
+        """The shape of what was drafted."""
+        return Tree(self.parents) if self.parents else Tree.chain(len(self.judgements))
+
+    @property
+    def accepted_path(self) -> tuple[int, ...]:
+        """The numbers of the accepted tokens."""
+        return self.path or tuple(range(self.accepted))
+
+    @property
+    def rejected(self) -> tuple[int, ...]:
+        """The numbers of those that were judged and not accepted."""
+        return self.tree.rejected(self.accepted_path, ended=self.next is None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,14 @@ class HiddenStates:
         if not self._chunks:
             self.first = self.end = length
 
+    def keep(self, length: int, positions: Sequence[int]) -> None:
+        """Keep the first `length` positions, and behind them those at `positions`, which rise."""
+        if positions and length >= self.first:
+            states = self.between(length, self.end)[mx.array(list(positions)) - length]
+            self.cut(length)
+            self.append(length, [states.flatten(1)[None]])
+        self.cut(length + len(positions))
+
     def between(self, start: int, end: int) -> mx.array:
         """(end - start, taps, width): `first` <= `start` < `end` <= `self.end`."""
         parts, position = deque[mx.array](), self.end
@@ -241,6 +249,11 @@ class StateRecorder:
         """Record what was read from `position` on: by tap (1, rows, width)."""
         for states in list(self._held.values()):
             states.append(position, [seen[tap] for tap in states.taps])
+
+    def keep(self, length: int, positions: Sequence[int]) -> None:
+        """Keep the first `length` positions, and behind them those at `positions`, which rise."""
+        for states in self._held.values():
+            states.keep(length, positions)
 
     def cut(self, length: int) -> None:
         """Forget the positions from `length` on."""

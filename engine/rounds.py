@@ -28,9 +28,10 @@ Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 class Token:
     """A token of a round, and what became of it. Figures as in `engine.events`.
 
-    `fate`: "drafted" before the verdict, then "accepted", "rejected" (the first that is not
-    accepted) or "discarded" (those behind it). The target's own token has its origin here, and
-    neither `q` nor `chance` nor `confidence`.
+    `fate`: "drafted" before the verdict, then "accepted", "rejected" (it stands behind an accepted
+    or a committed token, and is not accepted) or "discarded" (it stands behind one that is not
+    accepted, or the text has ended before it). The target's own token has its origin here, and
+    neither `q` nor `chance` nor `confidence`. `parent` as in `Draft.parents`, also of chains.
     """
 
     id: int
@@ -40,6 +41,7 @@ class Token:
     p: float | None = None
     chance: float | None = None
     confidence: float | None = None
+    parent: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Rounds:
             case Draft():
                 self._draft = event
                 drafted = tuple(
-                    Token(t.id, t.text, "drafted", t.q, confidence=t.confidence)
-                    for t in event.tokens
+                    Token(t.id, t.text, "drafted", t.q, confidence=t.confidence, parent=parent)
+                    for t, parent in zip(event.tokens, _parents(event), strict=False)
                 )
                 return Round(event.round, event.drafter, drafted, None)
             case Verdict():
@@ -116,17 +118,26 @@ def committed(events: Iterable[Event]) -> tuple[Token, ...]:
 
 def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     pairs = tuple(zip(draft.tokens if draft else (), verdict.judgements, strict=False))
-    fates: list[Fate] = ["discarded"] * len(pairs)
-    fates[: verdict.accepted] = ["accepted"] * min(verdict.accepted, len(pairs))
+    parents = _parents(draft)
     own = verdict.next
+    fates: list[Fate] = ["discarded"] * len(pairs)
+    for number in verdict.accepted_path:
+        fates[number] = "accepted"
+    for number in verdict.rejected:
+        fates[number] = "rejected"
     if verdict.forced:
         forced = tuple(Token(t.id, t.text, t.origin, p=t.p) for t in verdict.forced)
         return Round(verdict.round, "", forced, verdict)
-    if own is not None and verdict.accepted < len(pairs):
-        fates[verdict.accepted] = "rejected"
     drafted = tuple(
-        Token(token.id, token.text, fate, token.q, of_token.p, of_token.chance, token.confidence)
-        for (token, of_token), fate in zip(pairs, fates, strict=True)
+        Token(t.id, t.text, fate, t.q, of_token.p, of_token.chance, t.confidence, parent)
+        for (t, of_token), fate, parent in zip(pairs, fates, parents, strict=False)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
     return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)
+
+
+def _parents(draft: Draft | None) -> tuple[int, ...]:
+    """What each drafted token stands behind."""
+    if draft is None:
+        return ()
+    return draft.parents or tuple(range(-1, len(draft.tokens) - 1))

@@ -5,6 +5,8 @@ p and q are what is really sampled from. Order: logit bias and penalties, then t
 top-p, min-p, top-k (on the untempered distribution, as in mlx-lm), then the temperature.
 """
 
+from collections.abc import Sequence
+
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_top_k
 
@@ -153,7 +155,13 @@ class History:
 
         Position i comes after `committed + drafted[:i]`. None where nothing is penalized.
         """
+        return self.behind(drafted, [range(i) for i in range(first, first + rows)])
+
+    def behind(self, drafted: mx.array, paths: Sequence[Sequence[int]]) -> mx.array | None:
+        """(len(paths), penalty_window): the latest ids behind each path of drafted tokens, which
+        has their numbers. None where nothing is penalized."""
         if not self._size:
             return None
         ids = mx.concatenate([self._ids, drafted.astype(mx.int32)])
-        return ids[mx.arange(first, first + rows)[:, None] + mx.arange(self._size)[None]]
+        places = [[*range(self._size), *(self._size + i for i in path)] for path in paths]
+        return ids[mx.array([each[-self._size :] for each in places])]

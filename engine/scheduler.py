@@ -80,7 +80,7 @@ class _Running:
                     item.draft_seconds = perf_counter() - item.began
                     self.needs = item
                 else:
-                    item.logits = self.session.decoder.read(item.tokens)
+                    item.make(self.session.decoder)
                 return True
             yield item
             if isinstance(item, Prefill) and item.reused < item.processed < item.total:
@@ -157,7 +157,7 @@ class Scheduler:
             if asked is not None:
                 asked.since = perf_counter() - running.pass_seconds
                 if asked.logits is None:
-                    asked.logits = running.session.decoder.read(asked.tokens)
+                    asked.make(running.session.decoder)
             more = yield from running.go_on()
         except Exception as error:
             self._end(running, running.session.another())  # its caches may refer to a failed pass

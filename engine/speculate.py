@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, as_drawn, by_block, greedily
+from engine.accept import VerdictArrays, as_drawn, by_block, greedily, judging
+from engine.batch import read_together
 from engine.decoder import Decoder
 from engine.device import fetch, start
 from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound, Reason, Why
@@ -30,8 +31,9 @@ from engine.sampling import (
     noise,
     scores,
 )
+from engine.tree import COMMITTED, Tree
 
-AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
+AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
 
 
 class Constraint(Protocol):
@@ -110,15 +112,22 @@ class Pass:
     what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, and the
     moment `since` when the pass began, had nothing come between; of a pass that is shared, also how
     many are `beside` this loop, and how many `rows` it has in all.
+
+    `tree`: which of the tokens stands behind which; None for a chain.
     """
 
     tokens: mx.array
     began: float = 0.0
+    tree: Tree | None = None
     logits: mx.array | None = None
     rows: int = 0
     beside: int = 0
     since: float = 0.0
     draft_seconds: float = 0.0
+
+    def make(self, target: Decoder) -> None:
+        """A pass of its own."""
+        (self.logits,) = read_together([target], [self.tokens], [self.tree])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +135,14 @@ class RoundDraft:
     """A round's draft before it is verified: token ids, and the drafter's probability of each.
 
     `confidence`: the drafter's own estimates that each is accepted; empty where it has none but q.
+    `parents`: of a tree, see `engine.tree`; empty for a chain.
     """
 
     tokens: list[int]
     q: list[float]
     drafter: str
     confidence: list[float] = field(default_factory=list)
+    parents: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +155,15 @@ class Logprob:
 
 @dataclass(frozen=True, slots=True)
 class RoundVerdict:
-    """A round's verdict: the first `accepted` drafted tokens are accepted, `own` is the target's.
+    """A round's verdict: the drafted tokens on `path` are accepted, `own` is the target's.
 
-    `p` and `chance` have one entry per drafted token. `own` is None where an accepted token ended
-    the text; `own_p` is its probability. `logprobs`, where they are asked for, has one entry per
-    committed token.
+    `path` has the numbers of tokens; of a chain, the first ones. `p` and `chance` have one entry
+    per drafted token. `own` is None where an accepted token ended the text; `own_p` is its
+    probability. `logprobs`, where they are asked for, has one entry per committed token. `parents`
+    as in `RoundDraft`.
     """
 
-    accepted: int
+    path: tuple[int, ...]
     own: int | None
     p: list[float]
     chance: list[float]
@@ -160,6 +172,12 @@ class RoundVerdict:
     verify_seconds: float
     reason: Reason
     logprobs: list[Logprob] = field(default_factory=list)
+    parents: tuple[int, ...] = ()
+
+    @property
+    def accepted(self) -> int:
+        """How many drafted tokens are accepted."""
+        return len(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +206,7 @@ def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
     with closing(items):
         for item in items:
             if isinstance(item, Pass):
-                item.logits = target.read(item.tokens)
+                item.make(target)
             else:
                 yield item
 
@@ -224,29 +242,35 @@ def draft_and_verify(
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
-            reading = _reading(target, tokens, draft.tokens, task, began)
+            unread, parents = tokens[target.length :], draft.tree.parents if draft.tree else ()
+            reading = _reading(unread, draft, task, began)
             logits = yield from _read(reading)
             drafted, q, sure = fetch(*draft.shown)
             draft_seconds = reading.draft_seconds or perf_counter() - began
-            yield RoundDraft(drafted, q, draft.drafter, sure)
+            yield RoundDraft(drafted, q, draft.drafter, sure, parents)
 
-            # Accept a prefix of the draft, then the target's own token.
+            # Accept a path of the draft, in a chain a prefix, then the target's own token.
             resumed = reading.since or perf_counter()
             judged = _judge(logits, tokens, draft, drafted, task, keys)
-            accepted, own, p, own_p, chance, *likely = fetch(*judged)
+            lessons = _lessons(logits, drafter)
+            last, own, p, own_p, chance, *rest = fetch(*judged, *lessons)
             verify_seconds = perf_counter() - resumed
-            committed = _until_end([*drafted[:accepted], own], task.ends)
-            accepted = min(accepted, len(committed))
-            own = own if len(committed) > accepted else None
+            path = draft.shape.path(last - 1)
+            committed = _until_end([*(drafted[i] for i in path), own], task.ends)
+            path = path[: len(committed)]
+            own = own if len(committed) > len(path) else None
 
             # Commit, and take back from both models what was not accepted.
             tokens += committed
             task.constraint.commit(committed)
-            target.rewind(len(tokens) - (own is not None))
-            drafter.accept(accepted)
-            told = _told(likely, accepted, len(committed))
+            target.keep(context, [context + i for i in path])
+            if lessons:
+                drafter.learn([*unread, *drafted], rest.pop())
+            drafter.accept(path)
+            told = _told(rest, path, len(committed))
+            seconds = draft_seconds, verify_seconds
             verdict = RoundVerdict(
-                accepted, own, p, chance, own_p, draft_seconds, verify_seconds, choice.reason, told
+                path, own, p, chance, own_p, *seconds, choice.reason, told, parents
             )
             policy.observe(_measured(verdict, draft, sure or q, choice, context, reading))
             yield verdict
@@ -268,7 +292,7 @@ def _propose(
     if sampling.repeatable:
         sampling = replace(sampling, temperature=0.0)
     draft = drafter.propose(tokens, choice, sampling, key)
-    if draft is not None and draft.copied:
+    if draft is not None and draft.copied and draft.tree is None:
         allowed = task.constraint.allowed(list(draft.copied))
         draft = draft.first(allowed) if allowed else None
     if draft is not None:
@@ -276,17 +300,17 @@ def _propose(
     return draft
 
 
-def _reading(
-    target: Decoder, tokens: list[int], drafted: mx.array, task: Task, began: float
-) -> Pass:
+def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: float) -> Pass:
     """The pass over the committed tokens that the target has not read, and a draft.
 
     Where tokens may be forced it is said how many rows it has: those are no part of what a draft,
     or a plain token, costs.
     """
-    unread = mx.array(tokens[target.length :], dtype=mx.int32)
-    together = mx.concatenate([unread, drafted])
-    return Pass(together, began, rows=together.size if task.constraint.forcing else 0)
+    rows, tree = mx.array(unread, dtype=mx.int32), None
+    if draft is not None:
+        rows = mx.concatenate([rows, draft.tokens])
+        tree = draft.tree and draft.tree.behind(len(unread))
+    return Pass(rows, began, tree, rows=rows.size if task.constraint.forcing else 0)
 
 
 def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
@@ -308,52 +332,81 @@ def _judge(
 ) -> tuple[mx.array, ...]:
     """What the target's pass over a draft says: (accepted, own, p, own p, chance), then what
     `_likely` gives. `ids`: the draft's tokens, fetched."""
-    drafted, rows, sampling = draft.tokens, draft.tokens.size + 1, task.sampling
-    logits = logits[-rows:]
-    history = History(tokens, sampling).windows(drafted, 0, rows)
-    scored = scores(logits, history, sampling, task.constraint.masks(ids))
+    drafted, tree, sampling = draft.tokens, draft.shape, task.sampling
+    logits = logits[-(len(tree) + 1) :]
+    history = History(tokens, sampling).behind(drafted, [(), *map(tree.path, range(len(tree)))])
+    scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
     weights = log_weights(scored, sampling)
     p = distribution(weights)
     if sampling.greedy:
-        verdict = greedily(drafted, choose(weights, p, sampling, key))
+        verdict = greedily(drafted, choose(weights, p, sampling, key), tree)
     elif sampling.repeatable:
-        verdict = as_drawn(drafted, p, draw(p, noise(task.seed, len(tokens), rows)))
+        places = mx.array([0, *(depth + 1 for depth in tree.depths)])
+        drawn = draw(p, noise(task.seed, len(tokens), tree.height + 1)[places])
+        verdict = as_drawn(drafted, p, drawn, tree)
     else:
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if draft.distributions is None else draft.distributions
-        verdict = task.accept(drafted, p, q, key)
+        verdict = task.accept(drafted, p, q, key, draft.tree)
     judged = (
         verdict.accepted,
         verdict.next,
-        entries(p[:-1], drafted),
+        entries(judging(p, tree), drafted),
         p[verdict.accepted, verdict.next],
         verdict.chance,
-        *_likely(scored, mx.concatenate([drafted, verdict.next[None]]), verdict.accepted, task),
+        *_likely(scored, drafted, verdict, tree, task),
     )
     start(*judged)
     return judged
 
 
+def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array | None:
+    """What a grammar allows behind the committed tokens, and behind each drafted one: (n + 1,
+    vocabulary); None where that is everything."""
+    if tree.is_chain:
+        return constraint.masks(drafted)
+    rows: dict[int, mx.array] = {}
+    for path in tree.paths:
+        masks = constraint.masks([drafted[i] for i in path])
+        if masks is not None:
+            rows.update(zip((COMMITTED, *path), masks, strict=True))
+    if not rows:
+        return None
+    anything = mx.ones_like(next(iter(rows.values())))
+    return mx.stack([rows.get(i, anything) for i in range(COMMITTED, len(tree))])
+
+
 def _likely(
-    scored: mx.array, ids: mx.array, last: mx.array | int, task: Task
+    scored: mx.array, drafted: mx.array, verdict: VerdictArrays, tree: Tree, task: Task
 ) -> tuple[mx.array, ...]:
-    """What `_told` makes log probabilities of, where they are asked for: those of `ids`, one per
-    row but for the last id, which is in row `last`; each row's likeliest ids, and theirs."""
+    """What `_told` makes log probabilities of, where they are asked for: those of the drafted
+    tokens and of the target's own; each row's likeliest ids, and theirs."""
     if task.logprobs is None:
         return ()
     of_rows = logprobs(scored)
-    own = mx.concatenate([entries(of_rows[:-1], ids[:-1]), of_rows[last, ids[-1]][None]])
-    return (own, *likeliest(of_rows, task.logprobs))
+    own = of_rows[verdict.accepted, verdict.next][None]
+    all_of_them = mx.concatenate([entries(judging(of_rows, tree), drafted), own])
+    return (all_of_them, *likeliest(of_rows, task.logprobs))
 
 
-def _told(likely: list[list[Any]], accepted: int, count: int) -> list[Logprob]:
+def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
     """The log probabilities of a round's `count` committed tokens."""
     if not likely:
         return []
-    own, ids, values = likely
-    in_order = [*own[:accepted], own[-1]]
-    tops = [list(zip(*pair, strict=True)) for pair in zip(ids, values, strict=True)]
-    return [Logprob(*pair) for pair in zip(in_order, tops, strict=False)][:count]
+    values, ids, of_ids = likely
+    in_order = [*(values[i] for i in path), values[-1]]
+    rows = [0, *(i + 1 for i in path)]  # each judges the token behind it
+    tops = [list(zip(ids[row], of_ids[row], strict=True)) for row in rows]
+    return [Logprob(*pair) for pair in zip(in_order, tops, strict=True)][:count]
+
+
+def _lessons(logits: mx.array, drafter: Drafter) -> tuple[mx.array, ...]:
+    """What a drafter learns from the rows of a pass, if it does: see `Drafter.learn`."""
+    if not drafter.learns:
+        return ()
+    lessons, _ = likeliest(logits, drafter.learns)
+    start(lessons)
+    return (lessons,)
 
 
 def _measured(
@@ -377,6 +430,8 @@ def _measured(
         asked=choice.length,
         rows=reading.rows,
         beside=reading.beside,
+        tree=draft.tree,
+        path=verdict.path,
     )
 
 
@@ -403,21 +458,27 @@ def _write_plain(
     if task.company.in_turns or task.constraint.forcing:
         left = 1
     keys = iter(mx.random.split(key, left))
-    reading = _reading(target, tokens, mx.zeros((0,), dtype=mx.int32), task, began)
+    read = tokens[target.length :]
+    reading = _reading(read, None, task, began)
     logits = yield from _read(reading)
     began = reading.since or began
     while left:
         chosen = _choose_one(logits[-1:], tokens, task, next(keys))
+        lessons = _lessons(logits, drafter)
         left -= 1
         if left:
             logits = yield from _read(Pass(chosen[0], began))
-        (own,), (own_p,), *likely = fetch(*chosen)
+        (own,), (own_p,), *rest = fetch(*chosen, *lessons)
         tokens.append(own)
+        if lessons:
+            drafter.learn(read, rest.pop())
+        read = [own]
         task.constraint.commit([own])
         seconds = perf_counter() - began
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
         policy.observe(MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside))
-        yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason, _told(likely, 0, 1))
+        told = _told(rest, (), 1)
+        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told)
         if own in task.ends:
             return
         began = perf_counter()
@@ -441,7 +502,8 @@ def _choose_one(
         token = draw(p, noise(task.seed, len(tokens), 1))
     else:
         token = choose(weights, p, sampling, key)
-    chosen = token, entries(p, token), *_likely(scored, token, 0, task)
+    verdict = VerdictArrays(mx.array(0), token[0], token[:0].astype(mx.float32))
+    chosen = token, entries(p, token), *_likely(scored, token[:0], verdict, Tree.chain(0), task)
     mx.async_eval(*chosen)
     return chosen
 

@@ -112,7 +112,7 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         )
     proposed, accepted = len(verdict.judgements), verdict.accepted
     origin = verdict.next.origin if verdict.next else None
-    rejected, plain = int(origin == "correction"), int(origin == "plain")
+    rejected, plain = len(verdict.rejected), int(origin == "plain")
     return replace(
         stats,
         rounds=stats.rounds + 1,
@@ -120,7 +120,7 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         accepted=stats.accepted + accepted,
         rejected=stats.rejected + rejected,
         discarded=stats.discarded + proposed - accepted - rejected,
-        corrections=stats.corrections + rejected,
+        corrections=stats.corrections + int(origin == "correction"),
         bonuses=stats.bonuses + int(origin == "bonus"),
         plain=stats.plain + plain,
         plain_seconds=stats.plain_seconds + plain * verdict.seconds,
@@ -128,7 +128,7 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         draft_seconds=stats.draft_seconds + verdict.draft_seconds,
         verify_seconds=stats.verify_seconds + verdict.verify_seconds,
         decode_seconds=stats.decode_seconds + verdict.seconds,
-        proposed_by_position=_add(stats.proposed_by_position, proposed),
+        proposed_by_position=_add(stats.proposed_by_position, verdict.tree.height),
         accepted_by_position=_add(stats.accepted_by_position, accepted),
     )
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
+from engine.tree import Tree
+
 LONGEST = 16
 
 
@@ -82,12 +84,14 @@ class DraftCandidate:
 
     `most`: tokens at most. `match`: how many tokens matched, where the drafter copies; 0 where
     it does not. `behind`: committed tokens that it would have to read first, beyond the usual.
+    `alternatives`: how many it can propose for a place; with 1 it proposes chains.
     """
 
     drafter: str
     most: int
     match: int = 0
     behind: int = 0
+    alternatives: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,9 @@ class DraftChoice:
     a candidate matches `wake` tokens or more (0: never). `floor`: a drafter that drafts token by
     token stops where the chance that its whole draft is accepted falls below this; 0: it never
     stops, and need not wait for its tokens. `chances`: by confidence, see `chance`.
+
+    `tree`: the shape of the draft, `length` tokens high; None for a chain. Its tokens come in the
+    order of their worth, and a drafter that knows better may propose another tree of as many.
     """
 
     length: int
@@ -107,9 +114,13 @@ class DraftChoice:
     rounds: int = 1
     wake: int = 0
     chances: tuple[float, ...] = ()
+    tree: Tree | None = None
 
     def within(self, room: int) -> "DraftChoice":
         """The same with at most `room` tokens."""
+        if self.tree is not None and len(self.tree) > room:
+            tree = self.tree.first(max(room, 0))
+            return replace(self, tree=tree, length=tree.height)
         return self if self.length <= room else replace(self, length=max(room, 0))
 
     def chance(self, q: float) -> float:
@@ -128,7 +139,8 @@ class MeasuredRound:
     `context`: committed tokens before the round. `q`: the drafter's probability of each token, or
     its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
     drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a
-    grammar may have forced some; else 0.
+    grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
+    None for a chain.
     """
 
     proposed: int
@@ -142,6 +154,8 @@ class MeasuredRound:
     asked: int = 0
     rows: int = 0
     beside: int = 0
+    tree: Tree | None = None
+    path: tuple[int, ...] = ()
 
 
 class DraftLengthPolicy(Protocol):

@@ -4,7 +4,7 @@ A drafter sees the committed tokens, proposes a few more, and is told how many w
 may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
 give each drafted token together with the distribution that it was drawn from.
 
-A draft is a chain; a tree would add the parent of each token. A drafter that reads the target's
+A draft is a chain, or a tree with alternatives (`engine.tree`). A drafter that reads the target's
 hidden states gets them from `Decoder.record`, not through this protocol.
 """
 
@@ -17,6 +17,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
+from engine.tree import Tree
 from models.errors import Problem
 from models.records import Obstacle
 
@@ -34,8 +35,10 @@ class DraftArrays:
     """A draft, as arrays that are still on the device.
 
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
-    `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain;
+    `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain,
+    and given the alternatives before it: drawn without replacement, it has none of those any more;
     None where the drafter was certain (q = 1). At temperature 0 it is not looked at.
+    `tree`: which token stands behind which; None: each behind the one before it.
     `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
     the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
     `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
@@ -48,11 +51,21 @@ class DraftArrays:
     match: int = 0
     confidence: mx.array | None = None
     copied: tuple[int, ...] = ()
+    tree: Tree | None = None
+
+    @property
+    def shape(self) -> Tree:
+        """Which token stands behind which."""
+        return self.tree or Tree.chain(self.tokens.size)
 
     def first(self, count: int) -> "DraftArrays":
         """The first tokens of a copy."""
         return replace(
-            self, tokens=self.tokens[:count], q=self.q[:count], copied=self.copied[:count]
+            self,
+            tokens=self.tokens[:count],
+            q=self.q[:count],
+            copied=self.copied[:count],
+            tree=self.tree and self.tree.first(count),
         )
 
     @property
@@ -62,11 +75,16 @@ class DraftArrays:
 
 
 class Drafter(Protocol):
-    """Calls come in the order prepare, (candidates, propose, accept)*, with rewind anywhere."""
+    """Calls come in the order prepare, (candidates, propose, learn, accept)*, with rewind
+    anywhere."""
 
     @property
     def name(self) -> str:
         """One word, shown to people."""
+
+    @property
+    def learns(self) -> int:
+        """How many of the target's likeliest tokens it wants to see behind each row of a pass."""
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
@@ -79,8 +97,12 @@ class Drafter(Protocol):
     ) -> DraftArrays | None:
         """Draft up to `choice.length` tokens behind `tokens`; None without anything to propose."""
 
-    def accept(self, accepted: int) -> None:
-        """The first `accepted` tokens of the last draft were accepted."""
+    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+        """The target has read `tokens` in a pass: committed ones, then the last draft, or none.
+        `likeliest`: what it takes for likeliest behind each of them, where `learns` is not 0."""
+
+    def accept(self, path: Sequence[int]) -> None:
+        """These tokens of the last draft, by their numbers, were accepted, one behind the other."""
 
     def rewind(self, length: int) -> None:
         """Only the first `length` committed tokens remain."""
@@ -89,13 +111,22 @@ class Drafter(Protocol):
         """The same for another conversation, which `target` reads: it shares the weights."""
 
 
-class Memoryless:
+class Untaught:
+    """The part of a drafter that learns nothing from the target's passes."""
+
+    learns = 0
+
+    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+        pass
+
+
+class Memoryless(Untaught):
     """The part of a drafter that reads nothing ahead, and so has nothing to take back."""
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def accept(self, accepted: int) -> None:
+    def accept(self, path: Sequence[int]) -> None:
         pass
 
     def rewind(self, length: int) -> None:

@@ -15,7 +15,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.drafter_kinds import Tap
@@ -94,7 +94,7 @@ class BlockNetwork(Protocol):
         """`length` slots behind the token `anchor`, which is at `position`."""
 
 
-class BlockDrafter:
+class BlockDrafter(Untaught):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: BlockNetwork, *, name: str) -> None:
@@ -142,7 +142,7 @@ class BlockDrafter:
             confidence=block.confidence,
         )
 
-    def accept(self, accepted: int) -> None:
+    def accept(self, path: Sequence[int]) -> None:
         """The context never has what was drafted: it grows by the target's states alone."""
 
     def rewind(self, length: int) -> None:

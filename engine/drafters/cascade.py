@@ -42,8 +42,17 @@ class Cascade:
                 return draft
         return None
 
-    def accept(self, accepted: int) -> None:
-        self._proposer.accept(accepted)
+    @property
+    def learns(self) -> int:
+        return max(drafter.learns for drafter in self._drafters)
+
+    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
+        for drafter in self._drafters:
+            if drafter.learns:
+                drafter.learn(tokens, [ids[: drafter.learns] for ids in likeliest])
+
+    def accept(self, path: Sequence[int]) -> None:
+        self._proposer.accept(path)
 
     def rewind(self, length: int) -> None:
         for drafter in self._drafters:

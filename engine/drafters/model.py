@@ -6,12 +6,12 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
 
-class ModelDrafter:
+class ModelDrafter(Untaught):
     """Drafts with a model of its own. `vocabulary` is how many logits the target gives."""
 
     name = "model"
@@ -48,8 +48,8 @@ class ModelDrafter:
             drafter=self.name,
         )
 
-    def accept(self, accepted: int) -> None:
-        self._decoder.rewind(self._committed + accepted)
+    def accept(self, path: Sequence[int]) -> None:
+        self._decoder.rewind(self._committed + len(path))
 
     def rewind(self, length: int) -> None:
         self._decoder.rewind(length)

@@ -5,6 +5,8 @@ further. So a draft of any length costs one pass, and each token is drawn withou
 drafted ones before it: its distribution is given the committed tokens alone.
 """
 
+from collections.abc import Sequence
+
 import mlx.core as mx
 
 from engine.decoder import Decoder
@@ -52,5 +54,5 @@ class ParallelDrafter(ModelDrafter):
         self._decoder.rewind(len(tokens))  # the masks are no part of the text
         return draft
 
-    def accept(self, accepted: int) -> None:
+    def accept(self, path: Sequence[int]) -> None:
         self._decoder.rewind(self._committed)

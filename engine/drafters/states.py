@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.drafter_kinds import Tap
@@ -60,7 +60,7 @@ class StateNetwork(Protocol):
         """Empty caches, one for each of its layers."""
 
 
-class StateDrafter:
+class StateDrafter(Untaught):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: StateNetwork, *, name: str) -> None:
@@ -104,7 +104,7 @@ class StateDrafter:
             drafter=self.name,
         )
 
-    def accept(self, accepted: int) -> None:
+    def accept(self, path: Sequence[int]) -> None:
         self._forget_drafted()
 
     def rewind(self, length: int) -> None:

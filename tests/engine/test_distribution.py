@@ -20,7 +20,7 @@ from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
+from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
@@ -28,6 +28,7 @@ from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, noise, scores
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
+from engine.tree import Tree
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
@@ -228,7 +229,7 @@ def test_long_text_behind_every_filter(chain_name: str) -> None:
         assert excess(counts, possible) < 1.0
 
 
-class Erratic:
+class Erratic(Untaught):
     """Another length every round, plain ones in between."""
 
     def __init__(self) -> None:
@@ -265,7 +266,7 @@ def test_drafters_and_lengths_that_change(
         assert accepted(rulings) > 120
 
 
-class Shuffled:
+class Shuffled(Untaught):
     """A model drafter whose ids mean other tokens to the target."""
 
     name = "shuffled"
@@ -294,8 +295,8 @@ class Shuffled:
             self.name,
         )
 
-    def accept(self, accepted: int) -> None:
-        self._inner.accept(accepted)
+    def accept(self, path: Sequence[int]) -> None:
+        self._inner.accept(path)
 
     def rewind(self, length: int) -> None:
         self._inner.rewind(length)
@@ -369,9 +370,11 @@ def test_no_key_is_used_twice() -> None:
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
 
-    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+    def noting(
+        drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None
+    ) -> VerdictArrays:
         used.append(tuple(key.tolist()))
-        return by_block(drafted, p, q, key)
+        return by_block(drafted, p, q, key, tree)
 
     drafter = Noting(decoder(DRAFTING["noisy"]), vocabulary=VOCABULARY)
     write(

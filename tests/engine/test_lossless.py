@@ -30,6 +30,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.tree import Tree
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
@@ -314,8 +315,8 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
 
 
 def look_at_the_wrong_row() -> AbstractContextManager[Any]:
-    def broken(drafted: mx.array, choices: mx.array) -> VerdictArrays:
-        return greedily(drafted, mx.roll(choices, 1))
+    def broken(drafted: mx.array, choices: mx.array, tree: Tree) -> VerdictArrays:
+        return greedily(drafted, mx.roll(choices, 1), tree)
 
     return mock.patch.object(engine.speculate, "greedily", broken)
 

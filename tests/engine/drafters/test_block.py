@@ -113,7 +113,7 @@ def test_what_was_drafted_is_forgotten_after_the_round(kind: BlockKind, accepted
     committed = [*TOKENS, *drafted[:accepted], 7]
     target.read(mx.array([*TOKENS[target.length :], *drafted]))
     target.rewind(len(committed) - 1)
-    drafter.accept(accepted)
+    drafter.accept(range(accepted))
     assert_same(draft(drafter, committed), afresh(kind, committed))
 
 
@@ -134,7 +134,7 @@ def test_journeys_end_where_the_committed_tokens_lead(journey: list[tuple[int, i
             target.read(mx.array([*tokens[target.length :], *guessed]))
             tokens += [*guessed[:accepted], 11]
             target.rewind(len(tokens) - 1)
-            drafter.accept(accepted)
+            drafter.accept(range(accepted))
         if back:
             del tokens[max(len(tokens) - back, 3) :]
             target.rewind(len(tokens) - 1)

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter
+from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter, Untaught
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit_vocabulary
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
@@ -63,7 +63,7 @@ def test_none_never_proposes() -> None:
     drafter = NoDrafter()
     assert list(drafter.prepare([1, 2, 3])) == []
     assert propose(drafter, [1, 2, 3], 5) is None
-    drafter.accept(0)
+    drafter.accept(())
     drafter.rewind(0)
 
 
@@ -158,7 +158,7 @@ def test_lookup_has_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
 # --- cascade
 
 
-class Scripted:
+class Scripted(Untaught):
     """Proposes what it is told to, and notes what it is told."""
 
     def __init__(self, name: str, tokens: list[int] | None) -> None:
@@ -182,8 +182,8 @@ class Scripted:
         ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
         return DraftArrays(ids, mx.ones(ids.shape), None, self.name)
 
-    def accept(self, accepted: int) -> None:
-        self.told.append(("accept", accepted))
+    def accept(self, path: Sequence[int]) -> None:
+        self.told.append(("accept", len(path)))
 
     def rewind(self, length: int) -> None:
         self.told.append(("rewind", length))
@@ -198,10 +198,10 @@ def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
     proposal = cascade.propose([1, 2], up_to(4), GREEDY, KEY)
     assert proposal is not None
     assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.accept(1)
+    cascade.accept(range(1))
     first.tokens = [8]
     assert propose(cascade, [1, 2, 5], 4) == [8]
-    cascade.accept(0)
+    cascade.accept(())
     first.tokens = second.tokens = third.tokens = None
     assert propose(cascade, [1, 2, 5, 0], 4) is None
     cascade.rewind(3)
@@ -220,7 +220,7 @@ def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
     proposal = cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY)
     assert proposal is not None
     assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.accept(1)
+    cascade.accept(range(1))
     second.tokens = None
     assert cascade.candidates([1, 2]) == [DraftCandidate("a", 1)]
     assert cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY) is None
@@ -236,14 +236,14 @@ def test_cascade_where_the_model_sits_out_many_rounds() -> None:
     cascade = Cascade(behind, ModelDrafter(Decoder(model), vocabulary=64))
     tokens = [1, 2, 3]
     assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
-    cascade.accept(0)
-    alone.accept(0)
+    cascade.accept(())
+    alone.accept(())
 
     for i in range(30):
         tokens.append(i % 7)
         behind.tokens = [1]
         propose(cascade, tokens, 4)
-        cascade.accept(0)
+        cascade.accept(())
     behind.tokens = None
 
     assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
@@ -399,7 +399,7 @@ def test_model_drafts_what_it_would_write(architecture: str) -> None:
         guess = propose(drafter, tokens, 4)
         assert guess is not None
         assert guess == propose(fresh, tokens, 4)
-        drafter.accept(accepted)
+        drafter.accept(range(accepted))
         tokens += [*guess[:accepted], (guess[min(accepted, 3)] + 1) % 64]
     drafter.rewind(len(prompt) + 3)
     tokens[len(prompt) + 3 :] = [7]  # the text went on otherwise
@@ -429,7 +429,7 @@ def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
             assert proposal.distributions.shape == (6, target_size)
             assert mx.all(proposal.distributions[:, size:] == 0)
             assert not mx.any(mx.isnan(proposal.distributions))
-        drafter.accept(2)
+        drafter.accept(range(2))
         tokens += [*ids[:2], 63]
 
 

@@ -222,7 +222,7 @@ def redrafts_as_fresh(kind: str, folder: Path, accepted: int) -> bool:
     first = proposed(drafter, TOKENS)
     tokens = [*TOKENS, *first[:accepted], 7]
     target.read(mx.array(tokens[target.length : -1]))
-    drafter.accept(accepted)
+    drafter.accept(range(accepted))
     second = proposed(drafter, tokens)
     target.rewind(6)
     drafter.rewind(6)
@@ -261,7 +261,7 @@ def test_any_journey_ends_as_if_it_were_the_first_draft(
             pass
         drafted = proposed(drafter, tokens, length)
         assert drafted == fresh_draft(network, target.model, tokens, length)
-        drafter.accept(min(accepted, length))
+        drafter.accept(range(min(accepted, length)))
         tokens = [*tokens, *drafted[:accepted], 7]
         tokens = tokens[: max(2, len(tokens) - back)]
 

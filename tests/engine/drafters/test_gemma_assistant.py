@@ -170,7 +170,7 @@ def test_it_drafts_from_what_the_caches_hold_now(kind: str, accepted: int) -> No
     target.read(mx.array(drafted[target.length :]))
     committed = [*drafted[: len(TOKENS) + accepted], 7]
     target.rewind(len(committed) - 1)
-    drafter.accept(accepted)
+    drafter.accept(range(accepted))
     assert_same(proposed(drafter, committed), fresh(assistant, model, committed))
 
 

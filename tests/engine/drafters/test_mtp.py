@@ -142,7 +142,7 @@ def test_guesses_are_forgotten_after_the_round(architecture: str, accepted: int)
     assert_same(guess, fresh(module, target, TOKENS))
     committed = [*TOKENS, *guess[0][:accepted], 7]
     target.read(mx.array(committed[target.length : -1]))
-    drafter.accept(accepted)
+    drafter.accept(range(accepted))
     assert_same(proposed(drafter, committed), fresh(module, target, committed))
 
 
@@ -155,7 +155,7 @@ def test_after_any_rounds_it_drafts_as_a_fresh_one_would(architecture: str) -> N
         to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
         write(target, drafter, Fixed(3), tokens, to_do)
         assert_same(proposed(drafter, tokens), fresh(module, target, tokens))
-        drafter.accept(0)
+        drafter.accept(())
 
 
 def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

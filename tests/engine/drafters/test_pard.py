@@ -50,7 +50,7 @@ def test_masks_and_rejected_tokens_leave_no_trace() -> None:
     for accepted in (0, 4, 2, 1, 3):
         draft = proposed(drafter, tokens)
         assert draft == proposed(new(), tokens)
-        drafter.accept(accepted)
+        drafter.accept(range(accepted))
         tokens += [*draft[:accepted], 7]
     drafter.rewind(len(TOKENS) + 2)
     shorter = [*tokens[: len(TOKENS) + 2], 11]
@@ -79,7 +79,7 @@ def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
         for slot, token in enumerate(draft.tokens.tolist()):
             counts[slot, token] += 1
         reported = np.array(draft.distributions, np.float64)
-        drafter.accept(0)
+        drafter.accept(())
     possible = exact(random_table(size, seed=5), sampling)
     assert reported is not None
     np.testing.assert_allclose(reported, [possible[1, 2], possible[2, 3]], rtol=1e-4, atol=1e-6)

@@ -69,7 +69,7 @@ def test_its_guesses_are_forgotten_after_the_round(stood: int) -> None:
     guess = proposed(drafter, TOKENS)
     committed = [*TOKENS, *guess[:stood], 7]
     target.read(mx.array(committed[target.length : -1]))
-    drafter.accept(stood)
+    drafter.accept(range(stood))
     assert proposed(drafter, committed) == chain(bound, target, committed, 4)
 
 
@@ -124,7 +124,7 @@ def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) 
         target.read(mx.array(tokens[-2:-1]))
         if token % 7 == 6:  # between, so much is read that some of it is lost
             assert len(proposed(drafter, tokens)) == 4
-            drafter.accept(0)
+            drafter.accept(())
 
 
 def test_it_never_says_what_has_no_row() -> None:

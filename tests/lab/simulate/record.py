@@ -174,7 +174,7 @@ class _Pair:
                 continue
             verdict = self._verify(tokens, draft, sampling, verify_key)
             drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
-            drafter.accept(0)
+            drafter.accept(())
             drafts.append(
                 RecordedDraft(tuple(rounded(share) for share in q), stood, candidate.match)
             )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import mlx.core as mx
 
 from engine.accept import VerdictArrays, by_block, by_token
+from engine.tree import Tree
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:
@@ -15,7 +16,9 @@ def _sample(weights: mx.array, key: mx.array) -> mx.array:
     return mx.random.categorical(mx.log(weights), key=key).astype(mx.int32)
 
 
-def resampled_from_p(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def resampled_from_p(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """After a rejection: p instead of the residual."""
     rule_key, own_key = mx.random.split(key)
     verdict = by_token(drafted, p, q, rule_key)
@@ -23,14 +26,16 @@ def resampled_from_p(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array)
 
 
 def resampled_from_p_by_block(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
 ) -> VerdictArrays:
     rule_key, own_key = mx.random.split(key)
     verdict = by_block(drafted, p, q, rule_key)
     return replace(verdict, next=_sample(p[verdict.accepted], own_key))
 
 
-def too_willing(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def too_willing(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """Accepts with 1.05 times the chance."""
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
@@ -43,7 +48,9 @@ def too_willing(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> V
     return VerdictArrays(accepted, _sample(residual, own_key), chance)
 
 
-def bonus_from_q(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def bonus_from_q(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """After a clean sweep: the drafter's distribution instead of the target's."""
     rule_key, own_key = mx.random.split(key)
     verdict = by_token(drafted, p, q, rule_key)
@@ -53,7 +60,7 @@ def bonus_from_q(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> 
 
 
 def bonus_from_q_by_block(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
 ) -> VerdictArrays:
     rule_key, own_key = mx.random.split(key)
     verdict = by_block(drafted, p, q, rule_key)
@@ -75,20 +82,22 @@ def _block(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, mx.ar
 
 
 def block_stops_at_first_fall(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
 ) -> VerdictArrays:
     """As if a prefix could only stand where all shorter ones do."""
     return _block_mutant(drafted, p, q, key, stops=True, weighs=True)
 
 
 def block_with_plain_residual(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
 ) -> VerdictArrays:
     """max(0, p - q) where it should be max(0, w p - q)."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=False)
 
 
-def paper(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
+def paper(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
+) -> VerdictArrays:
     """No mutant: shows that what fails the two above is the mutation."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=True)
 

@@ -21,7 +21,7 @@ from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter
+from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
@@ -262,7 +262,7 @@ def ids_held(of: Decoder) -> list[int]:
     return ids
 
 
-class Known:
+class Known(Untaught):
     """Knows what comes where: proposes `script`, but something else at positions in `wrong`.
 
     At positions in `silent` it proposes nothing. Remembers what it was told.
@@ -300,8 +300,8 @@ class Known:
         q = mx.ones((len(guesses),))
         return DraftArrays(mx.array(guesses, dtype=mx.int32), q, None, self.name)
 
-    def accept(self, accepted: int) -> None:
-        self.settled.append(accepted)
+    def accept(self, path: Sequence[int]) -> None:
+        self.settled.append(len(path))
 
     def rewind(self, length: int) -> None:
         self.rewound.append(length)

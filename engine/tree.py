@@ -1,0 +1,107 @@
+"""The shape of a draft: which token stands behind which.
+
+A chain is the tree in which every token stands behind the one before it. Tokens have numbers from
+0 on; each comes later than its parent, and alternatives, which have the same parent, come in the
+order in which they are tried. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+COMMITTED = -1
+"""The parent of a token that stands behind the committed ones."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """`parents` has the number of each token's parent, or COMMITTED."""
+
+    parents: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not all(COMMITTED <= parent < i for i, parent in enumerate(self.parents)):
+            raise ValueError(f"a token comes before its parent: {self.parents}")
+
+    @staticmethod
+    @cache
+    def chain(length: int) -> "Tree":
+        return Tree(tuple(range(-1, length - 1)))
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @cached_property
+    def is_chain(self) -> bool:
+        return all(parent == i - 1 for i, parent in enumerate(self.parents))
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """How many drafted tokens stand before each."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(0 if parent == COMMITTED else depths[parent] + 1)
+        return tuple(depths)
+
+    @cached_property
+    def height(self) -> int:
+        """How many tokens its longest path has."""
+        return max(self.depths, default=-1) + 1
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """How many alternatives are tried before each."""
+        return tuple(self.parents[:i].count(parent) for i, parent in enumerate(self.parents))
+
+    def children(self, parent: int) -> tuple[int, ...]:
+        """The tokens behind one, or behind the COMMITTED ones."""
+        return tuple(i for i, other in enumerate(self.parents) if other == parent)
+
+    def path(self, token: int) -> tuple[int, ...]:
+        """The drafted tokens up to this one, in their order; none up to COMMITTED."""
+        reversed_path = []
+        while token != COMMITTED:
+            reversed_path.append(token)
+            token = self.parents[token]
+        return tuple(reversed(reversed_path))
+
+    @cached_property
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """Those that nothing stands behind, in the order of their last tokens."""
+        inner = set(self.parents)
+        return tuple(self.path(token) for token in range(len(self)) if token not in inner)
+
+    @cached_property
+    def before(self) -> tuple[tuple[bool, ...], ...]:
+        """(n, n): whether token j is token i, or stands on the path to it."""
+        return tuple(
+            tuple(j in path for j in range(len(self))) for path in map(self.path, range(len(self)))
+        )
+
+    def rejected(self, path: Sequence[int], *, ended: bool = False) -> tuple[int, ...]:
+        """The tokens that were judged and not accepted, once those on `path` are: what stands
+        behind an accepted or a committed token. Behind one that `ended` the text nothing is judged.
+        """
+        judging = {COMMITTED, *path} - ({path[-1]} if ended and path else set())
+        return tuple(
+            token
+            for token, parent in enumerate(self.parents)
+            if parent in judging and token not in path
+        )
+
+    def first(self, count: int) -> "Tree":
+        """The tree of the first `count` tokens."""
+        return self if count >= len(self) else Tree(self.parents[:count])
+
+    def behind(self, count: int) -> "Tree":
+        """The same behind a chain of `count` tokens."""
+        return Tree((*range(-1, count - 1), *(count + parent for parent in self.parents)))
+
+
+def side_by_side(trees: Sequence[Tree]) -> Tree:
+    """One tree with the branches of all, one tree's tokens behind another's."""
+    parents: list[int] = []
+    for tree in trees:
+        start = len(parents)
+        parents += [p if p == COMMITTED else start + p for p in tree.parents]
+    return Tree(tuple(parents))
