@@ -2,7 +2,8 @@
 
 Four things decide about a model: its tokens must be the target's, or spell what the target's do
 (`models.token_tables`), the engine must be able to roll its caches back, both must fit in memory,
-and it must cost less than it saves. Predicts from files alone; what a pair gains is measured when it runs. Loads no weights.
+and it must cost less than it saves. Predicts from files alone; what a pair gains is measured when
+it runs. Loads no weights.
 """
 
 import math

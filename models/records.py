@@ -210,8 +210,8 @@ class Candidate:
     kind of `models.drafter_kinds`. `cost_ratio`: one drafted token over one pass of the target,
     predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
     a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
-    where not known. `tried`: whether the makers of Slipstream have run this drafter. `shared_tokens`:
-    the part of a model's tokens that the target has too.
+    where not known. `tried`: whether the makers of Slipstream have run this drafter.
+    `shared_tokens`: the part of a model's tokens that the target has too.
     """
 
     drafter: str

@@ -24,7 +24,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain, spread
 from engine.drafters.reencoding import Reencoding, Writing
 from engine.request import Sampling
@@ -85,7 +85,7 @@ def _ends(writing: Writing, tokens: list[int]) -> list[int]:
     return list(accumulate(len(writing.spelled.get(token, b"")) for token in tokens))
 
 
-class OtherTokenizerDrafter:
+class OtherTokenizerDrafter(Untaught):
     """Drafts with a model whose tokens are not the target's."""
 
     name = "model"
@@ -123,13 +123,13 @@ class OtherTokenizerDrafter:
             return self._guess(own, choice, sampling, key)
         return self._draw(own, tokens, choice, sampling, key)
 
-    def accept(self, accepted: int) -> None:
+    def accept(self, path: Sequence[int]) -> None:
         length = len(self._text.tokens)
         if self._guessed is None:
-            self._accepted = accepted
-            self._decoder.rewind(length + accepted)
+            self._accepted = len(path)
+            self._decoder.rewind(length + len(path))
         else:
-            kept = self._guessed.own[accepted]
+            kept = self._guessed.own[len(path)]
             self._read += kept
             self._decoder.rewind(length + len(kept))
 
