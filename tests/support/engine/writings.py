@@ -1,7 +1,9 @@
 """Tiny tokenizers that write the same text differently."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
@@ -32,6 +34,19 @@ def listed(
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in special])
     return _written(folder, tokenizer)
+
+
+@cache
+def of_letters(count: int = 64) -> tuple[Writing, Writing]:
+    """Two with so many tokens, most of which are letters that both have, by the same numbers; the
+    second has a few pairs of letters in place of the last ones."""
+    letters = [chr(33 + number) for number in range(count)]
+    pairs = [(letters[2 * n], letters[2 * n + 1]) for n in range(count // 8)]
+    fewer = letters[: count - len(pairs)] + [left + right for left, right in pairs]
+    with TemporaryDirectory() as root:
+        ours = listed(Path(root) / "ours", {name: n for n, name in enumerate(letters)})
+        numbers = {name: n for n, name in enumerate(fewer)}
+        return ours, listed(Path(root) / "theirs", numbers, merges=pairs)
 
 
 def trained(folder: Path, *, special: Sequence[str] = ("<eos>", "<user>", "<bot>")) -> Writing:
