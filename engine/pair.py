@@ -139,8 +139,8 @@ def _load_model(
         return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
     if same:
         return ModelDrafter(model, vocabulary=vocabulary)
-    begin = loaded.tokenizer.encode("", add_special_tokens=True)
-    own = Writing(folder.files, begin=begin)
+    begin = loaded.tokenizer.encode("", add_special_tokens=True)[:1]
+    own = Writing(folder.files, begin=[t for t in begin if t == loaded.tokenizer.bos_token_id])
     translation = Translation(
         Writing(target.folder), own, vocabulary=vocabulary, rows=model.vocabulary
     )

@@ -79,10 +79,6 @@ class Reencoding:
         self.tokens = list(drafter.begin)
         self.latest, self.waiting = "", False
 
-    def another(self) -> "Reencoding":
-        """One for another text."""
-        return Reencoding(self._target, self._drafter)
-
     @property
     def settled(self) -> int:
         """How many of `tokens` no later token of the target can change."""

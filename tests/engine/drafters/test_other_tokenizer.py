@@ -36,6 +36,7 @@ from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, joint, random_table
 from tests.support.engine.tiny import build
 from tests.support.engine.writings import listed, single_bytes, stories, trained
+from tests.support.mostly_slow import mostly_slow
 
 KEY = mx.random.key(0)
 LETTERS = {"a": 0, "b": 1, "c": 2, "ab": 3}  # and <s>, 4
@@ -228,7 +229,7 @@ def by(
     return OtherTokenizerDrafter(decoder, made)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
+@pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen3_5"], quick=["llama"]))
 @pytest.mark.parametrize(("target", "drafter"), PAIRS)
 def test_greedy_texts_are_those_without_drafts(
     writings: dict[str, Writing], target: str, drafter: str, architecture: str
@@ -387,9 +388,14 @@ def rounds_and_rewinds(
 
 
 @pytest.mark.usefixtures("on_the_cpu")
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+@pytest.mark.parametrize(
+    ("architecture", "target", "drafter"),
+    mostly_slow(
+        [(kind, *pair) for kind in ("llama", "gemma3_text", "qwen3_5") for pair in PAIRS],
+        quick=[("llama", *PAIRS[0]), ("qwen3_5", *PAIRS[2])],
+    ),
+)
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-@pytest.mark.parametrize(("target", "drafter"), PAIRS)
 def test_what_was_not_accepted_leaves_no_trace(
     writings: dict[str, Writing],
     target: str,
