@@ -17,7 +17,7 @@ from engine.drafters.eagle import load_eagle
 from engine.drafters.head_network import head_drafter
 from engine.drafters.states import Level
 from engine.request import Sampling
-from engine.tree import COMMITTED, Tree
+from engine.tree import Tree
 from tests.lab.parity import eagle3, eagle_options
 from tests.support.engine.eagles import KINDS, eagle_drafter
 from tests.support.engine.heads import untrained
@@ -157,18 +157,7 @@ def positions_by_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Level, "__init__", shifted)
 
 
-def states_of_others(patch: pytest.MonkeyPatch) -> None:
-    made = Tree.only
-
-    def shuffled(tree: Tree, tokens: Sequence[int]) -> Tree:
-        part = made(tree, tokens)
-        depths = part.depths
-        return Tree(tuple(depths.index(d - 1) if d else COMMITTED for d in depths))
-
-    patch.setattr(Tree, "only", shuffled)
-
-
-@pytest.mark.parametrize("mutant", [siblings_are_seen, positions_by_row, states_of_others])
+@pytest.mark.parametrize("mutant", [siblings_are_seen, positions_by_row])
 @pytest.mark.parametrize("kind", ["head", "eagle3-official"])
 def test_a_mutant_is_caught(
     kind: str,
@@ -177,10 +166,7 @@ def test_a_mutant_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutant(monkeypatch)
-    try:
-        assert furthest(kind, tmp_path, monkeypatch) > 10 * TOLERANCE
-    except AssertionError:
-        assert mutant is states_of_others  # the shape is another one
+    assert furthest(kind, tmp_path, monkeypatch) > 10 * TOLERANCE
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
