@@ -192,9 +192,9 @@ def sample_round() -> Round:
     """A round with a token of every fate that a draft can have."""
     drafted = (
         Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
-        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0),
-        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07),
-        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0),
+        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0, parent=0),
+        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07, parent=1),
+        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0, parent=2),
     )
     own = Token(5, " is", "correction", p=0.95)
     judged = tuple(TokenVerdict(token.p or 0.0, token.chance or 0.0) for token in drafted)
