@@ -97,7 +97,7 @@ def write(
             assert len(item.q) == len(item.tokens)
             guess = item
             continue
-        committed = guess.tokens[: item.accepted] if guess else []
+        committed = [guess.tokens[i] for i in item.path] if guess else []
         committed = committed + ([] if item.own is None else [item.own])
         assert committed, "a round without a token"
         run.tokens += committed
