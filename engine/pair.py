@@ -1,11 +1,11 @@
 """A target and the drafter that goes with it, from what a person wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
-`none`, `lookup`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`, `head`
-(the one distilled for this target), `early-exit` (or `early-exit:12`, after that many layers), or a
-model or a head: its folder, its hub id or its name. `auto` is the best that needs no choice:
-`lookup+head` where there is a head, else `lookup`. The words are resolved before anything is loaded
-(`models.installed.resolve`).
+`none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
+`head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
+layers), or a model or a head: its folder, its hub id or its name. `auto` is the best that needs no
+choice: `lookup+head` where there is a head, else `lookup`. The words are resolved before anything
+is loaded (`models.installed.resolve`).
 """
 
 import os
@@ -37,6 +37,8 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
 from models.drafter_kinds import DrafterKind
@@ -69,9 +71,11 @@ def make_drafter(
     target: LoadedModel,
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel] = load,
+    earlier: EarlierAnswers | None = None,
 ) -> Drafter:
-    """A drafter that uses those in turn, for a target that `decoder` reads. Raises `Problem`."""
-    made = [_make_one(part, target, decoder, load) for part in drafters.parts]
+    """A drafter that uses those in turn, for a target that `decoder` reads; `earlier` answers are
+    drafted from where there are any. Raises `Problem`."""
+    made = [_make_one(part, target, decoder, load, earlier) for part in drafters.parts]
     return made[0] if len(made) == 1 else Cascade(*made)
 
 
@@ -80,6 +84,7 @@ def _make_one(
     target: LoadedModel,
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel],
+    earlier: EarlierAnswers | None,
 ) -> Drafter:
     if part.folder is not None:
         return _load_one(part.folder, target, decoder, load)
@@ -91,6 +96,8 @@ def _make_one(
         return LookaheadDrafter(*lookahead_sizes(part.name))
     if word == "recycling":
         return RecyclingDrafter()
+    if word == "suffix":
+        return SuffixDrafter(earlier)
     return LookupDrafter() if word == "lookup" else NoDrafter()
 
 

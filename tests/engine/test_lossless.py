@@ -32,6 +32,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
@@ -62,6 +63,7 @@ DRAFTERS = (
     "lookup",
     "lookahead",
     "recycling",
+    "suffix",
     "early-exit",
     "head",
     "block",
@@ -131,6 +133,8 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return LookaheadDrafter()
         case "recycling":
             return RecyclingDrafter()
+        case "suffix":
+            return SuffixDrafter()
         case "early-exit":
             return EarlyExitDrafter(target, layers=2)
         case "head":
