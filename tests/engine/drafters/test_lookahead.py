@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.drafters.lookahead
-from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import FixedTree
 from engine.drafters import NoDrafter
@@ -211,7 +210,8 @@ def passes(drafter: type[LookaheadDrafter]) -> int:
     target, count = load(ModelFolder(STORIES)), 0
     for story in openings(33)[8::24]:
         tokens = target.tokenizer.encode(story)
-        run = write(Decoder(target.model), drafter(5, 3, 5), FixedTree(50), tokens, task(120))
+        reader = decoder(target.model, block=256)
+        run = write(reader, drafter(5, 3, 5), FixedTree(50), tokens, task(120))
         count += len(run.rounds)
     return count
 
