@@ -1,10 +1,11 @@
 """A target and the drafter that goes with it, from what a person wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
-`none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
-after that many layers), or a model or a head: its folder, its hub id or its name. `auto` is the
-best that needs no choice: `lookup+head` where there is a head, else `lookup`. The words are
-resolved before anything is loaded (`models.installed.resolve`).
+`none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
+`head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
+layers), or a model or a head: its folder, its hub id or its name. `auto` is the best that needs no
+choice: `lookup+head` where there is a head, else `lookup`. The words are resolved before anything
+is loaded (`models.installed.resolve`).
 """
 
 import os
@@ -19,7 +20,8 @@ from engine.circumstances import power_mode
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.block_folders import load_dflash
 from engine.drafters.cascade import Cascade
@@ -28,17 +30,21 @@ from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.head_network import head_drafter, load_head, other_weights
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
 from engine.drafters.mtp import load_mtp
 from engine.drafters.pard import ParallelDrafter
+from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
 from models.drafter_kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import Drafters, NamedDrafter
+from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
@@ -65,9 +71,11 @@ def make_drafter(
     target: LoadedModel,
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel] = load,
+    earlier: EarlierAnswers | None = None,
 ) -> Drafter:
-    """A drafter that uses those in turn, for a target that `decoder` reads. Raises `Problem`."""
-    made = [_make_one(part, target, decoder, load) for part in drafters.parts]
+    """A drafter that uses those in turn, for a target that `decoder` reads; `earlier` answers are
+    drafted from where there are any. Raises `Problem`."""
+    made = [_make_one(part, target, decoder, load, earlier) for part in drafters.parts]
     return made[0] if len(made) == 1 else Cascade(*made)
 
 
@@ -76,6 +84,7 @@ def _make_one(
     target: LoadedModel,
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel],
+    earlier: EarlierAnswers | None,
 ) -> Drafter:
     if part.folder is not None:
         return _load_one(part.folder, target, decoder, load)
@@ -83,6 +92,12 @@ def _make_one(
     if word == "early-exit":
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
+    if word == "lookahead":
+        return LookaheadDrafter(*lookahead_sizes(part.name))
+    if word == "recycling":
+        return RecyclingDrafter()
+    if word == "suffix":
+        return SuffixDrafter(earlier)
     return LookupDrafter() if word == "lookup" else NoDrafter()
 
 
@@ -133,13 +148,18 @@ def _identity(part: NamedDrafter) -> str:
 
 
 def make_policy(length: str) -> DraftLengthPolicy:
-    """The draft length that a person wrote: `auto`, or a number from 0 to 16."""
+    """The draft length that a person wrote: `auto`, a number from 0 to 16, or `tree:` with the
+    number of a tree's tokens, from 1 to 64. Raises `Problem`."""
     if length == "auto":
         return Automatic()
     if length.isdecimal() and int(length) <= LONGEST:
         return Fixed(int(length))
+    shape, _, tokens = length.partition(":")
+    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
+        return FixedTree(int(tokens))
     raise Problem(
-        f"The draft length cannot be {length!r}.", f"Choose auto or a number from 0 to {LONGEST}."
+        f"The draft length cannot be {length!r}.",
+        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
     )
 
 

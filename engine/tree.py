@@ -8,6 +8,7 @@ order in which they are tried. Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import zip_longest
 
 COMMITTED = -1
 """The parent of a token that stands behind the committed ones."""
@@ -57,6 +58,23 @@ class Tree:
         """The tokens behind one, or behind the COMMITTED ones."""
         return tuple(i for i, other in enumerate(self.parents) if other == parent)
 
+    @cached_property
+    def alternatives(self) -> tuple[tuple[int, ...], ...]:
+        """For each rank the token of that rank behind the committed ones and behind each token,
+        (n + 1,); COMMITTED where there is none."""
+        families = [self.children(parent) for parent in range(COMMITTED, len(self))]
+        return tuple(zip_longest(*families, fillvalue=COMMITTED))
+
+    @cached_property
+    def leaves_first(self) -> tuple[int, ...]:
+        """The tokens, each behind all that stand behind it and behind the alternatives before it;
+        COMMITTED is the last."""
+        order, waiting = [], [COMMITTED]
+        while waiting:
+            order.append(waiting.pop())
+            waiting += self.children(order[-1])
+        return tuple(reversed(order))
+
     def path(self, token: int) -> tuple[int, ...]:
         """The drafted tokens up to this one, in their order; none up to COMMITTED."""
         reversed_path = []
@@ -92,6 +110,15 @@ class Tree:
     def first(self, count: int) -> "Tree":
         """The tree of the first `count` tokens."""
         return self if count >= len(self) else Tree(self.parents[:count])
+
+    def only(self, tokens: Sequence[int]) -> "Tree":
+        """The tree of these tokens, whose parents are among them, in this order."""
+        number = {token: i for i, token in enumerate(tokens)} | {COMMITTED: COMMITTED}
+        return Tree(tuple(number[self.parents[token]] for token in tokens))
+
+    def no_higher(self, height: int) -> "Tree":
+        """The tree of the tokens whose paths have at most `height`."""
+        return self.only([token for token, depth in enumerate(self.depths) if depth < height])
 
     def behind(self, count: int) -> "Tree":
         """The same behind a chain of `count` tokens."""

@@ -61,7 +61,7 @@ def candidates(
     )
     judge = _Judge(target, machine, name=name, context=context)
     head = find_head(target.fingerprint, home=home)
-    found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
+    found = [*judge.by_the_text(), judge.none(), judge.early_exit(), judge.head(head)]
     found += judge.own_module()
     for entry in installed:
         if head is None or not _same(entry.folder, head):
@@ -153,11 +153,17 @@ class _Judge:
         self._shape = read_shape(self.size.config)
         self._context = min(max(context, 1), self._shape.context_length or context)
 
-    def lookup(self) -> Candidate:
-        reason = (
-            "Copies what followed the same words before: needs no model, and costs next to nothing."
-        )
-        return Candidate("lookup", "lookup", True, reason, 0.0)
+    def by_the_text(self) -> list[Candidate]:
+        """Those that need no model, and only rows of the target's passes."""
+        reasons = {
+            "lookup": "Copies what followed the same words before: needs no model, and costs next "
+            "to nothing.",
+            "recycling": "Guesses what the target found likely behind the same token before: needs "
+            "no model, and is seldom far right.",
+            "lookahead": "The target guesses ahead of its own text: needs no model, but many rows "
+            "in every pass.",
+        }
+        return [Candidate(name, name, True, reason, 0.0) for name, reason in reasons.items()]
 
     def none(self) -> Candidate:
         return Candidate("none", "none", True, "Plain decoding, to compare with.")
@@ -373,7 +379,7 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         return group, distance
-    groups = {"lookup": 3, "early-exit": 4, "none": 6}
+    groups = {"lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 
 

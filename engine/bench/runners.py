@@ -293,7 +293,7 @@ def make_runners(
                 )
                 for rule in rules
             ]
-            if model_folders((drafter,)) == [folder] and length not in ("auto", "0"):
+            if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():
                 runners.append(
                     MlxLmSpeculativeRunner(
                         f"mlx-lm {label(drafter)} {length}",

@@ -27,6 +27,7 @@ class Why(Enum):
     BEST_GAIN = auto()
     WHILE_CONFIDENT = auto()
     LONGER_TRIAL = auto()
+    TREE_TRIAL = auto()
     PARKED_TRIAL = auto()
     PARKED = auto()
     PLAIN_CHECK = auto()
@@ -36,8 +37,9 @@ class Why(Enum):
 class Reason:
     """Why a draft has its length, as fields. The words for people are `str` of it, and only there.
 
-    `length` of the draft, or the longest one; `gain`: the expected speed as a multiple of plain
-    decoding's; `rounds` until the policy is asked again. Each where it has a part in the reason.
+    `length` of the draft, or the longest one; of a tree `tokens`, how many it has; `gain`: the
+    expected speed as a multiple of plain decoding's; `rounds` until the policy is asked again. Each
+    where it has a part in the reason.
     """
 
     why: Why
@@ -45,16 +47,18 @@ class Reason:
     length: int = 0
     gain: float = 1.0
     rounds: int = 0
+    tokens: int = 0
 
     def __str__(self) -> str:
         expected = f"{self.gain:.2f}× plain expected"
+        draft = f"tree of {self.tokens} tokens" if self.tokens else f"draft length {self.length}"
         match self.why:
             case Why.IMPOSED:
                 return f"set to {self.length}"
             case Why.OFF:
                 return "drafting is off"
             case Why.FIXED:
-                return f"fixed at {self.length}"
+                return f"fixed at {'a ' + draft if self.tokens else self.length}"
             case Why.NO_ROOM:
                 return "no room for a draft"
             case Why.NO_CANDIDATE:
@@ -62,11 +66,13 @@ class Reason:
             case Why.NO_PROPOSAL:
                 return f"{self.drafter} had nothing to propose"
             case Why.BEST_GAIN:
-                return f"{self.drafter}, draft length {self.length}: {expected}"
+                return f"{self.drafter}, {draft}: {expected}"
             case Why.WHILE_CONFIDENT:
-                return f"{self.drafter}, draft length {self.length} while confident: {expected}"
+                return f"{self.drafter}, {draft} while confident: {expected}"
             case Why.LONGER_TRIAL:
-                return f"{self.drafter}, draft length {self.length}: trying one token more"
+                return f"{self.drafter}, {draft}: trying one token more"
+            case Why.TREE_TRIAL:
+                return f"{self.drafter}, {draft}: trying whether it pays"
             case Why.PARKED_TRIAL:
                 return f"trying whether {self.drafter} pays now"
             case Why.PARKED:
@@ -82,9 +88,10 @@ IMPOSED = Reason(Why.IMPOSED)
 class DraftCandidate:
     """What a drafter could propose now. To find out is cheap: the device is not asked.
 
-    `most`: tokens at most. `match`: how many tokens matched, where the drafter copies; 0 where
-    it does not. `behind`: committed tokens that it would have to read first, beyond the usual.
-    `alternatives`: how many it can propose for a place; with 1 it proposes chains.
+    `most`: tokens at most, of a tree on each of its paths. `match`: how many tokens matched, where
+    the drafter copies; 0 where it does not. `behind`: committed tokens that it would have to read
+    first, beyond the usual. `alternatives`: how many it can propose for a place; with 1 it proposes
+    chains. `least`: tokens of a tree, fewer of which are worth less than their share of its rows.
     """
 
     drafter: str
@@ -92,6 +99,7 @@ class DraftCandidate:
     match: int = 0
     behind: int = 0
     alternatives: int = 1
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,18 @@ Only tokens up to the first rejected one are counted: those behind it were disca
 draft that was accepted whole nobody knows what would have come next. Recent rounds count more.
 Neighbouring positions share evidence: the prior of each follows the one before it, so that a single
 round changes little. Pure: knows drafters by name only, and no clock.
+
+Of a tree, the tokens on its accepted path count by their depths. Where the first alternative for a
+place is rejected, the later ones count by their ranks, whatever their depth.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from math import exp, log
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
 from typing import Any
 
+from engine.tree import COMMITTED, Tree
 from models.typed_json import decode
 
 LONGEST = 16  # positions with an estimate of their own
@@ -20,11 +25,15 @@ CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities
 MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
 _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance rates there
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
+_LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
 _PRIOR = 4.0  # weight of the prior, in tokens
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
 _FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
+_LATER_MEMORY = 0.99  # which depends more on the drafter, and less on the text
+_TREE_PRIOR = 30.0  # weight of what the chances say of trees, in tokens
+_TREE_MEMORY = 0.995  # share of the earlier trees that each one keeps
 _REMEMBERED = LONGEST / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
 
 
@@ -106,6 +115,30 @@ class AcceptanceCurve:
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
 
 
+class _TreeShare:
+    """How many tokens of a drafter's trees are accepted, as a share of those that its chances let
+    expect. They say too much, or too little, where what is accepted behind one alternative is not
+    what is accepted behind another, or where the drafter itself chooses where alternatives are.
+    """
+
+    def __init__(self, expected: float = _TREE_PRIOR, accepted: float = _TREE_PRIOR) -> None:
+        if not 0.0 < expected < inf or not 0.0 <= accepted < inf:
+            raise ValueError("a count is out of range")
+        self._expected, self._accepted = expected, accepted
+
+    @property
+    def value(self) -> float:
+        return min(max(self._accepted / self._expected, 0.2), 5.0)
+
+    def count(self, expected: float, accepted: int) -> None:
+        prior = (1.0 - _TREE_MEMORY) * _TREE_PRIOR
+        self._expected = _TREE_MEMORY * self._expected + prior + expected
+        self._accepted = _TREE_MEMORY * self._accepted + prior + accepted
+
+    def to_json(self) -> list[float]:
+        return [self._expected, self._accepted]
+
+
 class Acceptance:
     """The acceptance that a pair's drafters have shown."""
 
@@ -113,6 +146,8 @@ class Acceptance:
         self._copied: dict[str, AcceptanceCurve] = {}
         self._drafted: dict[str, AcceptanceCurve] = {}
         self._confident: dict[str, AcceptanceCurve] = {}
+        self._later: dict[str, AcceptanceCurve] = {}
+        self._trees: dict[str, _TreeShare] = {}
 
     def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
         """The chance of each of `length` drafted tokens, given that all before are accepted."""
@@ -126,6 +161,20 @@ class Acceptance:
         """The chance of a token, by the drafter's own probability in equal parts of [0, 1]."""
         return tuple(self._confident_by(drafter).chances())
 
+    def by_rank(self, drafter: str, alternatives: int) -> list[float]:
+        """The chance of every alternative but the first, given that those before are rejected."""
+        curve = self._later_by(drafter).chances()
+        return [curve[_rank(rank)] for rank in range(1, alternatives)]
+
+    def share_of_trees(self, drafter: str) -> float:
+        """How many times as many tokens of its trees are accepted as the chances let expect."""
+        return self._trees_of(drafter).value
+
+    def observe_tree(self, drafter: str, *, expected: float, accepted: int) -> None:
+        """Of a tree so many tokens were accepted. `expected`: with the present share."""
+        share = self._trees_of(drafter)
+        share.count(expected / share.value, accepted)
+
     def observe(
         self,
         drafter: str,
@@ -134,17 +183,25 @@ class Acceptance:
         accepted: int,
         match: int = 0,
         q: Sequence[float] = (),
+        tree: Tree | None = None,
+        path: Sequence[int] = (),
     ) -> None:
-        """The first `accepted` of `proposed` tokens were accepted."""
-        judged = range(min(accepted + 1, proposed))
+        """The first `accepted` of `proposed` tokens were accepted, or the `path` in a `tree`."""
+        shape, path = (tree, path) if tree else (Tree.chain(proposed), range(accepted))
+        judged = list(_judged(shape, path))
+        later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
+        if later:
+            _count(self._later_by(drafter), later, _LATER_MEMORY)
+        first = [each for each in judged if not each.rank]
         if match:
-            _count(self._copied_by(drafter), ((_bucket(match + i), i < accepted) for i in judged))
+            copied = ((_bucket(match + each.depth), each.accepted) for each in first)
+            _count(self._copied_by(drafter), copied)
             return
         last = LONGEST - 1
-        _count(self._drafted_by(drafter), ((min(i, last), i < accepted) for i in judged))
+        _count(self._drafted_by(drafter), ((min(e.depth, last), e.accepted) for e in first))
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
-        known = zip(q, judged, strict=False)
-        _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
+        known = ((_part(q[e.token]), e.accepted) for e in first if e.token < len(q))
+        _count(self._confident_by(drafter), known, 1.0)
 
     def park(self, drafter: str, *, share: float = 0.3) -> None:
         """The drafter will not draft for a while: its estimates are kept, but weigh less."""
@@ -159,11 +216,18 @@ class Acceptance:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, to start from in the pair's next session."""
-        kinds = {"copied": self._copied, "drafted": self._drafted, "confident": self._confident}
-        return {
+        kinds = {
+            "copied": self._copied,
+            "drafted": self._drafted,
+            "confident": self._confident,
+            "later": self._later,
+        }
+        curves = {
             kind: {drafter: curve.to_json() for drafter, curve in sorted(each.items())}
             for kind, each in kinds.items()
         }
+        trees = {drafter: share.to_json() for drafter, share in sorted(self._trees.items())}
+        return {**curves, "trees": trees}
 
     @classmethod
     def from_json(cls, value: Any) -> "Acceptance":
@@ -173,8 +237,12 @@ class Acceptance:
             ("copied", made._copied_by),
             ("drafted", made._drafted_by),
             ("confident", made._confident_by),
+            ("later", made._later_by),
         ]
         curves = decode(dict[str, dict[str, Any]], value, place="acceptance")
+        curves.setdefault("later", {})  # which older files do not have
+        for drafter, share in curves.pop("trees", {}).items():
+            made._trees[drafter] = _TreeShare(*decode(tuple[float, float], share, place="trees"))
         for kind, curve_of in kinds:
             if kind not in curves:
                 raise ValueError(f"{kind} is not there")
@@ -192,6 +260,12 @@ class Acceptance:
         middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
         return self._confident.setdefault(drafter, AcceptanceCurve(middles))
 
+    def _trees_of(self, drafter: str) -> _TreeShare:
+        return self._trees.setdefault(drafter, _TreeShare())
+
+    def _later_by(self, drafter: str) -> AcceptanceCurve:
+        return self._later.setdefault(drafter, AcceptanceCurve(_LATER))
+
 
 def expected_tokens(chances: Iterable[float]) -> list[float]:
     """The expected committed tokens of a round that drafts 0, 1, 2, ... tokens; the target's own is
@@ -201,6 +275,25 @@ def expected_tokens(chances: Iterable[float]) -> list[float]:
         standing *= chance
         committed.append(committed[-1] + standing)
     return committed
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A drafted token whose parent was accepted, and of whose alternatives none before it was."""
+
+    token: int
+    depth: int
+    rank: int
+    accepted: bool
+
+
+def _judged(tree: Tree, path: Sequence[int]) -> Iterator[_Judged]:
+    accepted = set(path)
+    for depth, parent in enumerate((COMMITTED, *path)):
+        for rank, token in enumerate(tree.children(parent)):
+            yield _Judged(token, depth, rank, token in accepted)
+            if token in accepted:
+                break
 
 
 def _count(
@@ -214,6 +307,11 @@ def _count(
 def _bucket(matched: int) -> int:
     """The bucket for `matched` tokens."""
     return max(bisect_right(MATCHES, matched) - 1, 0)
+
+
+def _rank(rank: int) -> int:
+    """The bucket for an alternative that is not the first."""
+    return min(rank, len(_LATER)) - 1
 
 
 def _part(q: float) -> int:

@@ -377,7 +377,8 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
     drafted = mx.random.categorical(mx.log(q[:-1]), key=mx.random.key(3)).astype(mx.int32)
 
     keys = mx.random.split(mx.random.key(4), 2_000)
-    accepted = mx.vmap(lambda key: rule(drafted, p, q[:-1], key).accepted)(keys)
+    each = [mx.broadcast_to(rows, (2_000, *rows.shape)) for rows in (p, q[:-1])]
+    accepted = mx.vmap(lambda key, p, q: rule(drafted, p, q, key).accepted)(keys, *each)
 
     assert int(mx.sum(accepted == 16)) >= 1_998
 

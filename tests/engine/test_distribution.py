@@ -25,6 +25,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, noise, scores
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
@@ -249,12 +250,12 @@ class Erratic(Untaught):
 
 
 @pytest.mark.parametrize("policy", [Erratic, Automatic])
-@pytest.mark.parametrize("kind", ["lookup", "cascade"])
+@pytest.mark.parametrize("kind", ["lookup", "suffix", "cascade"])
 def test_drafters_and_lengths_that_change(
     kind: str, policy: Callable[[], DraftLengthPolicy]
 ) -> None:
-    # Lookup is certain of what it copies; what it copies depends on what was written before.
-    drafter: Drafter = LookupDrafter()
+    # Copies are certain; what is copied depends on what was written before.
+    drafter: Drafter = SuffixDrafter() if kind == "suffix" else LookupDrafter()
     if kind == "cascade":
         drafter = Cascade(drafter, model_drafter(DRAFTING["noisy"]))
     cold = replace(WARM, temperature=0.5)

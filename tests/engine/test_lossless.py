@@ -28,8 +28,11 @@ from engine.decoder import Decoder
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
@@ -58,6 +61,9 @@ DRAFTERS = (
     "random",
     "hostile",
     "lookup",
+    "lookahead",
+    "recycling",
+    "suffix",
     "early-exit",
     "head",
     "block",
@@ -123,6 +129,12 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return Known(second_bests_of(case))
         case "lookup":
             return LookupDrafter()
+        case "lookahead":
+            return LookaheadDrafter()
+        case "recycling":
+            return RecyclingDrafter()
+        case "suffix":
+            return SuffixDrafter()
         case "early-exit":
             return EarlyExitDrafter(target, layers=2)
         case "head":

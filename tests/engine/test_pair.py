@@ -12,12 +12,15 @@ from mlx_lm.utils import save_model
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import save_head
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
@@ -64,6 +67,10 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("early-exit:1", EarlyExitDrafter, "early-exit"),
         ("early-exit:3", EarlyExitDrafter, "early-exit"),
         ("  lookup\t", LookupDrafter, "lookup"),
+        ("lookahead", LookaheadDrafter, "lookahead"),
+        ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
+        ("recycling", RecyclingDrafter, "recycling"),
+        ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
     ],
@@ -121,14 +128,14 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     "name",
     [
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
-        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "none:", "nonsense",
-        "~no-such-user/model", "a\0b", "x" * 300,
+        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling:3", "none:",
+        "nonsense", "~no-such-user/model", "a\0b", "x" * 300,
     ],
 )  # fmt: skip
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, head, mtp, early-exit" in problem.value.remedy
+    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -169,6 +176,17 @@ def test_a_heads_folder_is_named_like_a_models(
     with pytest.raises(DrafterRefused) as refused:
         make(str(folder), load(ModelFolder(other)))
     assert refused.value.obstacle == "other target"
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    ["5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,"],
+)
+def test_a_lookahead_of_no_size(sizes: str, target: LoadedModel) -> None:
+    with pytest.raises(Problem, match="Lookahead cannot") as problem:
+        resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # before anything is loaded
+    assert sizes in problem.value.message
+    assert "lookahead:W,N,G" in problem.value.remedy
 
 
 @pytest.mark.parametrize("layers", [0, 4, 99])
@@ -239,12 +257,25 @@ def test_automatic_draft_length() -> None:
     assert isinstance(make_policy("auto"), Automatic)
 
 
-@pytest.mark.parametrize("length", ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan"])
+@pytest.mark.parametrize("tokens", [1, 8, MOST])
+def test_trees(tokens: int) -> None:
+    policy = make_policy(f"tree:{tokens}")
+    wide = DraftCandidate("any", LONGEST, alternatives=8)
+    choice = policy.choose([wide], most=1000, context=0)
+    assert len(choice.tree.parents if choice.tree else range(choice.length)) == tokens
+
+
+WRONG = ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan", "chain:8"]
+WRONG_TREES = ["tree", "tree:", "tree:0", "tree:65", "tree:-1", "tree: 8", "tree:8:2", "Tree:8"]
+
+
+@pytest.mark.parametrize("length", [*WRONG, *WRONG_TREES])
 def test_draft_lengths_that_are_none(length: str) -> None:
     with pytest.raises(Problem, match="draft length cannot be") as problem:
         make_policy(length)
     assert repr(length) in problem.value.message
     assert "0 to 16" in problem.value.remedy
+    assert "1 to 64" in problem.value.remedy
 
 
 SUBJECTS = [

@@ -64,8 +64,8 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
 
 def test_what_needs_no_model_is_always_there(target: Path):
     found = judged(target)
-    assert list(found) == ["lookup", "early-exit", "none", "head"]
-    assert [candidate.works for candidate in found.values()] == [True, True, True, False]
+    assert list(found) == ["lookup", "recycling", "lookahead", "early-exit", "none", "head"]
+    assert [name for name, candidate in found.items() if not candidate.works] == ["head"]
     assert found["lookup"].cost_ratio == 0
     assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
     assert "4 of the target's layers" in found["early-exit"].reason
@@ -83,7 +83,8 @@ def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
         here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
     ]
     found = judged(target, *models)
-    order = ["right", "tiny", "lookup", "early-exit", "half", "none", "twin", "big", "head"]
+    own = ["lookup", "recycling", "lookahead", "early-exit"]
+    order = ["right", "tiny", *own, "half", "none", "twin", "big", "head"]
     assert list(found) == order
     assert all(found[name].works for name in sizes)
     assert found["right"].cost_ratio == pytest.approx(0.05)

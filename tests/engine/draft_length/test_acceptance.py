@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length.acceptance import CONFIDENCES, LONGEST, Acceptance, expected_tokens
+from engine.tree import COMMITTED, Tree
 
 round_ = st.tuples(
     st.sampled_from(["head", "lookup", "model"]),
@@ -126,6 +127,7 @@ def test_what_one_bad_text_showed_fades() -> None:
                 {"accepted": [2.0] * LONGEST},
             )
         ),
+        {"copied": {}, "drafted": {}, "confident": {}, "later": {"head": SOUND}},
     ],
 )
 def test_what_is_no_acceptance_is_refused(value: object) -> None:
@@ -197,6 +199,57 @@ def test_confidence_is_learned() -> None:
     by_confidence = acceptance.by_confidence("head")
     assert by_confidence[9] == pytest.approx(0.1, abs=0.05)
     assert by_confidence[3] == pytest.approx(0.5, abs=0.05)
+
+
+BRANCHING = Tree((COMMITTED, 0, COMMITTED, 0, 2, COMMITTED))
+
+
+def test_alternatives_are_learned_by_rank_whatever_their_depth() -> None:
+    acceptance = Acceptance()
+    for path in [(0, 1), (2,), (0, 3), (2, 4), ()] * 60:
+        acceptance.observe(
+            "head", proposed=6, accepted=len(path), tree=BRANCHING, path=path, q=(0.5,) * 6
+        )
+    # First ones: 2 of 5 are accepted at the root, and behind it 2 of 4. Second ones: 2 of 3 at the
+    # root and 1 of 1 behind it. The third one: none of 1.
+    assert acceptance.chances("head", 2) == pytest.approx([0.4, 0.5], abs=0.05)
+    assert acceptance.by_rank("head", 3) == pytest.approx([0.75, 0.05], abs=0.05)
+    assert acceptance.by_confidence("head")[5] == pytest.approx(4 / 9, abs=0.05)
+    assert acceptance.by_rank("other", 3) == Acceptance().by_rank("other", 3)
+    again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
+    assert again.by_rank("head", 3) == pytest.approx(acceptance.by_rank("head", 3))
+
+
+def test_chains_say_nothing_of_alternatives() -> None:
+    acceptance = Acceptance()
+    play(acceptance, [0.1] * 4, rounds=50)
+    assert acceptance.by_rank("head", 9) == Acceptance().by_rank("head", 9)
+    assert acceptance.by_rank("head", 1) == []
+
+
+def test_a_tree_that_is_a_chain_counts_as_one() -> None:
+    trees, chains = Acceptance(), Acceptance()
+    for accepted in (0, 1, 2, 3):
+        chains.observe("head", proposed=3, accepted=accepted, q=(0.9, 0.5, 0.1))
+        path = tuple(range(accepted))
+        trees.observe(
+            "head",
+            proposed=3,
+            accepted=accepted,
+            q=(0.9, 0.5, 0.1),
+            tree=Tree.chain(3),
+            path=path,
+        )
+    assert trees.to_json() == chains.to_json()
+
+
+def test_what_was_stored_before_there_were_trees_is_read() -> None:
+    acceptance = Acceptance()
+    play(acceptance, [0.9, 0.7, 0.5, 0.3], rounds=40)
+    older = {kind: each for kind, each in acceptance.to_json().items() if kind != "later"}
+    again = Acceptance.from_json(older)
+    assert again.chances("head", 4) == pytest.approx(acceptance.chances("head", 4))
+    assert again.by_rank("head", 4) == Acceptance().by_rank("head", 4)
 
 
 def test_recent_rounds_count_more() -> None:

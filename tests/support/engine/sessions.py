@@ -10,8 +10,11 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request
@@ -29,7 +32,10 @@ from tests.support.engine.tiny import build, noisy
 
 END = 256
 VOCABULARY = 260
-DRAFTERS = ("none", "model", "early-exit", "head", "lookup", "cascade")
+DRAFTERS = (
+    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead"),
+    "recycling",
+)
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
 
@@ -67,6 +73,9 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "early-exit": lambda: EarlyExitDrafter(target, layers=2),
         "head": lambda: untrained_drafter(target),
         "lookup": LookupDrafter,
+        "lookahead": LookaheadDrafter,
+        "recycling": RecyclingDrafter,
+        "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }
     session.drafter = drafters[kind]()

@@ -1,0 +1,69 @@
+"""The best trees: those of so many tokens with the largest expected accepted length.
+
+A token's worth is the chance that it is accepted: that of its parent, times its own given that its
+parent is accepted and the alternatives before it are not. The accepted tokens that are expected of
+a tree are the sum of its worths (Sequoia, arXiv 2402.12374; OPT-Tree, arXiv 2406.17276). A token's
+worth is at most its parent's and that of the alternative before it, so the n worthiest tokens are a
+tree, the best of n, and the best of n + 1 has them and one more. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from engine.tree import COMMITTED, Tree
+
+MOST = 64
+"""Tokens that a tree may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestTrees:
+    """The first n tokens of `tree` are the best tree of n, which is expected to commit `tokens[n]`
+    tokens; the target's own is among them."""
+
+    tree: Tree
+    tokens: tuple[float, ...]
+
+    def times(self, share: float) -> "BestTrees":
+        """The same where so many times as many drafted tokens are expected to be accepted."""
+        tokens = tuple(1.0 + share * (each - 1.0) for each in self.tokens)
+        return BestTrees(self.tree, tokens)
+
+
+def best_trees(first: Sequence[float], others: Sequence[float], *, most: int) -> BestTrees:
+    """The best trees of up to `most` tokens, as high as there are chances in `first`.
+
+    `first`: by depth, the chance of the alternative that is tried first, given that its parent is
+    accepted. `others`: by rank from 1, the chance of each later one, given that those before it are
+    not. A later alternative is taken to be no likelier than the one before it: it would have come
+    first.
+    """
+    shares = [_shares(chance, others) for chance in first]
+    parents: list[int] = []
+    tokens = [1.0]
+    waiting: list[tuple[float, int, int, int, float]] = []  # the worthiest first
+
+    def offer(parent: int, depth: int, rank: int, reached: float) -> None:
+        """The alternative behind a parent that is accepted with the chance `reached`."""
+        if depth < len(shares) and rank < len(shares[depth]):
+            worth = reached * shares[depth][rank]
+            heappush(waiting, (-worth, depth, rank, parent, reached))
+
+    offer(COMMITTED, 0, 0, 1.0)
+    while waiting and len(parents) < most:
+        worth, depth, rank, parent, reached = heappop(waiting)
+        tokens.append(tokens[-1] - worth)
+        offer(parent, depth, rank + 1, reached)
+        offer(len(parents), depth + 1, 0, -worth)
+        parents.append(parent)
+    return BestTrees(Tree(tuple(parents)), tuple(tokens))
+
+
+def _shares(first: float, others: Sequence[float]) -> list[float]:
+    """By rank, how often that alternative is accepted where its parent is."""
+    shares, left = [first], 1.0 - first
+    for chance in others:
+        shares.append(min(left * chance, shares[-1]))
+        left -= shares[-1]
+    return shares

@@ -1,0 +1,80 @@
+"""The best trees, against all trees of as many tokens."""
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft_length.trees import best_trees
+from engine.tree import COMMITTED, Tree
+
+FEW = 5
+
+
+def expected_tokens(tree: Tree, first: list[float], others: list[float]) -> float:
+    """By definition: every token's chance to be accepted, and the target's own token. A later
+    alternative is no likelier than the one before it, but at most as likely."""
+    worths: list[float] = []
+    for token, parent in enumerate(tree.parents):
+        reached = 1.0 if parent == COMMITTED else worths[parent]
+        share, left = first[tree.depths[token]], 1.0
+        for chance in others[: tree.ranks[token]]:
+            left -= share
+            share = min(left * chance, share)
+        worths.append(reached * share)
+    return 1.0 + sum(worths)
+
+
+def all_trees(tokens: int, *, height: int, width: int) -> Iterator[Tree]:
+    for parents in product(*(range(-1, i) for i in range(tokens))):
+        tree = Tree(parents)
+        if tree.height <= height and max(tree.ranks) < width:
+            yield tree
+
+
+chances = st.floats(0.005, 0.995)
+
+
+@given(
+    first=st.lists(chances, min_size=1, max_size=4),
+    others=st.lists(chances, max_size=3),
+)
+def test_no_tree_of_as_many_tokens_is_better(first: list[float], others: list[float]) -> None:
+    best = best_trees(first, others, most=FEW)
+    for tokens in range(1, len(best.tree) + 1):
+        trees = all_trees(tokens, height=len(first), width=len(others) + 1)
+        most = max(expected_tokens(tree, first, others) for tree in trees)
+        assert best.tokens[tokens] == pytest.approx(most)
+        own = expected_tokens(best.tree.first(tokens), first, others)
+        assert own == pytest.approx(best.tokens[tokens])
+
+
+@given(
+    first=st.lists(chances, min_size=1, max_size=16),
+    others=st.lists(chances, max_size=9),
+    most=st.integers(1, 64),
+)
+def test_each_is_the_one_before_it_and_a_token_that_is_worth_no_more(
+    first: list[float], others: list[float], most: int
+) -> None:
+    best = best_trees(first, others, most=most)
+    assert len(best.tokens) == len(best.tree) + 1 <= most + 1
+    assert best.tree.height <= len(first)
+    assert max(best.tree.ranks) <= len(others)
+    worths = [later - earlier for earlier, later in pairwise(best.tokens)]
+    assert worths == pytest.approx(sorted(worths, reverse=True))
+
+
+def test_by_hand() -> None:
+    best = best_trees([0.6, 0.5], [0.5], most=6)
+    assert best.tree.parents == (COMMITTED, 0, COMMITTED, 0, 2, 2)
+    # 0.6; behind it 0.6 x 0.5; beside it 0.4 x 0.5; 0.6 x 0.25; behind the alternative 0.2 x 0.5
+    assert best.tokens == pytest.approx((1.0, 1.6, 1.9, 2.1, 2.25, 2.35, 2.4))
+
+
+def test_without_alternatives_it_is_a_chain() -> None:
+    best = best_trees([0.5, 0.9, 0.2], [], most=64)
+    assert best.tree == Tree.chain(3)
+    assert best.tokens == pytest.approx((1.0, 1.5, 1.95, 2.04))
