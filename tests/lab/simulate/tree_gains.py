@@ -64,14 +64,16 @@ def _share(rank: int, found: Sequence[int]) -> float:
 
 def best_options(
     curve: CostCurve, drafter: PublishedDrafter, later: Sequence[float]
-) -> tuple[DraftOption, DraftOption]:
-    """The best chain and the best tree, where the curve is all that costs depend on."""
-    passes = [curve.cost(rows) for rows in range(1, MOST + 2)]
+) -> tuple[DraftOption, DraftOption | None]:
+    """The best chain and the best tree, of as many rows as the curve has published points for."""
+    rows = min(curve.points[-1][0], MOST + 1)
+    passes = [curve.cost(n) for n in range(1, rows + 1)]
     costs = DraftCosts(drafter.name, 0, drafter.start, drafter.step)
-    chains = draft_options(drafter.name, drafter.chances, passes, costs)
-    trees = tree_options(drafter.name, best_trees(drafter.chances, later, most=MOST), passes, costs)
-    best, tree = (max(each, key=lambda option: option.gain) for each in (chains, trees))
-    return best, tree
+    chains = draft_options(drafter.name, drafter.chances[: rows - 1], passes, costs)
+    best = best_trees(drafter.chances, later, most=rows - 1)
+    trees = tree_options(drafter.name, best, passes, costs)
+    best_chain = max(chains, key=lambda option: option.gain)
+    return best_chain, max(trees, key=lambda option: option.gain, default=None)
 
 
 def render_gains(chances: RankChances, console: Console) -> None:
@@ -87,7 +89,12 @@ def render_gains(chances: RankChances, console: Console) -> None:
         cells = []
         for drafter in drafters:
             chain, tree = best_options(curve, drafter, chances.later)
-            cells.append(f"{chain.gain:.2f} ({chain.drafted}) / {tree.gain:.2f} ({tree.drafted})")
+            branching = f"{tree.gain:.2f} ({tree.drafted})" if tree else "-"
+            cells.append(f"{chain.gain:.2f} ({chain.drafted}) / {branching}")
         table.add_row(curve.name, *cells)
     console.print(table)
-    console.print("× plain, expected: of the best chain / of the best tree (and their tokens).")
+    console.print(
+        "× plain, expected: of the best chain / of the best tree (and their tokens), of as many "
+        "rows as were published; -: the best ones of so few tokens are chains.",
+        highlight=False,
+    )
