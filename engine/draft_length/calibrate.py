@@ -30,6 +30,7 @@ _LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
 _FEW = (0, 3, 15, 0, 7)
 _WIDE = (31, 63)  # as many tokens as trees have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
+_COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
@@ -64,7 +65,8 @@ def calibrate(
                 twice = 2.0 * shallow.passes().seconds[-1]
                 shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
-        copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
+        free = shallow.draft_seconds()
+        copying = [DraftCosts(name, len(text), free, 0.0) for name in _COPYING]
         deep = _Survey(target, _FreeDrafter(), text, timer)
         # Otherwise what the drafter has recorded of a conversation would be lost.
         if length == 0 and not timer.over(0.8) and _lengthen(target, _DEEP):
@@ -76,7 +78,7 @@ def calibrate(
     if not shallow.steady:
         return None
     passes = tuple(each.passes() for each in (shallow, deep) if each.steady)
-    return Calibration(passes, (copying, *drafts))
+    return Calibration(passes, (*copying, *drafts))
 
 
 class _Timer:

@@ -14,6 +14,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request
@@ -31,7 +32,10 @@ from tests.support.engine.tiny import build, noisy
 
 END = 256
 VOCABULARY = 260
-DRAFTERS = ("none", "model", "early-exit", "head", "lookup", "cascade", "lookahead", "recycling")
+DRAFTERS = (
+    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead"),
+    "recycling",
+)
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
 
@@ -71,6 +75,7 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,
         "recycling": RecyclingDrafter,
+        "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }
     session.drafter = drafters[kind]()
