@@ -20,6 +20,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
+from engine.drafters.lookup import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
@@ -70,15 +71,7 @@ class LookaheadDrafter:
         numbers = _joined(paths, room)
         self._drafted = list(numbers)
         tree = Tree(tuple(numbers.get(path[:-1], COMMITTED) for path in numbers))
-        ids = tuple(path[-1] for path in numbers)
-        return DraftArrays(
-            tokens=mx.array(ids, dtype=mx.int32),
-            q=mx.ones((len(ids),)),
-            distributions=None,
-            drafter=self.name,
-            copied=ids,
-            tree=None if tree.is_chain else tree,
-        )
+        return copied([path[-1] for path in numbers], tree, drafter=self.name, matched=0)
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         drafted, self._drafted = self._drafted, []
