@@ -129,7 +129,7 @@ def committed(events: Iterable[Event]) -> tuple[Token, ...]:
 
 
 def branches(drafted: Sequence[Token]) -> tuple[tuple[int, ...], ...]:
-    """Drafted tokens in branches, by their numbers, the most promising branch first; a chain is one.
+    """Drafted tokens in branches, by their numbers, the most promising first; a chain is one.
 
     A branch begins behind the committed tokens, or behind a token of an earlier branch, and goes on
     to an end. The first has all tokens that are accepted. Else a branch goes where most tokens can

@@ -159,8 +159,8 @@ class RoundLayout:
 
     `shift` is how far the verdict moves everything to the left, so that the round's end is seen.
     `tokens` is how many the round has but for the target's own, also those without a box; `rows`
-    is how many rows there are below the upper one, before and after the verdict; `lines` has the boxes of a tree, each with the
-    number of the token that it stands behind.
+    is how many rows there are below the upper one, before and after the verdict; `lines` has the
+    boxes of a tree, each with the number of the token that it stands behind.
     """
 
     boxes: tuple[TokenBox, ...]

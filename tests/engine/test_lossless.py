@@ -31,6 +31,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
@@ -51,6 +52,7 @@ from tests.support.engine.helpers import (
     run_greedily,
 )
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
 
 LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
@@ -68,6 +70,7 @@ DRAFTERS = (
     "head",
     "block",
     "cascade",
+    "other tokens",
 )
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
@@ -141,6 +144,10 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return untrained_drafter(target)
         case "block":
             return block_drafter(target, "dspark")
+        case "other tokens":
+            own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
+            pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
+            return OtherTokenizerDrafter(own, pair)
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
@@ -210,6 +217,8 @@ def test_drafters_are_what_they_are_called() -> None:
     assert 0 < noisy_run.accepted < noisy_run.proposed
     early = run_of(case, "early-exit", 3)
     assert 0 < early.accepted < early.proposed
+    other = run_of(case, "other tokens", 3)
+    assert 0 < other.accepted < other.proposed
 
 
 @pytest.mark.parametrize("kind", ["self", "noisy", "lookup", "hostile"])

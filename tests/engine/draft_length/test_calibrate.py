@@ -1,14 +1,13 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import mlx.core as mx
 import pytest
 
 import engine.speculate
 from engine.decoder import Decoder
-from engine.draft_length import DraftCandidate
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.drafters import Drafter
@@ -53,7 +52,7 @@ def test_what_is_measured() -> None:
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
     shallow, deep = found.passes
-    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16)
+    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)  # the head proposes trees
     assert shallow.context < 100
     assert deep.context > 1000
     assert {1, 4, 16} <= set(deep.rows)
@@ -63,22 +62,16 @@ def test_what_is_measured() -> None:
     assert len(costs.passes(500)) == ROWS
 
 
-class Branching(LookupDrafter):
-    """Says that it proposes trees."""
-
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        return [DraftCandidate("head", 16, alternatives=4)]
-
-
 def test_more_rows_where_trees_can_be_drafted_and_there_is_time() -> None:
-    found = measure(Decoder(build("llama")), Branching(), step=0.0015)
-    assert found is not None
-    assert found.passes[0].rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
-    assert len(found.passes) == 2
-    assert max(found.passes[-1].rows) <= ROWS  # in a deep context
-    in_haste = measure(Decoder(build("llama")), Branching(), step=0.03)
-    assert in_haste is not None
-    assert max(in_haste.passes[0].rows) <= ROWS
+    rows = {}
+    for step in (0.003, 0.03):
+        target = Decoder(build("llama"))
+        found = measure(target, untrained_drafter(target), step=step)
+        assert found is not None
+        rows[step] = [max(each.rows) for each in found.passes]
+    assert rows[0.003][0] == 64
+    assert rows[0.003][1] <= ROWS  # deep in a context
+    assert rows[0.03][0] <= ROWS
 
 
 def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:

@@ -38,6 +38,7 @@ def main(folder: Path) -> None:
             page = draw(width=_LANE[width], dark=dark)
             page.grab().save(str(folder / f"trees-{'dark' if dark else 'light'}-{width}.png"))
             page.deleteLater()
+            application.processEvents()
 
 
 def draw(*, width: int, dark: bool) -> QWidget:

@@ -1,4 +1,4 @@
-"""Random trees, and a drafter that proposes them: partly right, with wrong alternatives."""
+"""Random trees, a drafter of them that is partly right, and a policy that asks for one shape."""
 
 import random
 from collections.abc import Container, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 import mlx.core as mx
 from hypothesis import strategies as st
 
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -86,3 +86,28 @@ class Guessing(Known):
             vocabulary=self._vocabulary,
             silent=self._silent,
         )
+
+
+class Shaped:
+    """A policy that asks the first drafter that can branch for `shape` in every round."""
+
+    def __init__(self, shape: Tree) -> None:
+        self._shape = shape
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        for each in candidates:
+            if each.alternatives > 1:
+                shape = self._shape.no_higher(each.most)
+                return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
+        return DraftChoice(0)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def another(self) -> "Shaped":
+        return self
