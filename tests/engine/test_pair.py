@@ -135,7 +135,7 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
+    assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_what_is_measured() -> None:
     assert shallow.context < 100
     assert deep.context > 1000
     assert {1, 4, 16} <= set(deep.rows)
-    assert [each.drafter for each in found.drafts] == ["lookup", "head"]
+    assert [each.drafter for each in found.drafts] == ["lookup", "suffix", "head"]
     assert found.drafts[0].step_seconds == 0.0
     costs = Costs(found)
     assert len(costs.passes(500)) == ROWS
