@@ -24,7 +24,6 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
-from engine.batch import can_share
 from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
@@ -246,7 +245,7 @@ class Host:
         self._parallel, self._exact = command.parallel, command.exact
         self._room = room_tokens(fit)
         several = command.parallel > 1 and not command.exact
-        self._batching = several and can_share(target.model)
+        self._batching = several and session.decoder.branches
         self._schedule(session)
         self._send_loaded(command.id, remark)
 

@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache, partial
 from itertools import pairwise, takewhile
 from pathlib import Path
 from time import perf_counter
@@ -18,12 +19,13 @@ import mlx.core as mx
 
 from engine.accept import by_block
 from engine.answer_events import AnswerEvents, token_logprob
+from engine.batch import can_share
 from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import DraftLengthPolicy
+from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
 from engine.draft_length.costs import Calibration
@@ -54,6 +56,7 @@ from engine.speculate import (
     RoundDraft,
     Task,
     alone,
+    candidates_for,
     draft_and_verify,
     speculate,
 )
@@ -77,6 +80,7 @@ class Remark(Enum):
     BUSY_ANSWERING = (
         "Other programs kept this machine busy: what this answer showed about speed is not stored."
     )
+    ONLY_CHAINS = "This model's layers cannot read a tree in one pass: drafts are chains."
 
 
 _DEFAULT = Request()
@@ -105,7 +109,8 @@ class Session:
         """`earlier`: the folder of earlier answers, which are drafted from, and these kept too."""
         self.target = target
         self._accept = accept
-        self.decoder = Decoder(target.model, quantized=quantized)
+        trial = cache(partial(can_share, target.model))  # one for all sessions with this model
+        self.decoder = Decoder(target.model, quantized=quantized, trial=trial)
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLengthPolicy = policy or Automatic()
         self._calibrations = calibrations
@@ -141,12 +146,15 @@ class Session:
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
         which take up to 5 seconds. `progress` gets the share that is done; `again`: measure though
-        there are stored ones.
+        there are stored ones. For another policy, find out whether it can have what it asks for.
 
         Returns what a person should know about that; mostly nothing.
         """
-        if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
+        if isinstance(self.drafter, NoDrafter):
             return []
+        if not isinstance(self.policy, Automatic):
+            in_vain = self._wants_trees() and not self.decoder.branches
+            return [Remark.ONLY_CHAINS] if in_vain else []
         remarks: list[Remark] = []
         with suppress(Problem):  # weights without a fingerprint have no key
             self._key = identify(self._drafters, self.target, self.decoder)
@@ -170,6 +178,11 @@ class Session:
         self.policy = Automatic(calibration, acceptance)
         self._store()
         return remarks
+
+    def _wants_trees(self) -> bool:
+        """Whether the policy would have a drafter propose trees, if that could."""
+        candidate = DraftCandidate(self.drafter.name, most=LONGEST, alternatives=LONGEST)
+        return self.policy.choose([candidate], most=LONGEST, context=1).tree is not None
 
     def _store(self) -> None:
         """Store what was learned about the pair; its costs only while they are up to date."""
@@ -455,7 +468,7 @@ class Session:
         """Whether the drafter reads the prompt at once, and not with its first draft."""
         if not isinstance(self.policy, Automatic):
             return True
-        candidates = self.drafter.candidates(prompt)
+        candidates = candidates_for(self.decoder, self.drafter, prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
 
     def _judge_prompt(self, answer: "Answer") -> Iterator[PromptLogprobs]:

@@ -72,7 +72,7 @@ class Reason:
             case Why.LONGER_TRIAL:
                 return f"{self.drafter}, {draft}: trying one token more"
             case Why.TREE_TRIAL:
-                return f"{self.drafter}, {draft}: trying alternatives"
+                return f"{self.drafter}, {draft}: trying whether it pays"
             case Why.PARKED_TRIAL:
                 return f"trying whether {self.drafter} pays now"
             case Why.PARKED:

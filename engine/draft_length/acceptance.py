@@ -25,7 +25,7 @@ CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities
 MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
 _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance rates there
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
-_LATER = (0.3, 0.2, 0.15, 0.12, 0.1, 0.1, 0.1, 0.1)  # of alternatives, by rank from 1, likewise
+_LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
 _PRIOR = 4.0  # weight of the prior, in tokens
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens

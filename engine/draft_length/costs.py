@@ -117,9 +117,13 @@ class Costs:
         self._depths = [(0, _by_rows(_SHAPE))]
         self._known: dict[str, list[DraftCosts]] = {}
         if calibration is not None:
+            curves = [
+                list(zip(each.rows, each.seconds, strict=True)) for each in calibration.passes
+            ]
+            shallow = _by_rows(curves[0])
             self._depths = [
-                (each.context, _by_rows(list(zip(each.rows, each.seconds, strict=True))))
-                for each in calibration.passes
+                (each.context, _by_rows(curve, shallow))
+                for each, curve in zip(calibration.passes, curves, strict=True)
             ]
             for draft in sorted(calibration.drafts, key=lambda draft: draft.context):
                 self._known.setdefault(draft.drafter, []).append(draft)
@@ -258,15 +262,18 @@ def _followed(sharing: int) -> int:
     return MOST_ROWS if sharing == 1 else ROWS
 
 
-def _by_rows(points: Points) -> SecondsByRows:
+def _by_rows(points: Points, shallow: SecondsByRows | None = None) -> SecondsByRows:
     """The values of `line` at 1, 2, ... `MOST_ROWS` rows, made never to fall. Where no more than
-    `ROWS` were measured, their second half continues."""
-    near = [max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)]
+    `ROWS` were measured, their second half continues, or its difference to a `shallow` context."""
+    near = np.array([max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)])
+    more = np.arange(ROWS + 1, MOST_ROWS + 1)
     if points[-1][0] > ROWS:
-        far = [max(line(points, rows), _LEAST) for rows in range(ROWS + 1, MOST_ROWS + 1)]
-        return np.maximum.accumulate(np.array(near + far))
-    curve = np.maximum.accumulate(np.array(near))
-    return np.concatenate([curve, _continued(curve, np.arange(ROWS + 1, MOST_ROWS + 1))])
+        far = np.array([max(line(points, rows), _LEAST) for rows in more.tolist()])
+    elif shallow is not None:
+        far = shallow[ROWS:] + _continued(near - shallow[:ROWS], more)
+    else:
+        far = _continued(np.maximum.accumulate(near), more)
+    return np.maximum.accumulate(np.concatenate([near, far]))
 
 
 def _at(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:

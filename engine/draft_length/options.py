@@ -16,6 +16,9 @@ from engine.draft_length.costs import DraftCosts
 from engine.draft_length.trees import BestTrees
 from engine.tree import Tree
 
+_SIZES = frozenset((*range(1, 17), 20, 24, 28, 32, 40, 48, 56))
+"""Of trees: among larger ones the next size is hardly better or worse."""
+
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
@@ -81,7 +84,7 @@ def draft_options(
 def tree_options(
     drafter: str, best: BestTrees, passes: Sequence[float], draft: DraftCosts
 ) -> list[DraftOption]:
-    """The best trees of one drafter that are no chains.
+    """The best trees of one drafter that are no chains; of the large ones some.
 
     `passes`: as above, one more than the largest tree has tokens.
     """
@@ -89,7 +92,7 @@ def tree_options(
     for drafted, steps in enumerate(_steps(best.tree, passes), start=1):
         height = max(height, best.tree.depths[drafted - 1] + 1)
         chain = chain and height == drafted
-        if not chain:
+        if not chain and (drafted in _SIZES or drafted == len(best.tree)):
             seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
             tokens, cost = best.tokens[drafted], seconds / passes[0]
             made.append(DraftOption(drafter, height, drafted, tokens, cost, best.tree))

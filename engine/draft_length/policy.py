@@ -221,6 +221,7 @@ class Automatic:
         self._sharing = 1  # generations, the passes
         self._unchecked = 0  # drafting rounds since the last plain one
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
+        self._trials = 0  # of what shows more
         self._budget = RegretBudget()
         self._end = -1  # of the text, where the policy has followed it
 
@@ -349,26 +350,27 @@ class Automatic:
             self._same, self._gap = 0, self._LONGER_AFTER
         self._last, self._behind = option, candidate.behind
         self._same += 1
-        known = option.trees or not (options.trees or option.length < len(options.chains))
-        if self._same == self._gap and not known:
+        if self._same == self._gap and (more := _more(option, options)):
             self._gap *= 2
-            if trial := self._trial(option, options):
+            if trial := self._trial(option, more):
                 return trial
         choice = self._choice(option, Why.BEST_GAIN)
         if option.trees or candidate.match or not self.costs.knows(option.drafter):
             return choice
         return self._with_stops(choice, option, options.chains, context)
 
-    def _trial(self, option: DraftOption, options: DraftOptions) -> DraftChoice | None:
-        """What may be better than this chain, and shows more: one token more, or alternatives."""
-        longer = options.chains[option.length : option.length + 1]
-        doubts = [(each, self._doubt(each), Why.LONGER_TRIAL) for each in longer]
-        tree = max(options.trees, key=lambda option: option.gain, default=None)
-        if tree:
-            doubts.append((tree, self._doubt(tree) + self._RANK_DOUBT, Why.TREE_TRIAL))
-        hopes = [(each.gain * exp(doubt), each, why) for each, doubt, why in doubts]
-        hope, best, why = max(hopes, key=lambda each: each[0], default=(0.0, option, Why.PARKED))
-        return self._choice(best, why) if hope >= option.gain else None
+    def _trial(self, option: DraftOption, more: Sequence[DraftOption]) -> DraftChoice | None:
+        """In turns one of those that may be better than this one, and show more."""
+        hopeful = []
+        for each in more:
+            doubt = self._doubt(each) + (self._RANK_DOUBT if each.trees else 0.0)
+            if each.gain * exp(doubt) >= option.gain:
+                hopeful.append(each)
+        if not hopeful:
+            return None
+        self._trials += 1
+        best = hopeful[self._trials % len(hopeful)]
+        return self._choice(best, Why.TREE_TRIAL if best.trees else Why.LONGER_TRIAL)
 
     def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
         self._asked = option
@@ -426,3 +428,11 @@ class Automatic:
             best = max(option.gain for each in options.values() for option in each)
             reason = Reason(Why.PARKED, gain=best, rounds=rounds)
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
+
+
+def _more(option: DraftOption, options: DraftOptions) -> list[DraftOption]:
+    """What shows more than this option: one token more, alternatives, a tree twice as large."""
+    if option.trees:
+        return [each for each in options.trees if each.drafted >= 2 * option.drafted][:1]
+    best = max(options.trees, key=lambda each: each.gain, default=None)
+    return options.chains[option.length : option.length + 1] + ([best] if best else [])

@@ -405,7 +405,7 @@ def test_guess_comes_before_its_verdict(kind: str) -> None:
                 assert fetched == [3]  # tokens, q and confidence
                 before = len(tokens)
             else:
-                assert fetched == ([3, 5] if item.p else [2])
+                assert fetched == ([3, 6] if item.p else [3])
                 assert not item.p or len(tokens) > before
                 fetched.clear()
     assert guesses > 0

@@ -1,13 +1,14 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 import pytest
 
 import engine.speculate
 from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.drafters import Drafter
@@ -58,6 +59,24 @@ def test_what_is_measured() -> None:
     assert found.drafts[0].step_seconds == 0.0
     costs = Costs(found)
     assert len(costs.passes(500)) == ROWS
+
+
+class Branching(LookupDrafter):
+    """Says that it proposes trees."""
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return [DraftCandidate("head", 16, alternatives=4)]
+
+
+def test_more_rows_where_trees_can_be_drafted_and_there_is_time() -> None:
+    found = measure(Decoder(build("llama")), Branching(), step=0.0015)
+    assert found is not None
+    assert found.passes[0].rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+    assert len(found.passes) == 2
+    assert max(found.passes[-1].rows) <= ROWS  # in a deep context
+    in_haste = measure(Decoder(build("llama")), Branching(), step=0.03)
+    assert in_haste is not None
+    assert max(in_haste.passes[0].rows) <= ROWS
 
 
 def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:

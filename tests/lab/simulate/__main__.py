@@ -36,7 +36,9 @@ def play(
         list[str] | None,
         typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
+    policy: Annotated[
+        str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")
+    ] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Learn anew in each category.")] = False,
     published: Annotated[
         bool, typer.Option("--published", help="Play drafters that others have trained instead.")
@@ -44,6 +46,7 @@ def play(
     rejecting: Annotated[
         bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
+    chains: Annotated[bool, typer.Option("--chains", help="Let no drafter propose trees.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
 ) -> None:
@@ -57,6 +60,7 @@ def play(
         policy=policy,
         fresh=fresh,
         rejecting=rejecting,
+        chains=chains,
         seed=seed,
         out=out,
     )

@@ -91,6 +91,11 @@ def without_acceptance(answer: AnswerTrace) -> AnswerTrace:
     )
 
 
+def without_trees(answer: AnswerTrace) -> AnswerTrace:
+    """The same drafts, from drafters that propose chains alone."""
+    return _changed(answer, lambda drafted: replace(drafted, ranks=None))
+
+
 def with_all_accepted(answer: AnswerTrace) -> AnswerTrace:
     """The same drafts, all of them accepted."""
     return _changed(answer, lambda drafted: replace(drafted, accepted=len(drafted.q)))

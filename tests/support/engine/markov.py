@@ -1,20 +1,49 @@
 """A model that is a table, so that its exact distribution is known: for statistical tests.
 
-The logits of the next token depend on the last two tokens. The last but one is found in a real
-KV cache, so that a cache that is off by one, or not rolled back, shows.
+The logits of the next token depend on the last two tokens. The last but one is found by attention
+over a real KV cache, so that a cache that is off by one, or not rolled back, shows, and so does a
+position or a mask that is wrong.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models.cache import KVCache
+from mlx_lm.models.base import create_attention_mask, scaled_dot_product_attention
 from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
+
+
+class _TokenBefore(nn.Module):
+    """Attention to the position before, which keys and queries spell in binary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        positions = mx.arange(1 << 15)[:, None]
+        self._spelled = 2.0 * ((positions >> mx.arange(16)) & 1).astype(mx.float32) - 1.0
+
+    def __call__(self, tokens: mx.array, cache: Any) -> mx.array:
+        offset = mx.array(0 if cache is None else cache.offset)
+        positions = mx.broadcast_to(offset[..., None] + mx.arange(tokens.shape[1]), tokens.shape)
+        keys, queries = self._spelled[positions][:, None], self._spelled[positions - 1][:, None]
+        values = mx.broadcast_to(tokens[:, None, :, None].astype(mx.float32), keys.shape)
+        mask = create_attention_mask(tokens, cache)
+        if cache is not None:
+            keys, values = cache.update_and_fetch(keys, values)
+        found = scaled_dot_product_attention(queries, keys, values, cache, 30.0, mask)
+        found = mx.round(found[:, 0, :, 0]).astype(mx.int32)
+        return mx.where(positions > 0, found, 0)  # before the first token comes token 0
+
+
+class _Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = _TokenBefore()
 
 
 class Markov(nn.Module):
@@ -23,18 +52,11 @@ class Markov(nn.Module):
     def __init__(self, table: mx.array) -> None:
         super().__init__()
         self.table = table
+        self.layers = [_Layer()]
 
-    def make_cache(self) -> list[KVCache]:
-        return [KVCache()]
-
-    def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
-        seen = tokens
-        if cache is not None:
-            entries = tokens[:, None, :, None].astype(mx.float32)
-            keys, _ = cache[0].update_and_fetch(entries, entries)
-            seen = keys[:, 0, : cache[0].offset, 0].astype(mx.int32)
-        seen = mx.pad(seen, [(0, 0), (1, 0)])  # before the first token comes token 0
-        return self.table[seen[:, -tokens.shape[1] - 1 : -1], tokens]
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        before = self.layers[0].attention(tokens, cache[0] if cache else None)
+        return self.table[before, tokens]
 
 
 def random_table(vocabulary: int, *, seed: int = 0, sharpness: float = 1.5) -> mx.array:

@@ -1,0 +1,129 @@
+"""A drafter of trees with known distributions, and a policy that says their shapes."""
+
+from collections.abc import Sequence
+from itertools import cycle
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.drafters import DraftArrays, Memoryless
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from engine.tree import COMMITTED, Tree
+
+Row = NDArray[np.float64]
+
+
+class Branching(Memoryless):
+    """Draws alternatives without replacement from a table, as for `markov.Markov`.
+
+    Where no token is left for an alternative it is not proposed, nor what should stand behind it.
+    `guesses`: the first alternative is not drawn, but a guess that it is certain of.
+    """
+
+    name = "branching"
+
+    def __init__(self, table: mx.array, *, alternatives: int = 3, guesses: bool = False) -> None:
+        self._table = table
+        self._alternatives = alternatives
+        self._guesses = guesses
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 16, alternatives=self._alternatives),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        tree = choice.tree or Tree.chain(choice.length)
+        random = np.random.default_rng(np.array(key).tolist())
+        drafted: dict[int, int] = {}
+        drawn_from: dict[int, Row] = {}
+        for depth in range(tree.height):
+            at_depth = [i for i, each in enumerate(tree.depths) if each == depth]
+            parents = sorted({tree.parents[i] for i in at_depth} & {COMMITTED, *drafted})
+            rows = self._rows(tokens, [tree.path(each) for each in parents], drafted, sampling)
+            for parent, row in zip(parents, rows, strict=True):
+                before: list[int] = []
+                for child in tree.children(parent):
+                    left = self._left(row, before, greedy=sampling.greedy)
+                    if not left.sum():
+                        break
+                    drafted[child] = int(random.choice(len(left), p=left / left.sum()))
+                    drawn_from[child] = self._said(row, left)
+                    before.append(drafted[child])
+        order = sorted(drafted)
+        places = {COMMITTED: COMMITTED} | {token: i for i, token in enumerate(order)}
+        distributions = np.array([drawn_from[i] for i in order])
+        q = [drawn_from[i][drafted[i]] for i in order]
+        return DraftArrays(
+            tokens=mx.array([drafted[i] for i in order], dtype=mx.int32),
+            q=mx.array(q, dtype=mx.float32),
+            distributions=None if sampling.greedy else mx.array(distributions.astype(np.float32)),
+            drafter=self.name,
+            tree=Tree(tuple(places[tree.parents[i]] for i in order)),
+        )
+
+    def _rows(
+        self,
+        tokens: list[int],
+        paths: list[tuple[int, ...]],
+        drafted: dict[int, int],
+        sampling: Sampling,
+    ) -> list[Row]:
+        """What the table says behind each path of drafted tokens."""
+        texts = [[*tokens, *(drafted[i] for i in path)] for path in paths]
+        last_but_one, last = zip(*(text[-2:] for text in texts), strict=True)
+        ids = mx.array([drafted.get(i, 0) for i in range(max(drafted, default=-1) + 1)] or [0])
+        history = History(tokens, sampling).behind(ids, paths)
+        logits = self._table[mx.array(last_but_one), mx.array(last)]
+        rows = distribution(log_weights(scores(logits, history, sampling), sampling))
+        return list(np.array(rows, dtype=np.float64))
+
+    def _left(self, row: Row, before: list[int], *, greedy: bool) -> Row:
+        """What an alternative is drawn from, behind those `before` it."""
+        left = row.copy()
+        left[before] = 0.0
+        if greedy and left.any():
+            return self._certain(int(left.argmax()))
+        if self._guesses and not before:
+            return self._certain(int(row.argmin()))
+        return left / left.sum() if left.any() else left
+
+    def _said(self, row: Row, left: Row) -> Row:
+        """What it says an alternative was drawn from."""
+        return left
+
+    def _certain(self, token: int) -> Row:
+        return np.eye(self._table.shape[-1])[token]
+
+
+class TakenForReplaced(Branching):
+    """A mutant: says that alternatives do not depend on those before them."""
+
+    def _said(self, row: Row, left: Row) -> Row:
+        return row
+
+
+class Shaped:
+    """A policy that has trees drafted, one shape after the other."""
+
+    def __init__(self, *trees: Tree) -> None:
+        self._trees = trees
+        self._next = cycle(trees)
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        tree = next(self._next)
+        return DraftChoice(tree.height, tree=tree).within(most)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        pass
+
+    def restart(self) -> None:
+        self._next = cycle(self._trees)
+
+    def another(self) -> "Shaped":
+        return Shaped(*self._trees)
