@@ -22,6 +22,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.drafter_folders import describe_drafter
@@ -70,6 +71,7 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("lookahead", LookaheadDrafter, "lookahead"),
         ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
         ("recycling", RecyclingDrafter, "recycling"),
+        ("suffix", SuffixDrafter, "suffix"),
         ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
