@@ -108,6 +108,21 @@ def test_a_cancelled_answer_is_not_learned(folder: Path, tokenizer: Any) -> None
     assert list(folder.iterdir()) == []
 
 
+def test_an_answer_that_is_cancelled_at_its_very_end_is_not_learned(
+    folder: Path, tokenizer: Any
+) -> None:
+    """As where its conversation is deleted at that moment, and with it what was learned."""
+    session = learning(tokenizer, folder)
+    calls = mock.Mock(return_value=False)
+    list(session.answer(QUESTION, REQUEST, cancelled=calls))
+    before = calls.call_count - 1  # all but the last, once the text has ended
+    earlier_answers.forget(folder)
+    late = mock.Mock(side_effect=[*[False] * before, *[True] * 9])
+    events = list(session.another().answer(QUESTION, REQUEST, cancelled=late))
+    assert done_of(events).reason != "cancelled"
+    assert list(folder.iterdir()) == []
+
+
 def test_switched_off_nothing_is_read_or_written(
     tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
