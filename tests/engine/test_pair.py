@@ -159,12 +159,12 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     distilled(target, home / "drafters" / "any name")
     assert type(make("head", target)) is StateDrafter
     assert make("lookup+head", target).name == "lookup+head"
-    assert make(" auto ", target).name == "lookup+head"
-    assert make("auto", load(ModelFolder(other))).name == "lookup"
+    assert make(" auto ", target).name == "suffix+head"
+    assert make("auto", load(ModelFolder(other))).name == "suffix"
 
 
 def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
-    assert make("auto", target).name == "lookup"
+    assert make("auto", target).name == "suffix"
     with pytest.raises(Problem, match="no drafter head for target") as problem:
         make("head", target)
     assert "slipstream distil --target" in problem.value.remedy
