@@ -13,6 +13,7 @@ a model computes in a way of its own, allow none of it: `can_share` tells.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,26 +35,37 @@ _ROUNDING = 0.05  # of the logits' own deviation
 
 
 def read_together(
-    decoders: Sequence[Decoder], tokens: Sequence[mx.array], trees: Sequence[Tree | None] = ()
+    decoders: Sequence[Decoder],
+    tokens: Sequence[mx.array],
+    trees: Sequence[Tree | None] = (),
+    *,
+    by_path: bool | None = None,
 ) -> list[mx.array]:
     """One pass of the model that all of `decoders` read with: for each its `tokens` (n,), to its
     logits (n, vocabulary), not yet computed. As `Decoder.read` of each, for a model that
     `can_share`. Where it fails, none of them has read anything.
 
     `trees`: which of a decoder's tokens stands behind which, where that is not a chain. The caches
-    have them in the order of `tokens`: see `Decoder.keep`.
+    have them in the order of `tokens`: see `Decoder.keep`. `by_path`: whether attention is computed
+    for each path of a tree by itself; None: on the CPU.
     """
     trees = trees or [None] * len(decoders)
-    if len(decoders) == 1 and trees[0] is None:
-        return [decoders[0].read(tokens[0])]
-    model, last = decoders[0].model, decoders[0].vocabulary - 1
     sizes = [each.size for each in tokens]
     shapes = [tree or Tree.chain(size) for tree, size in zip(trees, sizes, strict=True)]
+    if len(decoders) == 1 and shapes[0].is_chain:
+        return [decoders[0].read(tokens[0])]
+    if by_path is None:
+        by_path = mx.default_device() == mx.cpu
+    model, last = decoders[0].model, decoders[0].vocabulary - 1
     starts = [decoder.length for decoder in decoders]
     depths = [(start, tree.depths) for start, tree in zip(starts, shapes, strict=True)]
     positions = mx.array([start + depth for start, each in depths for depth in each])
     rows_of = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
-    parts = _parts_of(shapes)
+    parts = [
+        part
+        for number, (tree, rows) in enumerate(zip(shapes, rows_of, strict=True))
+        for part in _parts_of(number, tree, rows.start, by_path=by_path)
+    ]
     recorders = [decoder.recorder for decoder in decoders]
     with ExitStack() as passes:
         caches = [
@@ -71,37 +83,96 @@ def read_together(
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of a pass for which attention is computed at once; all are of one decoder.
-
-    `decoder` is its number, `tree` the shape of all its rows. The part has of these rows `own`,
-    which are `rows` of the pass. What they see is what was read before, and then the rows `seen`,
-    in this order: all of them, or those of a path.
-    """
+class _Part(ABC):
+    """Rows of a pass for which attention is computed at once. `decoder`: the number of the one
+    whose they are; `rows`: which they are in the pass."""
 
     decoder: int
-    tree: Tree
     rows: tuple[int, ...]
-    own: tuple[int, ...]
-    seen: tuple[int, ...]
+
+    @abstractmethod
+    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
+        """What of the `seen` each row sees: made before the rows are appended to `cache`."""
+
+    def seen(self, held: mx.array, first: int) -> mx.array:
+        """What is seen, (..., places, dim), of what the cache holds, with the decoder's rows of
+        this pass from place `first` on."""
+        return held
 
 
-def _parts_of(trees: Sequence[Tree]) -> list[_Part]:
-    parts: list[_Part] = []
-    first = 0
-    for number, tree in enumerate(trees):
-        every = tuple(range(len(tree)))
-        groups = [(every, every)]
-        if not tree.is_chain and mx.default_device() == mx.cpu:
-            known: set[int] = set()
-            groups = []
-            for path in tree.paths:
-                groups.append((tuple(i for i in path if i not in known), path))
-                known.update(path)
-        for own, seen in groups:
-            parts.append(_Part(number, tree, tuple(first + i for i in own), own, seen))
-        first += len(tree)
-    return parts
+class _Chain(_Part):
+    """All rows of a decoder, each behind the one before it."""
+
+    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
+        return cache.make_mask(len(self.rows), return_array=return_array, window_size=window_size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Path(_Part):
+    """Rows that end a path of a tree with `size` tokens. They see the path as if it were alone: its
+    rows in a chain, and as many places as before.
+
+    `depths` of the rows; `order`: the path's rows among the decoder's, or None where they are the
+    first ones.
+    """
+
+    size: int
+    depths: mx.array
+    order: mx.array | None
+
+    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
+        whole = cache.make_mask(self.size, return_array=True, window_size=window_size)
+        return whole[self.depths]
+
+    def seen(self, held: mx.array, first: int) -> mx.array:
+        if self.order is None:
+            return held
+        path = held[..., first : first + self.size, :][..., self.order, :]
+        seen = mx.array(held)
+        seen[..., first : first + self.order.size, :] = path
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Branching(_Part):
+    """All rows of a decoder, in the shape of a tree, of which each row sees its own path."""
+
+    tree: Tree
+
+    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> mx.array:
+        base, end = 0, cache.offset + len(self.tree)
+        if isinstance(cache, AlignedCache):
+            base, end = cache.span(len(self.tree))
+            window_size = window_size or cache.window
+        depths = cache.offset + mx.array(self.tree.depths)
+        places = mx.concatenate([mx.arange(base, cache.offset), depths])
+        sees = mx.ones((depths.size, cache.offset - base), dtype=mx.bool_)
+        sees = mx.concatenate([sees, mx.array(self.tree.before)], axis=1)
+        if window_size is not None:
+            sees = sees & (places > depths[:, None] - window_size)
+        return mx.pad(sees, [(0, 0), (0, end - base - places.size)])
+
+
+def _parts_of(decoder: int, tree: Tree, first: int, *, by_path: bool) -> Iterator[_Part]:
+    """The parts of a decoder whose rows are those from `first` on."""
+    every = tuple(range(first, first + len(tree)))
+    if tree.is_chain:
+        yield _Chain(decoder, every)
+    elif not by_path:
+        yield _Branching(decoder, every, tree)
+    else:
+        read: set[int] = set()
+        for path in tree.paths:
+            own = [row for row in path if row not in read]
+            read.update(own)
+            in_place = path == tuple(range(len(path)))
+            yield _Path(
+                decoder,
+                tuple(first + row for row in own),
+                size=len(tree),
+                depths=mx.array([tree.depths[row] for row in own]),
+                order=None if in_place else mx.array(path),
+            )
 
 
 class _Layer:
@@ -122,12 +193,12 @@ class _Layer:
         self.offset = offset
         self._each, self._rows, self._parts = caches, rows, parts
 
-    def make_mask(self, _: int, *arguments: Any, **options: Any) -> list[Any]:
+    def make_mask(
+        self, _: int, window_size: int | None = None, return_array: bool = False
+    ) -> list[Any]:
         """For each part the mask of its own rows."""
         return [
-            cache.make_mask(len(part.rows), *arguments, **options)
-            if part.tree.is_chain
-            else _mask(cache, part, *arguments, **options)
+            part.mask(cache, window_size, return_array)
             for cache, part in zip(self.caches, self._parts, strict=True)
         ]
 
@@ -141,38 +212,9 @@ class _Layer:
         seen = []
         for cache, part in zip(self.caches, self._parts, strict=True):
             base = cache.base if isinstance(cache, AlignedCache) else 0
-            in_order = partial(_in_order, part, lengths[part.decoder] - base)
-            seen.append(tree_map(in_order, held[part.decoder]))
+            of_part = partial(part.seen, first=lengths[part.decoder] - base)
+            seen.append(tree_map(of_part, held[part.decoder]))
         return [keys for keys, _ in seen], [values for _, values in seen]
-
-
-def _in_order(part: _Part, first: int, held: mx.array) -> mx.array:
-    """(..., positions, dim) with the part's rows from place `first` on, in its order."""
-    if part.seen == tuple(range(len(part.seen))):
-        return held
-    places = [*range(held.shape[-2])]
-    places[first : first + len(part.seen)] = [first + row for row in part.seen]
-    return mx.take(held, mx.array(places), axis=-2)
-
-
-def _mask(
-    cache: Any, part: _Part, window_size: int | None = None, return_array: bool = False
-) -> mx.array:
-    """(rows, keys) of truth values for a part of a tree, before its rows are appended."""
-    base, end, window = 0, cache.offset + len(part.tree), window_size
-    if isinstance(cache, AlignedCache):
-        base, end = cache.span(len(part.tree))
-        window = window or cache.window
-    depths, before = mx.array(part.tree.depths), mx.array(part.tree.before)
-    own, seen = mx.array(part.own), mx.array(part.seen)
-    read, unused = cache.offset - base, end - cache.offset - len(part.seen)
-    positions = mx.concatenate(
-        [mx.arange(base, cache.offset), cache.offset + depths[seen], mx.zeros((unused,), mx.int32)]
-    )
-    mask = mx.pad(before[own][:, seen], [(0, 0), (0, unused)])
-    mask = mx.concatenate([mx.ones((own.size, read), dtype=mx.bool_), mask], axis=1)
-    queries = cache.offset + depths[own][:, None]
-    return mask if window is None else mask & (positions > queries - window)
 
 
 def _turned(rows: mx.array) -> mx.array:
@@ -197,7 +239,7 @@ def _splitting_attention(model: nn.Module, parts: Sequence[_Part]) -> Iterator[N
 
 
 def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callable[..., mx.array]:
-    rows = [mx.array(part.rows) for part in parts]
+    rows = [_as_slice(part.rows) for part in parts]
     order = [row for part in parts for row in part.rows]
     back = None if order == sorted(order) else mx.argsort(mx.array(order))
 
@@ -213,8 +255,8 @@ def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callab
         # Layers that see the keys of another one have no cache.
         caches = [None] * len(parts) if cache is None else cache.caches
         outputs = [
-            attention(_turned(queries[part]), *seen, scale=scale, mask=hidden, cache=own, **options)
-            for part, *seen, hidden, own in zip(rows, keys, values, mask, caches, strict=True)
+            attention(_turned(queries[own]), *seen, scale=scale, mask=hidden, cache=each, **options)
+            for own, *seen, hidden, each in zip(rows, keys, values, mask, caches, strict=True)
         ]
         together = mx.concatenate([_turned(output) for output in outputs])
         return together if back is None else together[back]
@@ -222,20 +264,30 @@ def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callab
     return call
 
 
-def can_share(model: nn.Module) -> bool:
-    """Whether passes over `model` can be shared.
+def _as_slice(rows: Sequence[int]) -> slice | mx.array:
+    """What picks these rows, without copying them where they stand side by side."""
+    beside = list(rows) == list(range(rows[0], rows[0] + len(rows)))
+    return slice(rows[0], rows[0] + len(rows)) if beside else mx.array(list(rows))
 
-    Tried with a few rows of two decoders against passes of their own: bit for bit on the CPU; on a
-    GPU, where kernels round by the number of rows, nearly.
+
+def can_share(model: nn.Module) -> bool:
+    """Whether passes over `model` can be shared, and whether it can read trees.
+
+    Tried with a few rows of two decoders, of which one has a tree, against passes over what each
+    sees alone: bit for bit on the CPU; on a GPU, where kernels round by the number of rows, nearly.
     """
-    readers = [Decoder(model), Decoder(model)]
-    before, tokens = [0, 4], [mx.arange(1, 4), mx.arange(7, 12)]
+    one, other = Decoder(model), Decoder(model)
+    chain, branching = mx.arange(1, 4), mx.arange(7, 12)
+    tree = Tree((-1, -1, 0, 1, 2))
     try:
-        readers[1].read(mx.arange(4))
-        alone = [reader.read(rows) for reader, rows in zip(readers, tokens, strict=True)]
-        for reader, length in zip(readers, before, strict=True):
-            reader.rewind(length)
-        together = read_together(readers, tokens)
+        other.read(mx.arange(4))
+        alone = [one.read(chain)]
+        one.rewind(0)
+        for path in tree.paths:
+            alone.append(other.read(branching[mx.array(path)]))
+            other.rewind(4)
+        rows, of_tree = read_together([one, other], [chain, branching], [None, tree])
+        together = [rows, *(of_tree[mx.array(path)] for path in tree.paths)]
         return all(_alike(*logits) for logits in zip(together, alone, strict=True))
     except Exception:  # whatever a model does with what it does not expect
         return False

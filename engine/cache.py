@@ -264,12 +264,10 @@ class Timeline:
         self.length = mark.length
         self._forget_marks_after(self.length)
 
-    def keep(self, length: int, positions: Sequence[int]) -> None:
-        """Keep the first `length` tokens, and behind them those at `positions`, which rise."""
-        if list(positions) != list(range(length, length + len(positions))):
-            for layer in self.layers:
-                _move(layer, mx.array(list(positions)), length)
-        self.rewind(length + len(positions))
+    def move(self, positions: Sequence[int], to: int) -> None:
+        """Move the tokens at `positions`, which rise, to those from `to` on."""
+        for layer in self.layers:
+            _move(layer, mx.array(list(positions)), to)
 
     def _forget_marks_after(self, length: int) -> None:
         self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]

@@ -3,8 +3,9 @@
 Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -29,14 +30,21 @@ class Decoder:
     in the next pass: usually just the last token, which the model wrote itself.
 
     Attributes: `model`; `timeline`, its caches; `recorder` of its hidden states; `vocabulary`, how
-    many logits it gives; `chunk_seconds`, see `prefill`.
+    many logits it gives; `chunk_seconds`, see `prefill`. `trial` finds out whether the model can
+    read trees.
     """
 
     def __init__(
-        self, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
+        self,
+        model: nn.Module,
+        *,
+        quantized: QuantizedCaches | None = None,
+        block: int = 128,
+        trial: Callable[[], bool] = lambda: False,
     ) -> None:
         self.model = model
         self._block = block
+        self._trial = trial
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
@@ -49,7 +57,8 @@ class Decoder:
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
-        return Decoder(self.model, quantized=self.timeline.quantized, block=self._block)
+        quantized = self.timeline.quantized
+        return Decoder(self.model, quantized=quantized, block=self._block, trial=self._trial)
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
         """Another decoder, which has read what this one has, and its recordings: whoever drafts
@@ -57,6 +66,11 @@ class Decoder:
         other = self.another()
         other.timeline = self.timeline.copy()
         return other, self.recorder.copy_to(other.recorder)
+
+    @cached_property
+    def branches(self) -> bool:
+        """Whether the model can read trees, and share its passes: tried when it is first asked."""
+        return self._trial()
 
     @property
     def length(self) -> int:
@@ -144,9 +158,11 @@ class Decoder:
 
     def keep(self, length: int, positions: Sequence[int]) -> None:
         """Of what was read, keep the first `length` tokens, and behind them those at `positions`,
-        which rise: one path of a tree."""
-        self.timeline.keep(length, positions)
-        self.recorder.keep(length, positions)
+        which rise: an accepted path."""
+        if list(positions) != list(range(length, length + len(positions))):
+            self.timeline.move(positions, length)
+            self.recorder.move(positions, length)
+        self.rewind(length + len(positions))
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""

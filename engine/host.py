@@ -24,9 +24,9 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
-from engine.batch import can_share
 from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
@@ -237,6 +237,7 @@ class Host:
             policy=policy,
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
+            earlier=earlier_answers_folder() if command.learn else None,
         )
         remark = self._calibrate(session, loading)
         self._target, self._memory = target, command.memory
@@ -244,7 +245,7 @@ class Host:
         self._parallel, self._exact = command.parallel, command.exact
         self._room = room_tokens(fit)
         several = command.parallel > 1 and not command.exact
-        self._batching = several and can_share(target.model)
+        self._batching = several and session.decoder.branches
         self._schedule(session)
         self._send_loaded(command.id, remark)
 

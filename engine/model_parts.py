@@ -180,13 +180,17 @@ class HiddenStates:
         if not self._chunks:
             self.first = self.end = length
 
-    def keep(self, length: int, positions: Sequence[int]) -> None:
-        """Keep the first `length` positions, and behind them those at `positions`, which rise."""
-        if positions and length >= self.first:
-            states = self.between(length, self.end)[mx.array(list(positions)) - length]
-            self.cut(length)
-            self.append(length, [states.flatten(1)[None]])
-        self.cut(length + len(positions))
+    def move(self, positions: Sequence[int], to: int) -> None:
+        """Hold what was read at `positions`, which rise, as that from `to` on, and nothing behind.
+
+        Where one before them is not held any more, nothing is.
+        """
+        if to < self.first:
+            self.cut(to)
+            return
+        states = self.between(to, self.end)[mx.array(list(positions)) - to]
+        self.cut(to)
+        self.append(to, [states.flatten(1)[None]])
 
     def between(self, start: int, end: int) -> mx.array:
         """(end - start, taps, width): `first` <= `start` < `end` <= `self.end`."""
@@ -250,10 +254,10 @@ class StateRecorder:
         for states in list(self._held.values()):
             states.append(position, [seen[tap] for tap in states.taps])
 
-    def keep(self, length: int, positions: Sequence[int]) -> None:
-        """Keep the first `length` positions, and behind them those at `positions`, which rise."""
+    def move(self, positions: Sequence[int], to: int) -> None:
+        """Hold what was read at `positions`, which rise, as that from `to` on."""
         for states in self._held.values():
-            states.keep(length, positions)
+            states.move(positions, to)
 
     def cut(self, length: int) -> None:
         """Forget the positions from `length` on."""

@@ -65,6 +65,8 @@ class Load:
     `drafter` and `draft_length` are written as for `engine.pair`. At most `parallel` generations
     run side by side. Those that do share passes of the target, where the model allows it, unless
     each is to have passes of its own: `exact`, so that on a GPU too nothing depends on the others.
+    `learn`: earlier answers are drafted from, and these are kept for that: see
+    `engine.earlier_answers`.
     """
 
     id: str
@@ -74,6 +76,7 @@ class Load:
     memory: Memory = field(default_factory=Memory)
     parallel: int = 4
     exact: bool = False
+    learn: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.parallel <= MOST_PARALLEL:

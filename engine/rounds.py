@@ -4,7 +4,7 @@ The one place where drafts and verdicts are joined: terminal, window and benchma
 comes out here. Knows events and nothing else.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from engine.events import (
     Verdict,
     Waiting,
 )
+from engine.tree import COMMITTED, Tree
 
 Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 
@@ -41,7 +42,7 @@ class Token:
     p: float | None = None
     chance: float | None = None
     confidence: float | None = None
-    parent: int = -1
+    parent: int = COMMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,17 @@ class Round:
     @property
     def drafted(self) -> tuple[Token, ...]:
         return tuple(token for token in self.tokens if token.q is not None)
+
+    @property
+    def tree(self) -> Tree:
+        """The shape of what was drafted."""
+        return Tree(tuple(token.parent for token in self.drafted))
+
+    @property
+    def best_path(self) -> tuple[Token, ...]:
+        """The drafted tokens of the most promising branch: of a chain all of them."""
+        drafted = self.drafted
+        return tuple(drafted[number] for number in branches(drafted)[0]) if drafted else ()
 
     @property
     def own(self) -> Token | None:
@@ -116,24 +128,63 @@ def committed(events: Iterable[Event]) -> tuple[Token, ...]:
     return tuple(token for round in judged(events) for token in round.committed)
 
 
+def branches(drafted: Sequence[Token]) -> tuple[tuple[int, ...], ...]:
+    """Drafted tokens in branches, by their numbers, the most promising first; a chain is one.
+
+    A branch begins behind the committed tokens, or behind a token of an earlier branch, and goes on
+    to an end. The first has all tokens that are accepted. Else a branch goes where most tokens can
+    be expected to be accepted if the drafter is right: each with q, once those before it and none
+    of its alternatives are accepted.
+    """
+    chances: list[float] = []  # that the path up to each is accepted
+    left: dict[int, float] = {}  # the chance that no alternative so far is, by parent
+    for token in drafted:
+        before = chances[token.parent] if token.parent != COMMITTED else 1.0
+        rest, q = left.get(token.parent, 1.0), token.q or 0.0
+        left[token.parent] = rest * (1.0 - q)
+        chances.append(1.0 if token.fate == "accepted" else before * rest * q)
+    expected = list(chances)  # tokens from each on, along the best of what stands behind it
+    following: dict[int, int] = {}
+    worth: dict[int, tuple[bool, float]] = {}  # of what follows, by parent
+    for number in range(len(drafted) - 1, -1, -1):
+        if number in following:
+            expected[number] += expected[following[number]]
+        token = drafted[number]
+        its = (token.fate == "accepted", expected[number])
+        if its >= worth.get(token.parent, its):
+            worth[token.parent], following[token.parent] = its, number
+    first = following.get(COMMITTED)
+    heads = [n for n, token in enumerate(drafted) if n == first or following[token.parent] != n]
+    heads.sort(key=lambda head: (head != first, -expected[head]))
+    return tuple(tuple(_from(head, following)) for head in heads)
+
+
 def _judged(draft: Draft | None, verdict: Verdict) -> Round:
-    pairs = tuple(zip(draft.tokens if draft else (), verdict.judgements, strict=False))
-    parents = _parents(draft)
     own = verdict.next
-    fates: list[Fate] = ["discarded"] * len(pairs)
-    for number in verdict.accepted_path:
-        fates[number] = "accepted"
-    for number in verdict.rejected:
-        fates[number] = "rejected"
     if verdict.forced:
         forced = tuple(Token(t.id, t.text, t.origin, p=t.p) for t in verdict.forced)
         return Round(verdict.round, "", forced, verdict)
+    fates: dict[int, Fate] = {
+        **dict.fromkeys(verdict.rejected, "rejected"),
+        **dict.fromkeys(verdict.accepted_path, "accepted"),
+    }
+    tokens = zip(draft.tokens if draft else (), verdict.judgements, _parents(draft), strict=False)
     drafted = tuple(
-        Token(t.id, t.text, fate, t.q, of_token.p, of_token.chance, t.confidence, parent)
-        for (t, of_token), fate, parent in zip(pairs, fates, parents, strict=False)
+        Token(
+            *(t.id, t.text, fates.get(number, "discarded"), t.q),
+            *(of_token.p, of_token.chance, t.confidence, parent),
+        )
+        for number, (t, of_token, parent) in enumerate(tokens)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
     return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)
+
+
+def _from(head: int, following: dict[int, int]) -> Iterator[int]:
+    token: int | None = head
+    while token is not None:
+        yield token
+        token = following.get(token)
 
 
 def _parents(draft: Draft | None) -> tuple[int, ...]:

@@ -177,6 +177,7 @@ class Scheduler:
             logits = read_together(
                 [each.session.decoder for each, _ in waiting],
                 [asked.tokens for _, asked in waiting],
+                [asked.tree for _, asked in waiting],
             )
         except Exception as error:
             self._batching = False

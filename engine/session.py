@@ -9,7 +9,9 @@ from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache, partial
 from itertools import pairwise, takewhile
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -17,12 +19,13 @@ import mlx.core as mx
 
 from engine.accept import by_block
 from engine.answer_events import AnswerEvents, token_logprob
+from engine.batch import can_share
 from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import DraftLengthPolicy
+from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
 from engine.draft_length.costs import Calibration
@@ -30,6 +33,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
+from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import (
     Done,
     DoneReason,
@@ -52,6 +56,7 @@ from engine.speculate import (
     RoundDraft,
     Task,
     alone,
+    candidates_for,
     draft_and_verify,
     speculate,
 )
@@ -75,6 +80,7 @@ class Remark(Enum):
     BUSY_ANSWERING = (
         "Other programs kept this machine busy: what this answer showed about speed is not stored."
     )
+    ONLY_CHAINS = "This model's layers cannot read a tree in one pass: drafts are chains."
 
 
 _DEFAULT = Request()
@@ -98,10 +104,13 @@ class Session:
         quantized: QuantizedCaches | None = None,
         accept: AcceptanceRule = by_block,
         calibrations: CalibrationStore | None = None,
+        earlier: Path | None = None,
     ) -> None:
+        """`earlier`: the folder of earlier answers, which are drafted from, and these kept too."""
         self.target = target
         self._accept = accept
-        self.decoder = Decoder(target.model, quantized=quantized)
+        trial = cache(partial(can_share, target.model))  # one for all sessions with this model
+        self.decoder = Decoder(target.model, quantized=quantized, trial=trial)
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLengthPolicy = policy or Automatic()
         self._calibrations = calibrations
@@ -111,6 +120,10 @@ class Session:
         self._token_texts = TokenTexts(target.tokenizer)
         vocabulary = self.decoder.vocabulary
         self._grammars = Grammars(target.tokenizer, vocabulary=vocabulary, ends=target.ends)
+        self._earlier: EarlierAnswers | None = None
+        if earlier is not None:
+            names = target.tokenizer.get_vocab()
+            self._earlier = EarlierAnswers(earlier, names, size=vocabulary)
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -118,7 +131,9 @@ class Session:
         """Draft with this drafter from now on; a name is looked up first: see `engine.pair`."""
         if isinstance(drafter, str):
             drafter = resolve_drafters(drafter, self.target.folder)
-        self.drafter = make_drafter(drafter, target=self.target, decoder=self.decoder)
+        self.drafter = make_drafter(
+            drafter, target=self.target, decoder=self.decoder, earlier=self._earlier
+        )
         self._drafters, self._key = drafter, None
         self.policy.restart()
 
@@ -131,12 +146,15 @@ class Session:
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
         which take up to 5 seconds. `progress` gets the share that is done; `again`: measure though
-        there are stored ones.
+        there are stored ones. For another policy, find out whether it can have what it asks for.
 
         Returns what a person should know about that; mostly nothing.
         """
-        if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
+        if isinstance(self.drafter, NoDrafter):
             return []
+        if not isinstance(self.policy, Automatic):
+            in_vain = self._wants_trees() and not self.decoder.branches
+            return [Remark.ONLY_CHAINS] if in_vain else []
         remarks: list[Remark] = []
         with suppress(Problem):  # weights without a fingerprint have no key
             self._key = identify(self._drafters, self.target, self.decoder)
@@ -160,6 +178,11 @@ class Session:
         self.policy = Automatic(calibration, acceptance)
         self._store()
         return remarks
+
+    def _wants_trees(self) -> bool:
+        """Whether the policy would have a drafter propose trees, if that could."""
+        candidate = DraftCandidate(self.drafter.name, most=LONGEST, alternatives=LONGEST)
+        return self.policy.choose([candidate], most=LONGEST, context=1).tree is not None
 
     def _store(self) -> None:
         """Store what was learned about the pair; its costs only while they are up to date."""
@@ -371,6 +394,8 @@ class Session:
             prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
             drafter = Cascade(prediction, drafter)
         stats, contention, self.disturbed = Stats(), Contention(), False
+        if self._earlier is not None:
+            self._earlier.refresh()
         if answer.prompt_logprobs:
             yield from self._judge_prompt(answer)
         for prefill in self._prefill(answer.tokens, generation):
@@ -406,6 +431,8 @@ class Session:
                     ending = "cancelled"
                     break
         yield from telling.finish()
+        if self._earlier is not None and ending != "cancelled":
+            self._earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed and not task.company.in_turns:
             self._store()
@@ -441,7 +468,7 @@ class Session:
         """Whether the drafter reads the prompt at once, and not with its first draft."""
         if not isinstance(self.policy, Automatic):
             return True
-        candidates = self.drafter.candidates(prompt)
+        candidates = candidates_for(self.decoder, self.drafter, prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
 
     def _judge_prompt(self, answer: "Answer") -> Iterator[PromptLogprobs]:

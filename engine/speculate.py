@@ -4,7 +4,7 @@ Knows token ids, and nothing of text. It writes what the target alone would have
 token in greedy decoding, in distribution when sampling.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -16,7 +16,14 @@ from engine.accept import VerdictArrays, as_drawn, by_block, greedily, judging
 from engine.batch import read_together
 from engine.decoder import Decoder
 from engine.device import fetch, start
-from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound, Reason, Why
+from engine.draft_length import (
+    DraftCandidate,
+    DraftChoice,
+    DraftLengthPolicy,
+    MeasuredRound,
+    Reason,
+    Why,
+)
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import (
@@ -230,14 +237,13 @@ def draft_and_verify(
                 yield RoundForced(forced, told=task.logprobs is not None)
                 continue
 
-            # Draft, then verify in one pass. Where the device runs beside the host, both are
-            # under way before either is waited for.
+            # Draft, and read the draft in one pass. Where the device runs beside the host, both
+            # are under way before either is waited for.
             began, context, beside = perf_counter(), len(tokens), task.company.beside
             key, draft_key, keys = mx.random.split(key, 3)
             room = min(target.begin_round(tokens), limit - context - 1)
-            candidates = drafter.candidates(tokens)
-            choice = policy.choose(candidates, most=room, context=context, beside=beside)
-            choice = choice.within(room)
+            offered = candidates_for(target, drafter, tokens)
+            choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
             draft = _propose(drafter, tokens, choice, task, draft_key)
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
@@ -249,26 +255,21 @@ def draft_and_verify(
             draft_seconds = reading.draft_seconds or perf_counter() - began
             yield RoundDraft(drafted, q, draft.drafter, sure, parents)
 
-            # Accept a path of the draft, in a chain a prefix, then the target's own token.
+            # Accept a path of the draft (of a chain, a prefix), then the target's own token.
             resumed = reading.since or perf_counter()
             judged = _judge(logits, tokens, draft, drafted, task, keys)
-            lessons = _lessons(logits, drafter)
-            last, own, p, own_p, chance, *rest = fetch(*judged, *lessons)
-            verify_seconds = perf_counter() - resumed
-            path = draft.shape.path(last - 1)
-            committed = _until_end([*(drafted[i] for i in path), own], task.ends)
-            path = path[: len(committed)]
-            own = own if len(committed) > len(path) else None
+            lesson, last, own, p, own_p, chance, *likely = fetch(_lesson(logits, drafter), *judged)
+            seconds = draft_seconds, perf_counter() - resumed
+            path, own = _until_end(draft.shape.path(last - 1), drafted, own, task.ends)
+            committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
             # Commit, and take back from both models what was not accepted.
+            target.keep(context, [context + i for i in path])
             tokens += committed
             task.constraint.commit(committed)
-            target.keep(context, [context + i for i in path])
-            if lessons:
-                drafter.learn([*unread, *drafted], rest.pop())
+            drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
-            told = _told(rest, path, len(committed))
-            seconds = draft_seconds, verify_seconds
+            told = _told(likely, path, len(committed))
             verdict = RoundVerdict(
                 path, own, p, chance, own_p, *seconds, choice.reason, told, parents
             )
@@ -277,6 +278,16 @@ def draft_and_verify(
     finally:
         target.rewind(len(tokens))
         drafter.rewind(len(tokens))
+
+
+def candidates_for(
+    target: Decoder, drafter: Drafter, tokens: list[int]
+) -> Sequence[DraftCandidate]:
+    """What `drafter` could propose behind `tokens`: chains, where `target` cannot read trees."""
+    candidates = drafter.candidates(tokens)
+    if all(each.alternatives == 1 for each in candidates) or target.branches:
+        return candidates
+    return [replace(each, alternatives=1) for each in candidates]
 
 
 def _propose(
@@ -292,6 +303,8 @@ def _propose(
     if sampling.repeatable:
         sampling = replace(sampling, temperature=0.0)
     draft = drafter.propose(tokens, choice, sampling, key)
+    if draft is not None and draft.tree is not None and draft.tree.is_chain:
+        draft = replace(draft, tree=None)
     if draft is not None and draft.copied and draft.tree is None:
         allowed = task.constraint.allowed(list(draft.copied))
         draft = draft.first(allowed) if allowed else None
@@ -390,7 +403,7 @@ def _likely(
 
 
 def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
-    """The log probabilities of a round's `count` committed tokens."""
+    """The log probabilities of a round's `count` committed tokens, where they are asked for."""
     if not likely:
         return []
     values, ids, of_ids = likely
@@ -400,13 +413,14 @@ def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Lo
     return [Logprob(*pair) for pair in zip(in_order, tops, strict=True)][:count]
 
 
-def _lessons(logits: mx.array, drafter: Drafter) -> tuple[mx.array, ...]:
-    """What a drafter learns from the rows of a pass, if it does: see `Drafter.learn`."""
+def _lesson(logits: mx.array, drafter: Drafter) -> mx.array:
+    """What a drafter learns from the rows of a pass, under way; empty where it does not learn: see
+    `Drafter.learn`."""
     if not drafter.learns:
-        return ()
-    lessons, _ = likeliest(logits, drafter.learns)
-    start(lessons)
-    return (lessons,)
+        return mx.zeros((0,), dtype=mx.int32)
+    lesson, _ = likeliest(logits, drafter.learns)
+    start(lesson)
+    return lesson
 
 
 def _measured(
@@ -464,20 +478,19 @@ def _write_plain(
     began = reading.since or began
     while left:
         chosen = _choose_one(logits[-1:], tokens, task, next(keys))
-        lessons = _lessons(logits, drafter)
+        learned = _lesson(logits, drafter)
         left -= 1
         if left:
             logits = yield from _read(Pass(chosen[0], began))
-        (own,), (own_p,), *rest = fetch(*chosen, *lessons)
+        lesson, (own,), (own_p,), *likely = fetch(learned, *chosen)
         tokens.append(own)
-        if lessons:
-            drafter.learn(read, rest.pop())
+        drafter.learn(read, lesson)
         read = [own]
         task.constraint.commit([own])
         seconds = perf_counter() - began
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
         policy.observe(MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside))
-        told = _told(rest, (), 1)
+        told = _told(likely, (), 1)
         yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told)
         if own in task.ends:
             return
@@ -508,7 +521,10 @@ def _choose_one(
     return chosen
 
 
-def _until_end(tokens: list[int], ends: frozenset[int]) -> list[int]:
-    """`tokens` up to the first that ends the text."""
-    last = next((i for i, token in enumerate(tokens) if token in ends), len(tokens) - 1)
-    return tokens[: last + 1]
+def _until_end(
+    path: tuple[int, ...], drafted: list[int], own: int, ends: frozenset[int]
+) -> tuple[tuple[int, ...], int | None]:
+    """An accepted path of a draft, and the target's own token behind it, up to what ends the
+    text."""
+    last = next((place for place, i in enumerate(path) if drafted[i] in ends), None)
+    return (path, own) if last is None else (path[: last + 1], None)

@@ -111,6 +111,15 @@ class Tree:
         """The tree of the first `count` tokens."""
         return self if count >= len(self) else Tree(self.parents[:count])
 
+    def only(self, tokens: Sequence[int]) -> "Tree":
+        """The tree of these tokens, whose parents are among them, in this order."""
+        number = {token: i for i, token in enumerate(tokens)} | {COMMITTED: COMMITTED}
+        return Tree(tuple(number[self.parents[token]] for token in tokens))
+
+    def no_higher(self, height: int) -> "Tree":
+        """The tree of the tokens whose paths have at most `height`."""
+        return self.only([token for token, depth in enumerate(self.depths) if depth < height])
+
     def behind(self, count: int) -> "Tree":
         """The same behind a chain of `count` tokens."""
         return Tree((*range(-1, count - 1), *(count + parent for parent in self.parents)))

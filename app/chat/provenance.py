@@ -43,6 +43,7 @@ _UNDERLINES = {
 _Stretch = tuple[int, int, PieceKind]  # from and to: of the document, or of a block
 _LAID = 1  # the state of blocks that kinds are laid over; new ones have another
 _LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
+_MOST_ALTERNATIVES = 4  # that a tip names
 _APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
@@ -74,6 +75,12 @@ def describe(piece: Piece) -> str:
     lines.append("   ".join(figures))
     if piece.drafter:
         lines.append(f"drafter: {piece.drafter}")
+    if piece.alternatives:
+        lines.append("tried in its place and rejected:")
+    for token in piece.alternatives[:_MOST_ALTERNATIVES]:
+        lines.append(f"    {_visible(token.text)}  p = {token.p:.3g}   q = {token.q:.3g}")
+    if (more := len(piece.alternatives) - _MOST_ALTERNATIVES) > 0:
+        lines.append(f"    and {more} more")
     return "\n".join(lines)
 
 

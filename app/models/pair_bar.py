@@ -35,6 +35,8 @@ _NO_MODEL = "No model loaded"
 _OWN = (
     Choice("auto", "Automatic", "Picks the best of the drafters that work"),
     Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
+    Choice("lookahead", "Lookahead", "The target\u2019s own guesses about what comes later"),
+    Choice("recycling", "Token recycling", "What the target found likely there before"),
     Choice("head", "Head", "A small network trained for this target"),
     Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
     Choice("none", "None", "Plain decoding, for comparison"),

@@ -9,6 +9,8 @@ _DRAFTERS = {
     **KIND_NAMES,
     "auto": "Automatic",
     "lookup": "Lookup",
+    "lookahead": "Lookahead",
+    "recycling": "Token recycling",
     "early-exit": "Early exit",
     "none": "None",
 }

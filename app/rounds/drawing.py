@@ -1,19 +1,28 @@
 """How a round is laid out and painted in the draft lane, before and after its verdict.
 
+The upper row, number 0, is what the round adds to the answer; a chain is drafted in the row below.
+A tree has a row below for each of its branches, and a column for each depth, with lines from token
+to token.
+
 Knows rounds, widths of texts and colours; nothing of time: how far the verdict has come in is
 given as a number from 0 to 1. Lengths are in pixels from the top left of the lane's token area.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
 
 from app.rounds.marks import marked, runs
 from app.theme.palette import Palette, line_of, tinted
-from engine.rounds import Fate, Round, Token
+from engine.rounds import Fate, Round, Token, branches
+from engine.tree import COMMITTED, Tree
 
 _GAP = 4.0
+_TREE_GAP = 16.0  # between columns, with room for a line that turns
+_BETWEEN_BRANCHES = 4.0
 _PADDING = 5.0
 _RADIUS = 4.0
 _WIDEST_CHARACTERS = 16  # a token with more is elided
@@ -39,6 +48,16 @@ class Ruler:
         self.row = self.text.height() + 12.0
         self.chip = self.text.height() + 4.0
         self.label = self.small.height()
+        self.branch = self.chip + _BETWEEN_BRANCHES
+
+    def top(self, row: int) -> float:
+        """Where the tokens of this row begin."""
+        below = (row - 1) * self.branch + self.row if row else 0.0
+        return below + (self.row - self.chip) / 2
+
+    def below(self, rows: int) -> float:
+        """Where so many rows end, but for the upper one."""
+        return 2 * self.row + (rows - 1) * self.branch
 
     def elided(self, text: str) -> str:
         """`text`, with its middle left out where it is too long for a token."""
@@ -64,7 +83,9 @@ class TokenBox:
     """A token and where it is drawn. `text` is the token's text, elided where it is long.
 
     `position` is the token's place in the draft, or among the forced ones, from 1; it is 0 for the
-    target's own token.
+    target's own token. `rows`: the one that it is in before the verdict, and the one after it; None
+    where it is not shown. In a tree, `number` is the token's, and `alternative` says which of how
+    many in its place it is.
     """
 
     token: Token
@@ -72,6 +93,9 @@ class TokenBox:
     text: str
     left: float
     width: float
+    rows: tuple[int | None, int | None]
+    number: int = 0
+    alternative: tuple[int, int] = (1, 1)
 
     @property
     def own(self) -> bool:
@@ -94,6 +118,9 @@ class TokenBox:
             return f"{marked(token.text)}\n{token.fate}, by the target\n{p}"
         judged = f", {p}, chance {token.chance:.0%}" if p else ""
         fate = f"{token.fate}, position {self.position}"
+        place, alternatives = self.alternative
+        if alternatives > 1:
+            fate += f", alternative {place} of {alternatives}"
         if token.fate == "discarded":
             fate += f"\n{WHY_DISCARDED}"
         sure = "" if token.confidence is None else f", confidence {token.confidence:.0%}"
@@ -101,20 +128,29 @@ class TokenBox:
 
     def rectangle(self, ruler: Ruler, verdict: float, shift: float) -> QRectF:
         """Where the token is drawn when the verdict has come in this far, from 0 to 1."""
-        height = verdict if self.committed and not self.own else float(self.own)
-        top = (1.0 - height) * ruler.row + (ruler.row - ruler.chip) / 2
+        before, after = self.rows
+        tops = [ruler.top(row) for row in (before, after) if row is not None]
+        top = (1.0 - verdict) * tops[0] + verdict * tops[-1]
         return QRectF(self.left - shift, top, self.width, ruler.chip)
+
+    def opacity(self, verdict: float) -> float:
+        """How much of it is to be seen then."""
+        before, after = self.rows
+        if before is None:
+            return verdict
+        return 1.0 if after is not None else 1.0 - verdict
 
 
 @dataclass(frozen=True, slots=True)
 class FateLabel:
-    """A fate in words, beside the tokens that had it. `row`: 0 upper, 1 lower, 2 below both."""
+    """A fate in words, beside the tokens that had it, or below them all."""
 
     text: str
     fate: Fate
     left: float
     width: float
-    row: int
+    top: float
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +158,28 @@ class RoundLayout:
     """A round laid out in a lane of this width.
 
     `shift` is how far the verdict moves everything to the left, so that the round's end is seen.
+    `tokens` is how many the round has but for the target's own, also those without a box; `rows`
+    is how many rows there are below the upper one, before and after the verdict; `lines` has the
+    boxes of a tree, each with the number of the token that it stands behind.
     """
 
     boxes: tuple[TokenBox, ...]
     labels: tuple[FateLabel, ...]
     shift: float
     width: float
+    tokens: int
+    lines: tuple[tuple[int, TokenBox], ...] = ()
+    rows: tuple[int, int] = (1, 1)
 
     def fitting(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
         """The tokens that fit the lane, with room for a note of how many do not."""
         shift = self.shift * verdict
         cut = self.cut(ruler, verdict)
-        present = [box for box in self.boxes if box not in cut and (verdict > 0.0 or not box.own)]
+        present = [
+            box
+            for box in self.boxes
+            if box.opacity(verdict) > 0.0 and box.left >= shift and box not in cut
+        ]
         ends = [box.left + box.width - shift for box in present]
         if all(end <= self.width for end in ends):
             return tuple(present)
@@ -154,36 +200,88 @@ class RoundLayout:
         return tuple(box for box in accepted if box.left - shift < ruler.overflow)
 
 
-def lay_out(round: Round, ruler: Ruler, *, width: float) -> RoundLayout:
-    """Lay `round` out in a lane of this width."""
-    boxes: list[TokenBox] = []
-    left = 0.0
+def row_count(round: Round, *, most: int) -> int:
+    """How many rows a lane needs below the upper one, which shows at `most` so many."""
+    return max(1, min(len(branches(round.drafted)), most))
+
+
+def lay_out(round: Round, ruler: Ruler, *, width: float, most_rows: int = 1) -> RoundLayout:
+    """Lay `round` out in a lane of this width, with at most so many rows below the upper one."""
     forced = (token for token in round.tokens if token.fate == "forced")
-    for position, token in enumerate((*round.drafted, *forced), start=1):
-        text = ruler.elided(token.text)
-        boxes.append(TokenBox(token, position, text, left, ruler.width(text)))
-        left += boxes[-1].width + _GAP
-    if round.own is None:
-        return RoundLayout(tuple(boxes), _labels(boxes, ruler), 0.0, width)
-    accepted = len(round.committed) - 1
-    column = boxes[accepted].left if accepted < len(boxes) else left
-    text = ruler.elided(round.own.text)
-    own = TokenBox(round.own, 0, text, column, ruler.width(text))
-    labels = _labels([*boxes, own], ruler)
-    end = max(own.left + own.width, *(lab.left + lab.width for lab in labels if lab.row == 0))
-    shift = max(0.0, min(end - width, own.left))
-    return RoundLayout((*boxes, own), labels, shift, width)
+    tokens = round.drafted or tuple(replace(t, parent=n - 1) for n, t in enumerate(forced))
+    tree = Tree(tuple(token.parent for token in tokens))
+    texts = [ruler.elided(token.text) for token in tokens]
+    undecided = [replace(token, fate="drafted") for token in tokens]
+    before = _rows(tree, undecided, most_rows)
+    after = _rows(tree, tokens, most_rows)
+    shown = [number for number in range(len(tokens)) if number in before or number in after]
+    gap, edge = (_GAP, 0.0) if tree.is_chain else (_TREE_GAP, _TREE_GAP)
+    columns = [edge]
+    for depth in range(tree.height):
+        widths = [ruler.width(texts[n]) for n in shown if tree.depths[n] == depth]
+        columns.append(columns[-1] + max(widths, default=0.0) + gap)
+    boxes = {
+        number: TokenBox(
+            tokens[number],
+            tree.depths[number] + 1,
+            texts[number],
+            columns[tree.depths[number]],
+            ruler.width(texts[number]),
+            (before.get(number), after.get(number)),
+            number,
+            (tree.ranks[number] + 1, tree.parents.count(tree.parents[number])),
+        )
+        for number in shown
+    }
+    lines = [(tree.parents[number], box) for number, box in boxes.items()]
+    rows = max((1, *before.values())), max((1, *after.values()))
+    end = columns[-1] - gap
+    shift, labels = 0.0, list[FateLabel]()
+    if round.own is not None:
+        path = [number for number, token in enumerate(tokens) if token.fate == "accepted"]
+        text = ruler.elided(round.own.text)
+        left, own_width = columns[len(path)], ruler.width(text)
+        own = TokenBox(round.own, 0, text, left, own_width, (None, 0), len(tokens))
+        labels.append(_own_label(own, ruler))
+        shift = max(0.0, min(labels[0].left + labels[0].width - width, own.left))
+        lines.append((path[-1] if path else COMMITTED, own))
+        boxes[own.number] = own
+    if tree.is_chain:
+        lines = []
+        labels += _labels(tuple(boxes.values()), ruler)
+    else:
+        noted = end > width or shift or min(len(before), len(after)) < len(tokens)
+        start = QPointF(shift + ruler.overflow if noted else shift, ruler.below(rows[1]))
+        labels += _labels_of_tree(tokens, ruler, start)
+    return RoundLayout(
+        tuple(boxes.values()), tuple(labels), shift, width, len(tokens), tuple(lines), rows
+    )
 
 
-def _labels(boxes: list[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
-    """The words that say what became of the tokens."""
-    labels: list[FateLabel] = []
-    below = 0.0  # where the row of labels below is free
-    for box in boxes:
-        if box.own:
-            fate = box.token.fate
-            width = ruler.small.horizontalAdvance(fate)
-            labels.append(FateLabel(fate, fate, box.left + box.width + _GAP, width, 0))
+def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
+    """The row of each token that is shown, by its number. The accepted ones are in the upper row;
+    of the branches the most promising are shown. A branch is below the one that it begins at, and
+    what begins later above what begins earlier, so that no two lines cross.
+    """
+    accepted = [n for n, token in enumerate(tokens) if token.fate in ("accepted", "forced")]
+    found = [[n for n in branch if n not in accepted] for branch in branches(tokens)]
+    shown = [branch for branch in found if branch][:most]
+    rows, free = dict.fromkeys(accepted, 0), count(1)
+
+    def place_behind(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            for branch in shown:
+                if tree.parents[branch[0]] == number:
+                    rows.update(dict.fromkeys(branch, next(free)))
+                    place_behind(branch[::-1])
+
+    place_behind([*accepted[::-1], COMMITTED])
+    return rows
+
+
+def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
+    """The words that say what became of a chain's tokens, each beside those that it is about."""
+    free = 0.0  # from where on there is room below both rows
     fates: tuple[Fate, ...] = ("accepted", "forced", "rejected", "discarded")
     for fate in fates:
         of_fate = [box for box in boxes if box.token.fate == fate]
@@ -198,12 +296,45 @@ def _labels(boxes: list[TokenBox], ruler: Ruler) -> tuple[FateLabel, ...]:
             if ruler.small.horizontalAdvance(text) > room and not alone:
                 text = "✓" if len(of_fate) == 1 else f"✓{len(of_fate)}"
         else:
-            left = max(left, below)
+            left = max(left, free)
         width = ruler.small.horizontalAdvance(text)
-        row = 1 if stays else 2
-        below = left + width + 2 * _GAP if row == 2 else 0.0
-        labels.append(FateLabel(text, fate, left, width, row))
-    return tuple(labels)
+        top = ruler.row + (ruler.row - ruler.label) / 2 if stays else ruler.below(1)
+        free = 0.0 if stays else left + width + 2 * _GAP
+        yield FateLabel(text, fate, left, width, top, pinned=stays)
+
+
+def _labels_of_tree(tokens: Sequence[Token], ruler: Ruler, start: QPointF) -> Iterator[FateLabel]:
+    """How many of a tree's tokens had each fate, in a line below it."""
+    left = start.x()
+    fates: tuple[Fate, ...] = ("accepted", "rejected", "discarded")
+    for fate in fates:
+        if number := sum(token.fate == fate for token in tokens):
+            text = f"{number} {fate}"
+            width = ruler.small.horizontalAdvance(text)
+            yield FateLabel(text, fate, left, width, start.y())
+            left += width + 2 * _GAP
+
+
+def _own_label(own: TokenBox, ruler: Ruler) -> FateLabel:
+    fate = own.token.fate
+    width = ruler.small.horizontalAdvance(fate)
+    left, top = own.left + own.width + _GAP, (ruler.row - ruler.label) / 2
+    return FateLabel(fate, fate, left, width, top)
+
+
+def _line(start: QRectF, end: QRectF) -> QPainterPath:
+    """From the right edge of a token to the left edge of one behind it, with round corners."""
+    y, turn = round(start.center().y()) + 0.5, round(end.left() - _TREE_GAP / 2) + 0.5
+    path = QPainterPath(QPointF(start.right(), y))
+    below = round(end.center().y()) + 0.5
+    if below != y:
+        bend = min(_RADIUS, abs(below - y) / 2) * (1 if below > y else -1)
+        path.lineTo(turn - abs(bend), y)
+        path.quadTo(turn, y, turn, y + bend)
+        path.lineTo(turn, below - bend)
+        path.quadTo(turn, below, turn + abs(bend), below)
+    path.lineTo(end.left(), below)
+    return path
 
 
 class LanePainter:
@@ -226,7 +357,7 @@ class LanePainter:
         fate = box.token.fate if verdict > 0.0 else "drafted"
         place = box.rectangle(self.ruler, verdict, shift)
         outer = painter.opacity()
-        painter.setOpacity(outer * (verdict if box.own else 1.0))
+        painter.setOpacity(outer * box.opacity(verdict))
         self.chip(box.text, fate, place, verdict=verdict)
         painter.setOpacity(outer)
 
@@ -243,16 +374,43 @@ class LanePainter:
     def label(self, label: FateLabel, *, verdict: float, shift: float) -> None:
         """Paint a label, which fades in with the verdict."""
         painter, ruler = self._painter, self.ruler
-        top = label.row * ruler.row + (0 if label.row == 2 else (ruler.row - ruler.label) / 2)
         painter.setFont(ruler.small_font)
         painter.setOpacity(max(0.0, 2 * verdict - 1.0))  # only when the tokens have left its place
         muted = label.fate in ("discarded", "plain")
         painter.setPen(QColor(self._colours.muted if muted else self._colours.of(label.fate)))
-        left = max(label.left - shift, 0.0) if label.row == 1 else label.left - shift
-        place = QRectF(left, top, label.width + 2, ruler.label)
+        left = max(label.left - shift, 0.0) if label.pinned else label.left - shift
+        place = QRectF(left, label.top, label.width + 2, ruler.label)
         painter.drawText(
             place, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, label.text
         )
+        painter.setOpacity(1.0)
+
+    def lines(self, layout: RoundLayout, fitting: Sequence[TokenBox], *, verdict: float) -> None:
+        """Draw the lines of a tree to the tokens that fit; those of the answer are lit."""
+        painter, shift = self._painter, layout.shift * verdict
+        places = {box.number: box.rectangle(self.ruler, verdict, shift) for box in layout.boxes}
+        top = (1.0 - verdict) * self.ruler.top(1) + verdict * self.ruler.top(0)
+        places[COMMITTED] = QRectF(-shift, top, 0.0, self.ruler.chip)
+        shown = {box.number for box in fitting}
+        cut = {box.number for box in layout.cut(self.ruler, verdict)}
+        lines = [
+            (before, box)
+            for before, box in layout.lines
+            if box.number in shown
+            # A note is in the place of those that are cut.
+            and (before not in cut or places[box.number].left() > self.ruler.overflow + _TREE_GAP)
+        ]
+        for number in cut:
+            places[number].setRight(max(places[number].right(), self.ruler.overflow))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for before, box in sorted(lines, key=lambda line: line[1].committed):
+            fate = box.token.fate if verdict > 0.0 else "drafted"
+            lit = box.committed and verdict > 0.0
+            faint = self._colours.edge if fate == "discarded" else self._colours.bar
+            colour = self._colours.of(fate) if lit else faint
+            painter.setPen(QPen(QColor(colour), 1.6 if lit else 1.0))
+            painter.setOpacity(box.opacity(verdict))
+            painter.drawPath(_line(places[before], places[box.number]))
         painter.setOpacity(1.0)
 
     def overflow(self, count: int, *, left: float) -> None:
@@ -262,6 +420,17 @@ class LanePainter:
         painter.setPen(QColor(self._colours.muted))
         place = QRectF(left, ruler.row, ruler.overflow, ruler.row)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, f"+{count}")
+
+    def more(self, count: int, layout: RoundLayout, *, verdict: float) -> None:
+        """Say below a tree how many more tokens it has."""
+        painter, ruler = self._painter, self.ruler
+        painter.setFont(ruler.small_font)
+        painter.setPen(QColor(self._colours.muted))
+        before, after = map(ruler.below, layout.rows)
+        top = (1.0 - verdict) * before + verdict * after
+        place = QRectF(0.0, top, ruler.overflow, ruler.label)
+        flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(place, flags, f"+{count}")
 
     def cut(self, count: int) -> None:
         """Say before the first accepted token that fits how many came before it."""

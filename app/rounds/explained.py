@@ -30,8 +30,8 @@ KINDS: dict[PieceKind, str] = {
     "saves a pass of the target.",
     "correction": "The drafter proposed another token here, which the target rejected. This is "
     "the target\u2019s own token in its place.",
-    "bonus": "The whole draft was accepted, and the same pass of the target gave this token on "
-    "top.",
+    "bonus": "The draft was accepted to its end, and the same pass of the target gave this token "
+    "on top.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
     "forced": "The grammar allows only this token. It was written without a draft, and without a "
     "pass of the target.",
@@ -48,7 +48,8 @@ FIGURES: dict[str, str] = {
     "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
     "never more than the tokens per pass. Where the machine was busier at one time than at the "
     "other, there is no figure.",
-    "rate": "The share of the drafted tokens that became part of the answer.",
+    "rate": "The share of the drafted tokens that became part of the answer. Of a tree only one "
+    "path can.",
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
     "Tokens that a grammar forces are among them, and take no pass.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
@@ -56,9 +57,9 @@ FIGURES: dict[str, str] = {
     "accepted so far. 0 is plain decoding. A drafter that does not pay at the moment is parked, "
     "and tried now and then.",
     "cache": "How much of the prompt was known from before, so that it was not read again.",
-    "positions": "The share of the tokens at each position of a draft that was accepted. It "
-    "sinks along a draft, as whatever is behind a rejected token is discarded. A faint bar is of "
-    "fewer than 20 tokens and says little.",
+    "positions": "The share of the drafts with a token at this position of which it was accepted; "
+    "in a tree, one of the alternatives there. It sinks along a draft, as whatever is behind a "
+    "rejected token is discarded. A faint bar is of fewer than 20 drafts and says little.",
     "time": "What the time between the first and the last token was spent on: on drafting, on the "
     "target\u2019s passes (verifying), and on everything else, such as other answers that are "
     "written at the same time.",
@@ -81,6 +82,10 @@ _STORY = (
     "answer you read, checks all of them in a single pass. What the target would have written "
     "itself is accepted; the first token that it would not have written is rejected. So the text "
     "is the target\u2019s own, and it comes sooner. One draft and what became of it is a round:"
+)
+_TREES = (
+    "A draft can also be a tree: below each other stand alternatives for the same place, joined by "
+    "lines to what comes before them, and at most one path through the tree is accepted:"
 )
 
 
@@ -132,10 +137,11 @@ class RoundsExplained(QDialog):
         grid.setHorizontalSpacing(18)
         grid.setVerticalSpacing(9)
         grid.setColumnStretch(1, 1)
-        grid.addWidget(_label(_STORY), 0, 0, 1, 2)
-        lane = DraftLane()
-        lane.show_round(sample_round())
-        grid.addWidget(lane, 1, 0, 1, 2)
+        for words, sample in ((_STORY, sample_round()), (_TREES, sample_tree())):
+            grid.addWidget(_label(words), grid.rowCount(), 0, 1, 2)
+            lane = DraftLane()
+            lane.show_round(sample)
+            grid.addWidget(lane, grid.rowCount(), 0, 1, 2)
         top = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
         self._add_heading(grid, "Tokens")
         for kind, words in KINDS.items():
@@ -192,14 +198,32 @@ def sample_round() -> Round:
     """A round with a token of every fate that a draft can have."""
     drafted = (
         Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
-        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0),
-        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07),
-        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0),
+        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0, parent=0),
+        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07, parent=1),
+        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0, parent=2),
     )
-    own = Token(5, " is", "correction", p=0.95)
+    return _sample(1, drafted, WrittenToken(5, " is", 0.95, "correction"))
+
+
+def sample_tree() -> Round:
+    """A round of a tree, of which a path in the second branch was accepted."""
+    drafted = (
+        Token(1, " light", "rejected", q=0.58, p=0.21, chance=0.36),
+        Token(2, " waves", "discarded", q=0.64, p=0.5, chance=0.78, parent=0),
+        Token(3, " blue", "accepted", q=0.36, p=0.72, chance=1.0),
+        Token(4, " light", "accepted", q=0.71, p=0.93, chance=1.0, parent=2),
+        Token(5, " waves", "rejected", q=0.17, p=0.02, chance=0.1, parent=2),
+    )
+    return _sample(2, drafted, WrittenToken(6, " is", 0.83, "bonus"))
+
+
+def _sample(number: int, drafted: tuple[Token, ...], own: WrittenToken) -> Round:
     judged = tuple(TokenVerdict(token.p or 0.0, token.chance or 0.0) for token in drafted)
-    verdict = Verdict("", 1, 2, judged, WrittenToken(5, " is", 0.95, "correction"), 0, 0, 0, "")
-    return Round(1, "drafter", (*drafted, own), verdict)
+    path = tuple(place for place, token in enumerate(drafted) if token.fate == "accepted")
+    parents = tuple(token.parent for token in drafted)
+    verdict = Verdict("", number, len(path), judged, own, 0, 0, 0, "", parents=parents, path=path)
+    last = Token(own.id, own.text, own.origin, p=own.p)
+    return Round(number, "drafter", (*drafted, last), verdict)
 
 
 def _label(text: str) -> QLabel:

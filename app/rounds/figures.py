@@ -8,7 +8,7 @@ from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
 from engine.stats import against_plain as ratio_to_plain
 
 NOT_YET = "–"
-FEW_TOKENS = 20  # at a position; a share of fewer says little
+FEW_DRAFTS = 20  # with a token at a position; a share of fewer says little
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,9 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class PositionAcceptance:
-    """How many tokens were drafted and accepted at one position of the draft, counted from 1."""
+    """How many drafts proposed something at one position, counted from 1, and how many of those had
+    it accepted; at a tree's positions there are alternatives, of which one can be.
+    """
 
     position: int
     proposed: int
@@ -38,8 +40,8 @@ class PositionAcceptance:
 
     @property
     def few(self) -> bool:
-        """Whether the share is of so few tokens that it says little."""
-        return self.proposed < FEW_TOKENS
+        """Whether the share is of so few drafts that it says little."""
+        return self.proposed < FEW_DRAFTS
 
     @property
     def rate(self) -> float:
@@ -95,8 +97,9 @@ def draft_length(last: Round | None) -> Figure:
     if last.verdict.forced:
         return Figure(NOT_YET, f"{count(len(last.verdict.forced), 'token')}\nforced by the grammar")
     reason, drafter = last.verdict.reason, last.drafter or ""
-    by = "" if drafter in reason else f"\nby {drafter}"
-    return Figure(str(len(last.drafted)), reason + by)
+    how = [] if drafter in reason else [f"by {drafter}"]
+    how += [] if last.tree.is_chain else [f"in a tree {last.tree.height} deep"]
+    return Figure(str(len(last.drafted)), f"{reason}\n{', '.join(how)}".rstrip())
 
 
 def cache_reuse(stats: Stats) -> Figure:
@@ -115,7 +118,7 @@ def cache_reuse(stats: Stats) -> Figure:
 
 
 def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
-    """Acceptance by position: how many of the tokens proposed there were accepted."""
+    """Acceptance by position, for those at which something was proposed."""
     accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
     return tuple(
         PositionAcceptance(place, proposed, taken)

@@ -6,11 +6,12 @@ Before the first round it shows, in a line, what is being done meanwhile.
 
 Two rows share their columns. A round's drafted tokens are in the lower row. On the verdict the
 accepted tokens slide up into the upper row, which is what the round adds to the text; the rejected
-token is struck where it was, with the target's own token above it, and the discarded ones fade.
+token is struck where it was, with the target's own token above it, and the discarded ones fade. A
+tree has more such lower rows, one for each of its branches.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt, QTimer, Signal
@@ -25,7 +26,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.rounds.drawing import LanePainter, RoundLayout, Ruler, lay_out
+from app.rounds.drawing import LanePainter, RoundLayout, Ruler, lay_out, row_count
 from app.rounds.marks import marked
 from app.rounds.pace import LanePace, RoundOnShow
 from app.theme.palette import Palette
@@ -40,6 +41,7 @@ _SMALL_SCALE = 0.8  # the labels' font
 _SIDE_WIDTH_CHARACTERS = 21
 _WHY_NOT_SHOWN = "rounds come faster than an eye can follow. The text of the answer has them all."
 _BAR_HEIGHT, _BAR_GAP = 4.0, 6.0  # pixels
+_MOST_ROWS = 4
 _NARROWEST_LANE = 420  # pixels; in a narrower lane the tokens take the whole width
 
 
@@ -48,7 +50,7 @@ class DraftLane(QWidget):
 
     Attributes: with `reduce_motion` nothing slides, and rounds change less often; `not_shown` is
     how many rounds of this answer came too fast to be shown; `line` is what is shown before the
-    first round.
+    first round; `most_rows` is how many branches of a tree are shown.
 
     Signals: `rested` is sent when nothing is left to move.
     """
@@ -63,6 +65,8 @@ class DraftLane(QWidget):
         self._pace = LanePace()
         self._quick_seconds = self._pace.round_seconds
         self._reduce_motion = False
+        self.most_rows = _MOST_ROWS
+        self._room = self._rows = 1
         self.line = ""
         self._share: float | None = None
         self._timer = QTimer(self)
@@ -98,6 +102,7 @@ class DraftLane(QWidget):
     def push(self, incoming: Round) -> None:
         """Take one more drafted round of the answer, or the verdict on the last."""
         before = self._pace.shown, self._pace.not_shown
+        self._grow(incoming)
         self._pace.push(incoming, self._clock())
         if before != (self._pace.shown, self._pace.not_shown):
             self._describe()
@@ -113,6 +118,7 @@ class DraftLane(QWidget):
     def clear(self) -> None:
         """Empty the lane, for the next answer."""
         self.line, self._share = "", None
+        self._set_rows(self._room)
         self._pace.clear()
         self._timer.stop()
         self._describe()
@@ -120,9 +126,24 @@ class DraftLane(QWidget):
 
     def show_round(self, judged: Round, *, animated: bool = False) -> None:
         """Show a round of the past: at once with its verdict, or from its draft on."""
+        self._grow(judged)
         self._pace.show(judged, self._clock(), animated=animated)
         self._describe()
         self._wake()
+
+    def make_room(self, rounds: Iterable[Round]) -> None:
+        """Have a height from now on in which each of these rounds can be shown."""
+        self._room = max((row_count(r, most=self.most_rows) for r in rounds), default=1)
+        self._set_rows(self._room)
+
+    def _grow(self, round: Round) -> None:
+        """A lane grows with a tree, and stays so: what stands below it is not to jump about."""
+        self._set_rows(max(self._rows, row_count(round, most=self.most_rows)))
+
+    def _set_rows(self, rows: int) -> None:
+        if rows != self._rows:
+            self._rows = rows
+            self.updateGeometry()
 
     # Motion
 
@@ -180,7 +201,7 @@ class DraftLane(QWidget):
 
     def sizeHint(self) -> QSize:
         ruler = self._ruler()
-        return QSize(480, round(2 * ruler.row + ruler.label + 2 * _MARGIN))
+        return QSize(480, round(ruler.below(self._rows) + ruler.label + 2 * _MARGIN))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(160, self.sizeHint().height())
@@ -219,7 +240,7 @@ class DraftLane(QWidget):
         if gone >= 1.0:
             return
         ruler = lane_painter.ruler
-        layout = lay_out(previous.round, ruler, width=self._token_area().width())
+        layout = self._laid_out(previous.round, ruler)
         painter.save()
         painter.setOpacity(1.0 - gone)
         painter.translate(0, -gone * ruler.row)
@@ -233,14 +254,18 @@ class DraftLane(QWidget):
         verdict = self._progress(shown.judged_at if shown else None)
         shift = layout.shift * verdict
         fitting = layout.fitting(lane_painter.ruler, verdict)
+        lane_painter.lines(layout, fitting, verdict=verdict)
         for box in fitting:
             lane_painter.token(box, verdict=verdict, shift=shift)
-        drafted = [box for box in fitting if not box.own]
+        stay = int(verdict > 0.0)  # the others fade
+        drafted = [box for box in fitting if not box.own and box.rows[stay] is not None]
         cut = layout.cut(lane_painter.ruler, verdict)
         if cut:
             lane_painter.cut(len(cut))
-        overflow = sum(not box.own for box in layout.boxes) - len(drafted) - len(cut)
-        if overflow:
+        overflow = layout.tokens - len(drafted) - len(cut)
+        if overflow and layout.lines:
+            lane_painter.more(overflow, layout, verdict=verdict)
+        elif overflow:
             last = max((box.left + box.width for box in drafted), default=0.0)
             lane_painter.overflow(overflow, left=last - shift)
         for label in layout.labels:
@@ -303,7 +328,11 @@ class DraftLane(QWidget):
     def _layout(self) -> RoundLayout | None:
         if self._pace.shown is None:
             return None
-        return lay_out(self._pace.shown.round, self._ruler(), width=self._token_area().width())
+        return self._laid_out(self._pace.shown.round, self._ruler())
+
+    def _laid_out(self, round: Round, ruler: Ruler) -> RoundLayout:
+        width = self._token_area().width()
+        return lay_out(round, ruler, width=width, most_rows=self.most_rows)
 
     # Words
 
@@ -354,7 +383,9 @@ def describe(round: Round) -> str:
     """A round in a sentence or two."""
     if forced := forced_in(round):
         return f"Round {round.number}: the grammar forces {forced}."
-    drafted = " ".join(marked(token.text) for token in round.drafted)
+    drafted = " ".join(marked(token.text) for token in round.best_path)
+    if more := len(round.drafted) - len(round.best_path):
+        drafted += f" and {more} more in other branches"
     if round.verdict is None:
         return f"Round {round.number}: {round.drafter} drafts {drafted}."
     counts = f"{round.verdict.accepted} of {len(round.drafted)} accepted"

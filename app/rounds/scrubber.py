@@ -80,6 +80,7 @@ class Scrubber(QWidget):
         self._export.setToolTip("Save the trace of this answer as JSON")
         self._export.clicked.connect(self.export)
         self._lane, self._text = DraftLane(), ReplayText()
+        self._lane.most_rows *= 2 if large else 1
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}
         self._timer = QTimer(self, interval=_PLAY_MS)
         self._timer.timeout.connect(self._play_on)
@@ -168,6 +169,7 @@ class Scrubber(QWidget):
         self.pause()
         self.replay = replay
         total = len(self.replay)
+        self._lane.make_room(self.replay.rounds)
         self._text.show_replay(self.replay)
         self._slider.blockSignals(True)
         self._slider.setRange(0, total)

@@ -14,6 +14,7 @@ from typing import Literal
 
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import EventOrRound, Round, Rounds, Token
+from engine.tree import COMMITTED
 
 PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejected", "discarded"]
 
@@ -22,10 +23,12 @@ PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejec
 class Piece:
     """One token of the answer; a rejected or discarded token is where it would have been.
 
+    Of a tree only the tokens of its most promising branch are pieces: of that which was accepted.
+
     `text` is what the token gave to the answer: the first half of a character gives nothing, and
     the token that completes it gives the whole. A piece that was not written has the token's own
     text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
-    for all behind it.
+    for all behind it. `alternatives` were tried in the token's place and rejected.
     `position` is the place in the draft, from 1; it is 0 for a token that was not drafted,
     which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without
     a draft. `round` is 0 for text of which no token is known, because it was there before the first
@@ -41,6 +44,7 @@ class Piece:
     chance: float | None
     drafter: str
     confidence: float | None = None
+    alternatives: tuple[Token, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -114,30 +118,34 @@ class Trace:
 
     def _add(self, judged: Round) -> None:
         """Add the round's tokens, in the order in which they would be read."""
+        rejected = [token for token in judged.drafted if token.fate == "rejected"]
+        last = max(judged.verdict.accepted_path if judged.verdict else (), default=COMMITTED)
+        own = [token for token in judged.tokens if token.q is None]
         index = 0
-        for position, token in enumerate(judged.tokens, start=1):
-            kind: PieceKind = "discarded"
-            text = token.text
+        for place, token in enumerate((*judged.best_path, *own), start=1):
+            alternatives: tuple[Token, ...] = ()
             match token.fate:
-                case "accepted" | "correction" | "bonus" | "plain" | "forced" as origin:
-                    kind, text = origin, ""
+                case "accepted" | "correction" | "bonus" | "plain" | "forced" as kind:
                     self._waiting[judged.number, index] = len(self._pieces)
-                    index += 1
+                    text, index = "", index + 1
+                    behind = token.parent if kind == "accepted" else last
+                    alternatives = tuple(other for other in rejected if other.parent == behind)
                 case _ if judged.own is None:
                     break  # behind the end of the text: nothing was rejected
-                case "rejected":
-                    kind = "rejected"
+                case "rejected" | "discarded" as kind:
+                    text = token.text
             self._pieces.append(
                 Piece(
                     text=text,
                     kind=kind,
                     round=judged.number,
-                    position=0 if token.q is None else position,
+                    position=0 if token.q is None else place,
                     p=token.p,
                     q=token.q,
                     chance=token.chance,
                     confidence=token.confidence,
                     drafter=judged.drafter,
+                    alternatives=alternatives,
                 )
             )
 

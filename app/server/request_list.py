@@ -44,7 +44,8 @@ class RequestShown:
 
 
 class RoundStrip(QWidget):
-    """A round's tokens in a row, each as its fate has it; those without room are counted."""
+    """A round's tokens in a row, each as its fate has it; of a tree, those of its best path. Those
+    without room, and those of other branches, are counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,22 +73,26 @@ class RoundStrip(QWidget):
         if self._round is None:
             return
         ruler, left = self._ruler(), 0.0
-        tokens = self._round.tokens
+        others = self._round.tokens[len(self._round.drafted) :]
+        tokens = (*self._round.best_path, *others)
+        more = len(self._round.tokens) - len(tokens)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             lane = LanePainter(painter, colours_of(self), ruler)
             for place, token in enumerate(tokens):
                 text = ruler.elided(token.text)
                 width = ruler.width(text)
-                last = place == len(tokens) - 1
+                last = not more and place == len(tokens) - 1
                 if left + width + (0.0 if last else ruler.overflow) > self.width() - 1:
-                    painter.setFont(ruler.font)
-                    painter.setPen(QColor(colours_of(self).muted))
-                    rest = QRectF(left, 1.0, ruler.overflow, ruler.chip)
-                    painter.drawText(rest, Qt.AlignmentFlag.AlignCenter, f"+{len(tokens) - place}")
-                    return
+                    more += len(tokens) - place
+                    break
                 lane.chip(text, token.fate, QRectF(left + 0.5, 1.0, width, ruler.chip))
                 left += width + _GAP
+            if more:
+                painter.setFont(ruler.font)
+                painter.setPen(QColor(colours_of(self).muted))
+                rest = QRectF(left, 1.0, ruler.overflow, ruler.chip)
+                painter.drawText(rest, Qt.AlignmentFlag.AlignCenter, f"+{more}")
 
     def _ruler(self) -> Ruler:
         font = small_font(self.font(), scale=0.92)

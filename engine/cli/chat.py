@@ -23,7 +23,8 @@ from models.in_words import clean
 
 _HELP = """\
 /regenerate          answer the last message again
-/drafter NAME        none, lookup, early-exit[:LAYERS], a model folder, or several joined with +
+/drafter NAME        none, lookup, suffix, lookahead[:W,N,G], recycling, early-exit[:LAYERS],
+                     a model folder, or several joined with +
 /draft-length N      tokens to draft a round, tree:N for a tree of so many, or auto
 /system TEXT         set the system prompt; the conversation starts anew
 /save FILE           write the conversation to a .json or .md file

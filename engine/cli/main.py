@@ -21,7 +21,9 @@ from engine.cli.pair_options import (
     DEFAULT_DRAFTER,
     Drafter,
     DraftLengthOption,
+    Learn,
     Target,
+    learning_folder,
     target_folder,
 )
 from engine.cli.serve import epilog, serve
@@ -108,6 +110,7 @@ def generate(
     max_tokens: MaxTokens = 512,
     context: Context = None,
     measure: Measure = False,
+    learn: Learn = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="Answer in JSON that obeys the JSON schema in this file.")
@@ -140,7 +143,9 @@ def generate(
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
-    session = open_session(target, drafter, draft_length, context, measure=measure, quiet=json)
+    session = open_session(
+        target, drafter, draft_length, context, measure=measure, learn=learn, quiet=json
+    )
     request = Request(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
@@ -178,6 +183,7 @@ def chat(
     max_tokens: MaxTokens = 1024,
     context: Context = None,
     measure: Measure = False,
+    learn: Learn = False,
     overflow: Annotated[
         Overflow,
         typer.Option(
@@ -193,7 +199,7 @@ def chat(
     from engine.request import Request
 
     sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    session = open_session(target, drafter, draft_length, context, measure=measure)
+    session = open_session(target, drafter, draft_length, context, measure=measure, learn=learn)
     sampling = replace(sampling or session.target.sampling, seed=seed)
     request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
     with suppress(ImportError):
@@ -392,11 +398,12 @@ def open_session(
     context: int | None = None,
     *,
     measure: bool = False,
+    learn: bool = False,
     quiet: bool = False,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
-    With `measure` the pair is calibrated again.
+    With `measure` the pair is calibrated again; with `learn` it drafts from earlier answers too.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
@@ -422,7 +429,13 @@ def open_session(
     mark_used(folder.path)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))
-    session = Session(model, drafter=drafters, policy=policy, calibrations=calibrations)
+    session = Session(
+        model,
+        drafter=drafters,
+        policy=policy,
+        calibrations=calibrations,
+        earlier=learning_folder(learn),
+    )
     with console.status("Reading what drafting costs here") as status:
         measuring = False
 

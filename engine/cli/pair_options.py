@@ -1,9 +1,12 @@
 """The options that name a pair, and the folder of its target."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+
+from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
@@ -16,7 +19,8 @@ Target = Annotated[
 Drafter = Annotated[
     str,
     typer.Option(
-        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
+        help="auto, none, lookup, suffix, lookahead[:W,N,G], recycling, head, "
+        "early-exit[:LAYERS], a model, or several joined with +."
     ),
 ]
 DraftLengthOption = Annotated[
@@ -25,7 +29,32 @@ DraftLengthOption = Annotated[
         "--draft-length", metavar="N|tree:N|auto", help="Tokens to draft a round, or a tree of N."
     ),
 ]
+Learn = Annotated[
+    bool,
+    typer.Option(
+        "--learn",
+        help="Draft from earlier answers too, and keep these for that, as tokens in a private file "
+        "on this machine. The drafter suffix does.",
+    ),
+]
 DEFAULT_DRAFTER = "auto"
+
+
+def learning_folder(learn: bool) -> Path | None:
+    """Where earlier answers are kept from now on, if they are to be. Raises Problem."""
+    from engine.earlier_answers import begin, earlier_answers_folder
+
+    if not learn:
+        return None
+    folder = earlier_answers_folder()
+    try:
+        begin(folder)
+    except OSError as error:
+        raise Problem(
+            f"Answers cannot be kept in {folder}: {error.strerror or error}.",
+            "Check that you may write there, or leave --learn out.",
+        ) from error
+    return folder
 
 
 def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":

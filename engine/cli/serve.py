@@ -12,7 +12,9 @@ from engine.cli.pair_options import (
     DEFAULT_DRAFTER,
     Drafter,
     DraftLengthOption,
+    Learn,
     Target,
+    learning_folder,
     target_folder,
 )
 from engine.server.clients import client_setups
@@ -62,6 +64,7 @@ def serve(
         int,
         typer.Option(min=0, help="Tokens that memory is kept for; 0 is all that the model has."),
     ] = 0,
+    learn: Learn = False,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="To an engine on the standard streams.")
     ] = False,
@@ -81,7 +84,8 @@ def serve(
         asyncio.run(serve_attached(place))
         return
     folder = str(target_folder(target).path)
-    load = Load("serve", folder, drafter, draft_length, Memory(context), parallel, exact)
+    learning_folder(learn)
+    load = Load("serve", folder, drafter, draft_length, Memory(context), parallel, exact, learn)
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)

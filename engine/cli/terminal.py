@@ -119,11 +119,14 @@ class LiveAnswer:
         self.close()
 
     def _show_round(self, round: Round) -> None:
-        """Committed tokens wait for their text; all others are drawn behind it."""
+        """Committed tokens wait for their text; of the others the best path is drawn behind it,
+        and how many more a tree has."""
         for index, token in enumerate(round.committed):
             self._waiting[round.number, index] = (clean(token.text), token.fate)
-        drafted = [token for token in round.drafted if token.fate != "accepted"]
-        self._behind = [_drafted(token) for token in drafted]
+        path = round.best_path
+        self._behind = [_drafted(token) for token in path if token.fate != "accepted"]
+        if more := len(round.drafted) - len(path):
+            self._behind.append((f" +{more}", "drafted"))
 
     def _coloured(self, text: Text) -> list[Piece]:
         """The text, each span in its token's style; those tokens do not wait any longer."""
@@ -210,7 +213,10 @@ def legend() -> Styled:
     words = ["drafted", "accepted", "rejected", "discarded", "correction", "bonus", "plain"]
     styled = [Styled(word, STYLES[word]) for word in words]
     drafted, own = Styled(", ").join(styled[:4]), Styled(", ").join(styled[4:])
-    return Styled.assemble("The drafter's tokens: ", drafted, ". The target's own: ", own, ".")
+    return Styled.assemble(
+        *("The drafter's tokens: ", drafted, ", +n: as many more in other branches of a tree."),
+        *(" The target's own: ", own, "."),
+    )
 
 
 def closing_lines(stats: Stats) -> tuple[str, str]:

@@ -72,7 +72,7 @@ class Reason:
             case Why.LONGER_TRIAL:
                 return f"{self.drafter}, {draft}: trying one token more"
             case Why.TREE_TRIAL:
-                return f"{self.drafter}, {draft}: trying alternatives"
+                return f"{self.drafter}, {draft}: trying whether it pays"
             case Why.PARKED_TRIAL:
                 return f"trying whether {self.drafter} pays now"
             case Why.PARKED:
@@ -91,7 +91,7 @@ class DraftCandidate:
     `most`: tokens at most, of a tree on each of its paths. `match`: how many tokens matched, where
     the drafter copies; 0 where it does not. `behind`: committed tokens that it would have to read
     first, beyond the usual. `alternatives`: how many it can propose for a place; with 1 it proposes
-    chains.
+    chains. `least`: tokens of a tree, fewer of which are worth less than their share of its rows.
     """
 
     drafter: str
@@ -99,6 +99,7 @@ class DraftCandidate:
     match: int = 0
     behind: int = 0
     alternatives: int = 1
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ place is rejected, the later ones count by their ranks, whatever their depth.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
 from engine.tree import COMMITTED, Tree
@@ -25,13 +25,15 @@ CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities
 MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
 _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance rates there
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
-_LATER = (0.3, 0.2, 0.15, 0.12, 0.1, 0.1, 0.1, 0.1)  # of alternatives, by rank from 1, likewise
+_LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
 _PRIOR = 4.0  # weight of the prior, in tokens
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
 _FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
 _LATER_MEMORY = 0.99  # which depends more on the drafter, and less on the text
+_TREE_PRIOR = 30.0  # weight of what the chances say of trees, in tokens
+_TREE_MEMORY = 0.995  # share of the earlier trees that each one keeps
 _REMEMBERED = LONGEST / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
 
 
@@ -113,6 +115,30 @@ class AcceptanceCurve:
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
 
 
+class _TreeShare:
+    """How many tokens of a drafter's trees are accepted, as a share of those that its chances let
+    expect. They say too much, or too little, where what is accepted behind one alternative is not
+    what is accepted behind another, or where the drafter itself chooses where alternatives are.
+    """
+
+    def __init__(self, expected: float = _TREE_PRIOR, accepted: float = _TREE_PRIOR) -> None:
+        if not 0.0 < expected < inf or not 0.0 <= accepted < inf:
+            raise ValueError("a count is out of range")
+        self._expected, self._accepted = expected, accepted
+
+    @property
+    def value(self) -> float:
+        return min(max(self._accepted / self._expected, 0.2), 5.0)
+
+    def count(self, expected: float, accepted: int) -> None:
+        prior = (1.0 - _TREE_MEMORY) * _TREE_PRIOR
+        self._expected = _TREE_MEMORY * self._expected + prior + expected
+        self._accepted = _TREE_MEMORY * self._accepted + prior + accepted
+
+    def to_json(self) -> list[float]:
+        return [self._expected, self._accepted]
+
+
 class Acceptance:
     """The acceptance that a pair's drafters have shown."""
 
@@ -121,6 +147,7 @@ class Acceptance:
         self._drafted: dict[str, AcceptanceCurve] = {}
         self._confident: dict[str, AcceptanceCurve] = {}
         self._later: dict[str, AcceptanceCurve] = {}
+        self._trees: dict[str, _TreeShare] = {}
 
     def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
         """The chance of each of `length` drafted tokens, given that all before are accepted."""
@@ -138,6 +165,15 @@ class Acceptance:
         """The chance of every alternative but the first, given that those before are rejected."""
         curve = self._later_by(drafter).chances()
         return [curve[_rank(rank)] for rank in range(1, alternatives)]
+
+    def share_of_trees(self, drafter: str) -> float:
+        """How many times as many tokens of its trees are accepted as the chances let expect."""
+        return self._trees_of(drafter).value
+
+    def observe_tree(self, drafter: str, *, expected: float, accepted: int) -> None:
+        """Of a tree so many tokens were accepted. `expected`: with the present share."""
+        share = self._trees_of(drafter)
+        share.count(expected / share.value, accepted)
 
     def observe(
         self,
@@ -186,10 +222,12 @@ class Acceptance:
             "confident": self._confident,
             "later": self._later,
         }
-        return {
+        curves = {
             kind: {drafter: curve.to_json() for drafter, curve in sorted(each.items())}
             for kind, each in kinds.items()
         }
+        trees = {drafter: share.to_json() for drafter, share in sorted(self._trees.items())}
+        return {**curves, "trees": trees}
 
     @classmethod
     def from_json(cls, value: Any) -> "Acceptance":
@@ -203,6 +241,8 @@ class Acceptance:
         ]
         curves = decode(dict[str, dict[str, Any]], value, place="acceptance")
         curves.setdefault("later", {})  # which older files do not have
+        for drafter, share in curves.pop("trees", {}).items():
+            made._trees[drafter] = _TreeShare(*decode(tuple[float, float], share, place="trees"))
         for kind, curve_of in kinds:
             if kind not in curves:
                 raise ValueError(f"{kind} is not there")
@@ -219,6 +259,9 @@ class Acceptance:
     def _confident_by(self, drafter: str) -> AcceptanceCurve:
         middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
         return self._confident.setdefault(drafter, AcceptanceCurve(middles))
+
+    def _trees_of(self, drafter: str) -> _TreeShare:
+        return self._trees.setdefault(drafter, _TreeShare())
 
     def _later_by(self, drafter: str) -> AcceptanceCurve:
         return self._later.setdefault(drafter, AcceptanceCurve(_LATER))

@@ -28,7 +28,9 @@ _PROMPT = 24  # tokens before the first round
 _DEEP = 1024
 _LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
 _FEW = (0, 3, 15, 0, 7)
+_WIDE = (31, 63)  # as many tokens as trees have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
+_COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
@@ -57,8 +59,14 @@ def calibrate(
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
         shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
+        wide = any(each.alternatives > 1 for each in drafter.candidates(text))
+        if wide and shallow.steady and target.branches:
+            for drafted in _WIDE:
+                twice = 2.0 * shallow.passes().seconds[-1]
+                shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
-        copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
+        free = shallow.draft_seconds()
+        copying = [DraftCosts(name, len(text), free, 0.0) for name in _COPYING]
         deep = _Survey(target, _FreeDrafter(), text, timer)
         # Otherwise what the drafter has recorded of a conversation would be lost.
         if length == 0 and not timer.over(0.8) and _lengthen(target, _DEEP):
@@ -70,7 +78,7 @@ def calibrate(
     if not shallow.steady:
         return None
     passes = tuple(each.passes() for each in (shallow, deep) if each.steady)
-    return Calibration(passes, (copying, *drafts))
+    return Calibration(passes, (*copying, *drafts))
 
 
 class _Timer:
@@ -107,12 +115,19 @@ class _Survey:
     measured: list[MeasuredRound] = field(default_factory=list)
     _asked: DraftChoice = field(default_factory=lambda: DraftChoice(0))
 
-    def run(self, choices: Sequence[DraftChoice], *, until: float, repeats: int = _REPEATS) -> None:
-        """Run each of `choices`, `repeats` times, as far as there is time for it."""
+    def run(
+        self,
+        choices: Sequence[DraftChoice],
+        *,
+        until: float,
+        repeats: int = _REPEATS,
+        slowest: float = 0.0,
+    ) -> None:
+        """Run each of `choices`, `repeats` times, as far as there is time for it: as much as the
+        slowest took, or is thought to take."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
         plan = list(choices) * repeats
-        slowest = 0.0
         with closing(speculate(self.target, self.drafter, self, tokens, task)) as rounds:
             while plan and not self.timer.over(until, next_seconds=slowest):
                 self._asked = plan.pop(0)

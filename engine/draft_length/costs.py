@@ -1,7 +1,8 @@
 """What a pass over n rows costs, and what drafting n tokens costs: measured once, then followed.
 
 A calibration has both at a few context depths. Costs are linear between the measured points and
-beyond them, and more rows never make a pass cheaper. Live rounds correct the calibration: heat and
+beyond them, and more rows never make a pass cheaper. The farther beyond what was measured, the more
+they are in doubt, until live rounds have shown them. Live rounds correct the calibration: heat and
 other load move all rows together, errors of the calibration move neighbouring rows alike. Without
 a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
 
@@ -13,7 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import log, sqrt
+from math import log, log2, sqrt
 from statistics import median
 from typing import Any
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from models.typed_json import decode
 
 ROWS = 17  # a draft of 16, and the token before it
+MOST_ROWS = 65  # the largest tree, and the token before it
 
 _SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # without a calibration
 _STEP = 0.05  # the cost of a drafted token, in passes, there
@@ -31,6 +33,7 @@ _READ = 0.1  # the cost of a token that the drafter has to read first, in steps
 _FEW = 4  # so few of those hardly matter
 _LEAST = 1e-7  # seconds; clocks may stand still
 _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goes beyond 1.0
+_STOPS = np.array([*range(1, ROWS + 1), 24, 32, 48, MOST_ROWS])  # rows that are followed
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
@@ -114,25 +117,32 @@ class Costs:
         self._depths = [(0, _by_rows(_SHAPE))]
         self._known: dict[str, list[DraftCosts]] = {}
         if calibration is not None:
+            curves = [
+                list(zip(each.rows, each.seconds, strict=True)) for each in calibration.passes
+            ]
+            shallow = _by_rows(curves[0])
             self._depths = [
-                (each.context, _by_rows(list(zip(each.rows, each.seconds, strict=True))))
-                for each in calibration.passes
+                (each.context, _by_rows(curve, shallow))
+                for each, curve in zip(calibration.passes, curves, strict=True)
             ]
             for draft in sorted(calibration.drafts, key=lambda draft: draft.context):
                 self._known.setdefault(draft.drafter, []).append(draft)
-        self._passes = _Residual(calibrated=calibration is not None)
+        self._passes = _Residual(calibration.passes[0].rows[-1] if calibration else 0)
         self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
         self._deviation = _Deviation()
-        self._drafting: dict[str, _RobustAverage] = {}
+        self._drafting: dict[
+            tuple[str, bool], _RobustAverage
+        ] = {}  # by drafter; trees by themselves
         self._reading: dict[str, _RobustAverage] = {}
 
-    def passes(self, context: int, *, sharing: int = 1) -> list[float]:
-        """Seconds of passes over 1, 2, ... `ROWS` rows: of each of the `sharing` generations that
+    def passes(self, context: int, *, sharing: int = 1, most: int = ROWS) -> list[float]:
+        """Seconds of passes over 1, 2, ... `most` rows: of each of the `sharing` generations that
         share a pass, its part of one in which all have so many rows."""
-        rows = sharing * np.arange(1, ROWS + 1)
+        each = np.arange(1, most + 1)
+        rows = sharing * each
         expected = self._expected(rows, context=context, sharing=sharing)
-        seconds = expected * np.exp(self._passes.state[np.minimum(rows, ROWS) - 1])
-        one_by_one = seconds[0] * np.arange(1, ROWS + 1)
+        seconds = expected * np.exp(self._passes.at(np.minimum(rows, _followed(sharing))))
+        one_by_one = seconds[0] * each
         one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
         whole = np.maximum.accumulate(np.minimum(seconds, one_by_one))
         return (whole / sharing).tolist()
@@ -140,7 +150,8 @@ class Costs:
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
         logarithms. Both by each of the `sharing` generations."""
-        return self._passes.doubt(sharing, sharing * rows)
+        most = _followed(sharing)
+        return self._passes.doubt(min(sharing, most), min(sharing * rows, most))
 
     def knows(self, drafter: str) -> bool:
         """Whether the calibration has measured this drafter, looks at its tokens included."""
@@ -151,10 +162,12 @@ class Costs:
         """Whether plain passes have differed from the calibration for long: it must be redone."""
         return self._deviation.long
 
-    def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
+    def draft(
+        self, drafter: str, *, context: int, behind: int = 0, tree: bool = False
+    ) -> DraftCosts:
         """What drafting costs at this depth, with `behind` tokens to be read first."""
         base = self._draft_base(drafter, context)
-        factor = self._drafting[drafter].value if drafter in self._drafting else 1.0
+        factor = self._drafting_factor(drafter, tree=tree)
         reading = self._reading[drafter].value if drafter in self._reading else 1.0
         read_seconds = base.read_seconds * reading
         return DraftCosts(
@@ -169,31 +182,40 @@ class Costs:
     def observe_pass(self, rows: int, seconds: float, *, context: int, sharing: int = 1) -> None:
         """A pass over `rows`, of all that were `sharing` it, took `seconds`."""
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
-        self._passes.observe(min(rows, ROWS), log(max(seconds, _LEAST) / float(expected[0])))
+        off = log(max(seconds, _LEAST) / float(expected[0]))
+        self._passes.observe(min(rows, _followed(sharing)), off)
         if context <= self._reach:
             self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
 
     def observe_draft(
         self,
         drafter: str,
-        tokens: int,
+        tokens: float,
         seconds: float,
         *,
         context: int,
         behind: int = 0,
         watched: bool = False,
+        tree: bool = False,
     ) -> None:
-        """Drafting `tokens` took `seconds`, with `behind` that had to be read first."""
+        """Drafting `tokens` took `seconds`, with `behind` that had to be read first. A `tree` takes
+        as long as so many tokens of a chain."""
         base = self._draft_base(drafter, context)
         step = base.step_seconds + base.watch_seconds * watched
         expected = max(base.start_seconds + tokens * step, _LEAST)
         if behind <= _FEW:
-            self._drafting.setdefault(drafter, _RobustAverage()).observe(seconds / expected)
+            level = self._drafting.setdefault((drafter, tree), _RobustAverage())
+            level.observe(seconds / expected)
             return
-        drafting = self._drafting[drafter].value if drafter in self._drafting else 1.0
+        drafting = self._drafting_factor(drafter, tree=tree)
         rest = max(seconds - expected * drafting, 0.0)  # which tells little about drafting itself
         level = self._reading.setdefault(drafter, _RobustAverage())
         level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
+
+    def _drafting_factor(self, drafter: str, *, tree: bool) -> float:
+        """What it takes as a multiple of the calibration, which has measured chains."""
+        known = self._drafting.get((drafter, tree)) or self._drafting.get((drafter, False))
+        return known.value if known else 1.0
 
     def _expected(self, rows: NDArray[Any], *, context: int, sharing: int) -> SecondsByRows:
         """The calibrated seconds of passes over so many rows, of all that are `sharing` them."""
@@ -234,52 +256,81 @@ class Costs:
         )
 
 
-def _by_rows(points: Points) -> SecondsByRows:
-    """The values of `line` at 1, 2, ... `ROWS` rows, made never to fall."""
-    curve = [max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)]
-    return np.maximum.accumulate(np.array(curve))
+def _followed(sharing: int) -> int:
+    """The rows up to which it is followed how far passes are off. Shared ones with more say how
+    fast the machine is by now, for all of them."""
+    return MOST_ROWS if sharing == 1 else ROWS
+
+
+def _by_rows(points: Points, shallow: SecondsByRows | None = None) -> SecondsByRows:
+    """The values of `line` at 1, 2, ... `MOST_ROWS` rows, made never to fall. Where no more than
+    `ROWS` were measured, their second half continues, or its difference to a `shallow` context."""
+    near = np.array([max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)])
+    more = np.arange(ROWS + 1, MOST_ROWS + 1)
+    if points[-1][0] > ROWS:
+        far = np.array([max(line(points, rows), _LEAST) for rows in more.tolist()])
+    elif shallow is not None:
+        far = shallow[ROWS:] + _continued(near - shallow[:ROWS], more)
+    else:
+        far = _continued(np.maximum.accumulate(near), more)
+    return np.maximum.accumulate(np.concatenate([near, far]))
 
 
 def _at(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:
     """The seconds at `rows`, any numbers; beyond the curve its second half continues."""
-    slope = (curve[-1] - curve[ROWS // 2]) / (ROWS - 1 - ROWS // 2)
-    beyond = np.maximum(rows - ROWS, 0)
-    inside: SecondsByRows = np.interp(rows, np.arange(1, ROWS + 1), curve)
-    return inside + slope * beyond
+    inside: SecondsByRows = np.interp(rows, np.arange(1, len(curve) + 1), curve)
+    return np.where(rows > len(curve), _continued(curve, rows), inside)
+
+
+def _continued(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:
+    """The seconds at `rows` that are more than the curve has."""
+    last, half = len(curve) - 1, len(curve) // 2
+    slope = (curve[last] - curve[half]) / (last - half)
+    continued: SecondsByRows = curve[last] + slope * (rows - len(curve))
+    return continued
 
 
 class _Residual:
     """How live passes differ from the calibration, by rows, in logarithms: a Kalman filter.
 
-    `state` is (ROWS,). Its model: heat and load move all rows together (`_DRIFT` a round), the
-    errors of neighbouring rows are alike (`_BEND` by doubling of rows), and some readings are
-    outliers, so a surprise counts only when it has come three times.
+    `state` has an entry for each of `_STOPS`. Its model: heat and load move all rows together
+    (`_DRIFT` a round), the errors of neighbouring rows are alike (`_BEND` by doubling of rows), and
+    some readings are outliers, so a surprise counts only when it has come three times. Of more rows
+    than were calibrated little is known (`_BEYOND` by doubling), beyond those of a chain.
     """
 
     _DRIFT, _BEND, _OWN = 0.02, 0.004, 0.002
+    _BEYOND = 0.3
     _NOISE, _LEAST_NOISE, _MOST_NOISE = 0.06, 0.03, 0.3
     _SURPRISE = 3.0  # standard deviations
 
-    def __init__(self, *, calibrated: bool) -> None:
-        doublings = np.log2(np.arange(1, ROWS + 1))
+    def __init__(self, calibrated: int) -> None:
+        """`calibrated`: the most rows that were; 0: none."""
+        count, doublings = len(_STOPS), np.log2(_STOPS)
         self._near = np.minimum.outer(doublings, doublings)
         level, bend = (0.2, 0.06) if calibrated else (10.0, 0.3)
-        self.state = np.zeros(ROWS)
-        self._covariance = level**2 + bend**2 * self._near + self._OWN * np.eye(ROWS)
-        self._moves = self._DRIFT**2 + self._BEND**2 * self._near + self._OWN**2 * np.eye(ROWS)
+        beyond = np.maximum(doublings - log2(max(calibrated, ROWS)), 0.0)
+        far = self._BEYOND**2 * np.minimum.outer(beyond, beyond)
+        self.state = np.zeros(count)
+        self._covariance = level**2 + bend**2 * self._near + far + self._OWN * np.eye(count)
+        self._moves = self._DRIFT**2 + self._BEND**2 * self._near + self._OWN**2 * np.eye(count)
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
-        self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
-        self._cold = (
-            set() if calibrated else set(range(1, ROWS + 1))
-        )  # numbers of rows without a pass yet
+        self._alike = [deque[float](maxlen=3) for _ in range(count)]  # of as many rows
+        warm = max(calibrated, ROWS) if calibrated else 0
+        self._cold = {i for i, rows in enumerate(_STOPS) if rows > warm}  # those without a pass yet
+
+    def at(self, rows: NDArray[Any]) -> SecondsByRows:
+        """The state at `rows`, any numbers."""
+        interpolated: SecondsByRows = np.interp(rows, _STOPS, self.state)
+        return interpolated
 
     def observe(self, rows: int, value: float) -> None:
-        i = rows - 1
+        i = _stop(rows)
         covariance = self._covariance + self._moves
         # The first pass over so many rows may have had to load its kernels.
-        noise = self._MOST_NOISE**2 if rows in self._cold else self._noise
-        self._cold.discard(rows)
+        noise = self._MOST_NOISE**2 if i in self._cold else self._noise
+        self._cold.discard(i)
         surprise = value - float(self.state[i])
         self._recent.append(surprise)
         self._alike[i].append(surprise)
@@ -306,8 +357,13 @@ class _Residual:
 
     def doubt(self, plain: int, rows: int) -> float:
         """Of the ratio of `rows` to `plain` rows."""
-        c, i, j = self._covariance, min(rows, ROWS) - 1, min(plain, ROWS) - 1
+        c, i, j = self._covariance, _stop(rows), _stop(plain)
         return sqrt(max(float(c[j, j] + c[i, i] - 2.0 * c[j, i]), 0.0))
+
+
+def _stop(rows: int) -> int:
+    """The number of the stop that is nearest."""
+    return int(np.argmin(np.abs(_STOPS - rows)))
 
 
 class _Deviation:

@@ -1,21 +1,28 @@
 """Draft-length policies: a fixed length, a tree of fixed size, and what has the best measured gain.
 
-Drafting n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
-position i, given the ones before), and to take n draft steps and one pass over n + 1 rows.
-`Automatic` chooses the drafter and the n with the most expected tokens a second. Costs are counted
-in plain passes here, so that tokens over cost is the speed-up over plain decoding. Where several
-generations share their passes, each counts its part of one in which all do the same, and its own
-drafting: a plain token costs less there, so that drafts and their rows are dearer beside it.
+`Automatic` chooses the drafter and the chain or tree with the most expected tokens a second
+(`options.py`). Costs are counted in plain passes here, so that tokens over cost is the speed-up
+over plain decoding. Where several generations share their passes, each counts its part of one in
+which all do the same, and its own drafting: a plain token costs less there, so that drafts and
+their rows are dearer beside it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp
 
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
-from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
-from engine.draft_length.costs import Calibration, Costs, DraftCosts
-from engine.draft_length.trees import best_trees
+from engine.draft_length.acceptance import MATCHES, Acceptance
+from engine.draft_length.costs import Calibration, Costs
+from engine.draft_length.options import (
+    DraftOption,
+    DraftOptions,
+    draft_options,
+    tree_options,
+    tree_steps,
+    with_stops,
+)
+from engine.draft_length.trees import MOST, best_trees
 
 
 class MatchThreshold:
@@ -139,60 +146,6 @@ class FixedTree:
         return FixedTree(self._tokens, Acceptance.from_json(self._acceptance.to_json()))
 
 
-@dataclass(frozen=True, slots=True)
-class DraftOption:
-    """A draft of `length` tokens by `drafter`.
-
-    `tokens`: how many the round is expected to commit; `cost`: its time, in plain passes.
-    """
-
-    drafter: str
-    length: int
-    tokens: float
-    cost: float
-
-    @property
-    def gain(self) -> float:
-        """The expected speed-up over plain decoding."""
-        return self.tokens / self.cost
-
-    def alike(self, other: "DraftOption | None") -> bool:
-        """Whether both are the same drafter and length."""
-        return other is not None and (self.drafter, self.length) == (other.drafter, other.length)
-
-
-def draft_options(
-    drafter: str, chances: Sequence[float], passes: Sequence[float], draft: DraftCosts
-) -> list[DraftOption]:
-    """The options of one drafter, by length from 1.
-
-    `passes`: seconds of passes over 1, 2, ... rows, one more than there are `chances`.
-    """
-    made = []
-    for length, tokens in enumerate(expected_tokens(chances)):
-        if length:
-            seconds = passes[length] + draft.start_seconds + length * draft.step_seconds
-            made.append(DraftOption(drafter, length, tokens, seconds / passes[0]))
-    return made
-
-
-def with_stops(
-    best: DraftOption, options: Sequence[DraftOption], *, watch: float
-) -> tuple[int, float]:
-    """The longest draft and the chance below which to stop, where looking at each drafted token
-    costs `watch` plain passes.
-
-    One more token is worth drafting while the chance that it is accepted (that of all before it
-    times its own) yields more tokens than its time yields elsewhere. A drafter that stops where it
-    is not confident may plan for three times as many tokens as one that cannot.
-    """
-    longest = min(3 * best.length, len(options))
-    cost = (options[longest - 1].cost - options[0].cost) / max(longest - 1, 1) + watch
-    tokens = [1.0, *(option.tokens for option in options[:longest])]
-    last = (tokens[-1] - tokens[-2]) / (tokens[-2] - tokens[-3]) if longest > 1 else tokens[-1] - 1
-    return longest, min(max(best.gain, 1.0) * cost / max(last, 0.05), 1.0)
-
-
 class RegretBudget:
     """How much time drafting may lose: a small loan, a hundredth of the time, and its own gains.
 
@@ -238,6 +191,7 @@ class Automatic:
     _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
+    _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
     _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
@@ -261,11 +215,13 @@ class Automatic:
             self.acceptance = Acceptance.from_json(self._remembered)
         self._parked: dict[str, int] = {}  # tokens until each parked drafter is tried again
         self._last: DraftOption | None = None
+        self._asked: DraftOption | None = None
         self._trying = ""
         self._behind, self._watching = 0, False
         self._sharing = 1  # generations, the passes
         self._unchecked = 0  # drafting rounds since the last plain one
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
+        self._trials = 0  # of what shows more
         self._budget = RegretBudget()
         self._end = -1  # of the text, where the policy has followed it
 
@@ -273,18 +229,14 @@ class Automatic:
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
-        self._sharing = beside + 1
+        self._asked, self._sharing = None, beside + 1
         if context != self._end:
             self._end = context
             self.acceptance.begin_text()
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
-        passes = self.costs.passes(context, sharing=self._sharing)
         drafting = {each.drafter: each for each in candidates if each.most > 0}
-        options = {
-            name: self._options(each, min(most, each.most, LONGEST), passes, context)
-            for name, each in drafting.items()
-        }
+        options = {name: self._options(each, most, context) for name, each in drafting.items()}
         best = self._best(options)
         if best is not None:
             return self._draft(best, options[best.drafter], drafting[best.drafter], context)
@@ -293,7 +245,7 @@ class Automatic:
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
         self._end = context + measured.accepted + 1
-        passes = self.costs.passes(context, sharing=sharing)
+        passes = self.costs.passes(context, sharing=sharing, most=drafted + 1)
         rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
         self.costs.observe_pass(rows, seconds, context=context, sharing=sharing)
         if not drafted:
@@ -302,16 +254,19 @@ class Automatic:
             self._parked = {name: max(left - 1, 0) for name, left in self._parked.items()}
             return
         self._unchecked += 1
-        draft = self.costs.draft(measured.drafter, context=context)
-        seconds = passes[min(drafted, LONGEST)] + draft.start_seconds + drafted * draft.step_seconds
+        tree = measured.tree is not None
+        draft = self.costs.draft(measured.drafter, context=context, tree=tree)
+        steps = tree_steps(measured.tree, passes) if measured.tree else drafted
+        seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
         self._budget.count(measured.accepted + 1, seconds / passes[0])
         self.costs.observe_draft(
             measured.drafter,
-            drafted,
+            steps,
             measured.draft_seconds,
             context=context,
             behind=self._behind,
             watched=self._watching,
+            tree=tree,
         )
         self.acceptance.observe(
             measured.drafter,
@@ -319,7 +274,13 @@ class Automatic:
             accepted=measured.accepted,
             match=measured.match,
             q=measured.q,
+            tree=measured.tree,
+            path=measured.path,
         )
+        if self._asked and self._asked.trees and drafted == self._asked.drafted:
+            self.acceptance.observe_tree(
+                measured.drafter, expected=self._asked.tokens - 1.0, accepted=measured.accepted
+            )
         if self._trying and measured.drafter == self._trying:
             self._parked[self._trying] = self._RETRY_AFTER
 
@@ -337,18 +298,29 @@ class Automatic:
                 return True
         return False
 
-    def _options(
-        self, candidate: DraftCandidate, most: int, passes: list[float], context: int
-    ) -> list[DraftOption]:
-        chances = self.acceptance.chances(candidate.drafter, most, match=candidate.match)
-        draft = self.costs.draft(candidate.drafter, context=context, behind=candidate.behind)
-        return draft_options(candidate.drafter, chances, passes, draft)
+    def _options(self, candidate: DraftCandidate, most: int, context: int) -> DraftOptions:
+        drafter, behind = candidate.drafter, candidate.behind
+        highest = min(most, candidate.most, LONGEST)
+        chances = self.acceptance.chances(drafter, highest, match=candidate.match)
+        passes = self.costs.passes(context, sharing=self._sharing)
+        draft = self.costs.draft(drafter, context=context, behind=behind)
+        chains = draft_options(drafter, chances, passes, draft)
+        if candidate.alternatives == 1:
+            return DraftOptions(chains, [])
+        largest = min(most, MOST)
+        later = self.acceptance.by_rank(drafter, candidate.alternatives)
+        best = best_trees(chances, later, most=largest)
+        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1)
+        draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
+        share = self.acceptance.share_of_trees(drafter)
+        trees = tree_options(drafter, best.times(share), passes, draft)
+        return DraftOptions(chains, [each for each in trees if each.drafted >= candidate.least])
 
     def _doubt(self, option: DraftOption) -> float:
         """How far what its pass costs, in plain ones, is in doubt."""
-        return self.costs.doubt(option.length + 1, sharing=self._sharing)
+        return self.costs.doubt(option.drafted + 1, sharing=self._sharing)
 
-    def _best(self, options: Mapping[str, list[DraftOption]]) -> DraftOption | None:
+    def _best(self, options: Mapping[str, DraftOptions]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
         paying = [
@@ -367,7 +339,7 @@ class Automatic:
     def _draft(
         self,
         option: DraftOption,
-        options: list[DraftOption],
+        options: DraftOptions,
         candidate: DraftCandidate,
         context: int,
     ) -> DraftChoice:
@@ -379,17 +351,33 @@ class Automatic:
             self._same, self._gap = 0, self._LONGER_AFTER
         self._last, self._behind = option, candidate.behind
         self._same += 1
-        if self._same == self._gap and option.length < len(options):
+        if self._same == self._gap and (more := _more(option, options)):
             self._gap *= 2
-            longer = options[option.length]
-            if longer.gain * exp(self._doubt(longer)) >= option.gain:
-                reason = Reason(Why.LONGER_TRIAL, option.drafter, longer.length, longer.gain)
-                return DraftChoice(longer.length, reason, option.drafter)
-        reason = Reason(Why.BEST_GAIN, option.drafter, option.length, option.gain)
-        choice = DraftChoice(option.length, reason, option.drafter)
-        if candidate.match or not self.costs.knows(option.drafter):
+            if trial := self._trial(option, more):
+                return trial
+        choice = self._choice(option, Why.BEST_GAIN)
+        if option.trees or candidate.match or not self.costs.knows(option.drafter):
             return choice
-        return self._with_stops(choice, option, options, context)
+        return self._with_stops(choice, option, options.chains, context)
+
+    def _trial(self, option: DraftOption, more: Sequence[DraftOption]) -> DraftChoice | None:
+        """In turns one of those that may be better than this one, and show more."""
+        hopeful = []
+        for each in more:
+            doubt = self._doubt(each) + (self._RANK_DOUBT if each.trees else 0.0)
+            if each.gain * exp(doubt) >= option.gain:
+                hopeful.append(each)
+        if not hopeful:
+            return None
+        self._trials += 1
+        best = hopeful[self._trials % len(hopeful)]
+        return self._choice(best, Why.TREE_TRIAL if best.trees else Why.LONGER_TRIAL)
+
+    def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
+        self._asked = option
+        tokens = option.drafted if option.trees else 0
+        reason = Reason(why, option.drafter, option.length, option.gain, tokens=tokens)
+        return DraftChoice(option.length, reason, option.drafter, tree=option.tree)
 
     def _with_stops(
         self, choice: DraftChoice, option: DraftOption, options: list[DraftOption], context: int
@@ -410,14 +398,14 @@ class Automatic:
         )
 
     def _try(
-        self, options: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, DraftOptions], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice | None:
         """One token from the cheapest parked drafter that is due, if the budget allows it."""
         due = [name for name in options if self._parked.get(name) == 0]
         if not due:
             return None
-        name = min(due, key=lambda name: options[name][0].cost)
-        option = options[name][0]
+        name = min(due, key=lambda name: options[name].chains[0].cost)
+        option = options[name].chains[0]
         # A trial that also shows what passes cost is allowed in any case.
         doubtful = self._doubt(option) > self._DOUBTFUL
         wait = 0 if doubtful else self._budget.wait_for(option.cost - option.tokens)
@@ -425,10 +413,10 @@ class Automatic:
             self._parked[name] = min(wait, self._LONGEST_WAIT)
             return None
         self._trying, self._behind = name, drafting[name].behind
-        return DraftChoice(1, Reason(Why.PARKED_TRIAL, name, 1, option.gain), name)
+        return self._choice(option, Why.PARKED_TRIAL)
 
     def _plain(
-        self, options: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, DraftOptions], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice:
         for name in options:
             if name not in self._parked:
@@ -441,3 +429,11 @@ class Automatic:
             best = max(option.gain for each in options.values() for option in each)
             reason = Reason(Why.PARKED, gain=best, rounds=rounds)
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
+
+
+def _more(option: DraftOption, options: DraftOptions) -> list[DraftOption]:
+    """What shows more than this option: one token more, alternatives, a tree twice as large."""
+    if option.trees:
+        return [each for each in options.trees if each.drafted >= 2 * option.drafted][:1]
+    best = max(options.trees, key=lambda each: each.gain, default=None)
+    return options.chains[option.length : option.length + 1] + ([best] if best else [])

@@ -99,7 +99,7 @@ class Drafter(Protocol):
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         """The target has read `tokens` in a pass: committed ones, then the last draft, or none.
-        `likeliest`: what it takes for likeliest behind each of them, where `learns` is not 0."""
+        `likeliest`: what it takes for likeliest behind each of them; empty where `learns` is 0."""
 
     def accept(self, path: Sequence[int]) -> None:
         """These tokens of the last draft, by their numbers, were accepted, one behind the other."""

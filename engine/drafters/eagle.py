@@ -14,7 +14,7 @@ embedding is borrowed where it was not trained along.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -34,13 +34,12 @@ from engine.drafters.eagle_layers import (
     unlike_ours,
 )
 from engine.drafters.p_eagle import MaskDrafter
-from engine.drafters.states import StateDrafter
+from engine.drafters.states import Mask, StateDrafter
 from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, output_layer
 from models.drafter_folders import describe_drafter
 from models.drafter_kinds import Tap
 
-Mask = Literal["causal"] | None
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 
 _MASK_TOKENS = ("mask_token_id", "pard_token", "ptd_token_id")
@@ -70,7 +69,7 @@ class _Layers(nn.Module):
         return states.astype(self.layers[0].post_attention_layernorm.weight.dtype)
 
     def through(
-        self, embeddings: mx.array, state: mx.array, mask: Mask, cache: list[KVCache]
+        self, embeddings: mx.array, state: mx.array, mask: Mask, cache: list[Any]
     ) -> mx.array:
         """The state behind the last layer."""
         for layer, window, kept in zip(self.layers, self._windows, cache, strict=True):
@@ -138,9 +137,7 @@ class Eagle3(_Layers):
     def go_on(self, state: mx.array) -> mx.array:
         return state
 
-    def __call__(
-        self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[KVCache]
-    ) -> mx.array:
+    def __call__(self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[Any]) -> mx.array:
         state = self.through(self.embed(tokens), begun, mask, cache)
         return self.norm(state) if self._normed_output else state
 
@@ -192,9 +189,7 @@ class Eagle(_Layers):
     def go_on(self, state: mx.array) -> mx.array:
         return state
 
-    def __call__(
-        self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[KVCache]
-    ) -> mx.array:
+    def __call__(self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[Any]) -> mx.array:
         embeddings = self.embed(tokens)
         mixed = self.fc(mx.concatenate([embeddings, begun], axis=-1))
         return self.through(embeddings, mixed, mask, cache)

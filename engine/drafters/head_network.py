@@ -123,9 +123,7 @@ class HeadNetwork:
         (kept,) = fetch(bound.kept)
         self._row_of = row_of_token(kept, vocabulary)
 
-    def __call__(
-        self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[KVCache]
-    ) -> mx.array:
+    def __call__(self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[Any]) -> mx.array:
         return self._head(begun, self._embed(tokens), mask, cache[0])
 
     def logits(self, state: mx.array) -> mx.array:

@@ -16,7 +16,7 @@ number each token is.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain, row_of_token, spread
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
+from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.weights import (
     Tensors,
     columns,
@@ -116,7 +117,7 @@ class MedusaDrafter(Memoryless):
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         left = len(self._left(tokens))
-        return (DraftCandidate(self.name, left),) if left else ()
+        return (DraftCandidate(self.name, left, alternatives=ALTERNATIVES),) if left else ()
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
@@ -126,6 +127,16 @@ class MedusaDrafter(Memoryless):
             return None
         end = self._end(tokens)
         state = self._states.between(end - 1, end)[0]  # (1, width)
+        if choice.tree is not None:
+            return draft_tree(
+                by_depth(lambda depth: self._logits(left[depth], state)),
+                tokens=tokens,
+                choice=replace(choice, tree=choice.tree.no_higher(len(left))),
+                vocabulary=self._vocabulary,
+                sampling=sampling,
+                key=key,
+                drafter=self.name,
+            )
         heads = iter(left)
         return draft_chain(
             lambda _: self._logits(next(heads), state),

@@ -50,7 +50,7 @@ class MtpModule(nn.Module):
         self.norm = nn.RMSNorm(width, eps=epsilon)
         self._state_first = state_first
 
-    def __call__(self, states: mx.array, embeddings: mx.array, cache: KVCache) -> mx.array:
+    def __call__(self, states: mx.array, embeddings: mx.array, cache: Any) -> mx.array:
         """The next states: `states` of each token, `embeddings` of the token after it."""
         parts = [self.token_norm(embeddings), self.state_norm(states)]
         if self._state_first:
@@ -80,9 +80,7 @@ class MtpNetwork:
     def go_on(self, state: mx.array) -> mx.array:
         return state
 
-    def __call__(
-        self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[KVCache]
-    ) -> mx.array:
+    def __call__(self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[Any]) -> mx.array:
         return self._module(begun, self._embed(tokens) * self._scale, cache[0])
 
     def logits(self, state: mx.array) -> mx.array:

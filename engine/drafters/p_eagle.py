@@ -6,12 +6,14 @@ the drafted tokens before it, but for the sampler chain's penalties.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate
+from engine.drafters.levels import ReadLevel, by_depth
 from engine.drafters.states import PREFILL_ROWS, StateDrafter, StateNetwork
 
 
@@ -35,11 +37,15 @@ class MaskDrafter(StateDrafter):
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         (candidate,) = super().candidates(tokens)
-        return (DraftCandidate(self.name, self._most, behind=candidate.behind),)
+        return (replace(candidate, most=self._most),)
 
     def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
         slots = iter(self._network.logits(self._read_ahead(tokens, length))[0][:, None])
         return lambda latest: next(slots)
+
+    def _level_reader(self, tokens: list[int], length: int) -> ReadLevel:
+        slots = self._network.logits(self._read_ahead(tokens, length))[0][:, None]
+        return by_depth(lambda depth: slots[depth])
 
     def _read_ahead(self, tokens: list[int], length: int) -> mx.array:
         """Read the committed tokens and masks behind them; returns the last `length` states.

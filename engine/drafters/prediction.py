@@ -38,7 +38,7 @@ class PredictionDrafter(Memoryless):
     ) -> DraftArrays | None:
         place, matched = self._place(tokens)
         text = self._prediction[place : place + choice.length]
-        return copied(text, self.name, matched) if matched and text else None
+        return copied(text, drafter=self.name, matched=matched) if matched and text else None
 
     def _place(self, tokens: list[int]) -> tuple[int, int]:
         """Where the prediction goes on, and how many tokens before that match; 0 for none."""

@@ -1,13 +1,13 @@
 """Drafts from the target's hidden states (EAGLE, arXiv 2401.15077), token by token.
 
 For each committed token but the last a network reads the target's states of the token with the
-token that came next. Then it continues from its own states, one drafted token at a time; these are
-forgotten after the round, when the target's are there. Which network it is, `StateNetwork` leaves
-open. It proposes a chain: a tree would branch in `propose`, and change nothing else.
+token that came next. Then it continues from its own states, one drafted token at a time, or all of
+a tree's that have the same depth; these are forgotten after the round, when the target's are there.
+Which network it is, `StateNetwork` leaves open.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
@@ -16,10 +16,14 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
+from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.request import Sampling
+from engine.tree import Tree
 from models.drafter_kinds import Tap
 
 PREFILL_ROWS = 512
+
+Mask = Literal["causal"] | mx.array | None
 
 
 class StateNetwork(Protocol):
@@ -36,28 +40,55 @@ class StateNetwork(Protocol):
         """What it makes of the target's states, (1, n, taps, width): (1, n, w)."""
 
     def go_on(self, state: mx.array) -> mx.array:
-        """What it makes of its own state in their place, (1, n, w): (1, n, w)."""
+        """What it makes of its own state in their place, (b, n, w): (b, n, w)."""
 
-    def __call__(
-        self,
-        begun: mx.array,
-        tokens: mx.array,
-        mask: Literal["causal"] | None,
-        cache: list[KVCache],
-    ) -> mx.array:
-        """The next states, (1, n, w): `begun` of each token, and the `tokens` after them, (1, n).
+    def __call__(self, begun: mx.array, tokens: mx.array, mask: Mask, cache: list[Any]) -> mx.array:
+        """The next states, (b, n, w): `begun` of each token, and the `tokens` after them, (b, n).
 
-        Appends n entries to the caches.
+        Appends n entries to the caches, which say at which position, and b is 1; or of each of b
+        branches one, which sees what `mask` says, as do the caches: see `Level`.
         """
 
     def logits(self, state: mx.array) -> mx.array:
-        """Which token comes after `tokens`: (1, n, w) to (1, n, the target's vocabulary).
+        """Which token comes after `tokens`: (b, n, w) to (b, n, the target's vocabulary).
 
         Tokens that it cannot propose have -inf.
         """
 
     def make_cache(self) -> list[KVCache]:
         """Empty caches, one for each of its layers."""
+
+
+class Level:
+    """What a network takes for the cache of a layer while it reads a level of a tree, which is of
+    as many branches: one entry of each. All have one position; each sees what was read before the
+    tree, and what is on its path.
+
+    Attribute: `offset`, their position.
+    """
+
+    def __init__(self, cache: KVCache, tree: Tree, *, rows: int, committed: int) -> None:
+        """The last `rows` of `tree`; `cache` holds the others, behind `committed` entries."""
+        self._cache = cache
+        self._committed, self._depths = committed, mx.array(tree.depths)
+        self._before = mx.array(tree.before)[-rows:]
+        self.offset = committed + tree.height - 1
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append (branches, heads, 1, dim); returns what there is, (branches, heads, entries, dim),
+        the same for all."""
+        branches = keys.shape[0]
+        held = self._cache.update_and_fetch(keys.swapaxes(0, 2), values.swapaxes(0, 2))
+        every_keys, every_values = (mx.broadcast_to(a, (branches, *a.shape[1:])) for a in held)
+        return every_keys, every_values
+
+    def make_mask(self, rows: int = 1, window_size: int | None = None, **_: Any) -> mx.array:
+        """(branches, 1, 1, entries) of truth values, before the entries are appended."""
+        seen = mx.pad(self._before, [(0, 0), (self._committed, 0)], constant_values=True)
+        if window_size is not None:
+            positions = [mx.arange(self._committed), self._committed + self._depths]
+            seen = seen & (mx.concatenate(positions) > self.offset - window_size)
+        return seen[:, None, None]
 
 
 class StateDrafter(Untaught):
@@ -84,7 +115,7 @@ class StateDrafter(Untaught):
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         position = self._base + self._read
         behind = max(min(len(tokens) - 1, self._states.end) - position - 1, 0)
-        return (DraftCandidate(self.name, LONGEST, behind=behind),)
+        return (DraftCandidate(self.name, LONGEST, behind=behind, alternatives=ALTERNATIVES),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
@@ -93,6 +124,16 @@ class StateDrafter(Untaught):
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
+        if choice.tree is not None:
+            return draft_tree(
+                self._level_reader(tokens, choice.length),
+                tokens=tokens,
+                choice=choice,
+                vocabulary=self._vocabulary,
+                sampling=sampling,
+                key=key,
+                drafter=self.name,
+            )
         return draft_chain(
             self._reader(tokens, choice.length),
             unread=tokens[-1:],
@@ -123,6 +164,26 @@ class StateDrafter(Untaught):
             nonlocal state
             state = self._catch_up(tokens) if state is None else self._step(state, inputs)
             return self._network.logits(state)[0]
+
+        return read
+
+    def _level_reader(self, tokens: list[int], length: int) -> ReadLevel:
+        """Reads a tree behind `tokens` that is up to `length` tokens high."""
+        states = mx.zeros(())  # of the newest committed token, then of those that are read
+        committed = 0
+
+        def read(level: mx.array, tree: Tree) -> mx.array:
+            nonlocal states, committed
+            rows = level.size
+            if not rows:
+                states = self._catch_up(tokens)
+                committed = self._cache[0].offset
+                return self._network.logits(states)[0]
+            begun = self._network.go_on(states[mx.array(tree.parents[-rows:]) + 1])
+            caches = [Level(each, tree, rows=rows, committed=committed) for each in self._cache]
+            state = self._network(begun, level[:, None], caches[0].make_mask(), caches)
+            states = mx.concatenate([states, state])
+            return self._network.logits(state)[:, 0]
 
         return read
 

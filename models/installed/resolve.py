@@ -35,7 +35,9 @@ _HUB_ID = re.compile(
     re.ASCII | re.I,
 )
 _NEAR = 3  # names to suggest
-_WITHOUT_WEIGHTS = re.compile(r"none|lookup|early-exit(:\d*)?")
+_WITHOUT_WEIGHTS = re.compile(r"none|lookup|suffix|lookahead(:.*)?|recycling|early-exit(:\d*)?")
+_LOOKAHEAD = re.compile(r"(\d{1,2}),(\d{1,2}),(\d{1,2})", re.ASCII)
+_LOOKAHEAD_ROWS = 64  # that the target reads in every pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,27 @@ def drafts_without_weights(name: str) -> bool:
     return _WITHOUT_WEIGHTS.fullmatch(name) is not None
 
 
+def lookahead_sizes(name: str) -> tuple[int, ...]:
+    """What `lookahead:W,N,G` says: columns of its window, tokens of an n-gram, and how many n-grams
+    are drafted; nothing where it is left open. Raises Problem."""
+    sizes = name.partition(":")[2]
+    if not sizes:
+        return ()
+    written = _LOOKAHEAD.fullmatch(sizes)
+    window, size, most = map(int, written.groups()) if written else (0, 0, 0)
+    if window < 1 or size < 2 or (window + most) * (size - 1) > _LOOKAHEAD_ROWS:
+        raise Problem(
+            f"Lookahead cannot draft with {sizes!r}.",
+            "Write lookahead:W,N,G, with a window of W columns, n-grams of N tokens from 2, and G "
+            f"of them in a draft: (W + G) × (N - 1) is {_LOOKAHEAD_ROWS} at most.",
+        )
+    return window, size, most
+
+
 def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
     if drafts_without_weights(name):
+        if name.startswith("lookahead"):
+            lookahead_sizes(name)
         return NamedDrafter(name)
     if name == "mtp":
         return NamedDrafter(name, _own_module(target))
@@ -154,7 +175,8 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
+            "Choose auto, none, lookup, suffix, lookahead, recycling, head, mtp, early-exit, a "
+            "model, or several joined with +.",
         ) from problem
     _require_sizes(drafter, target)
     return NamedDrafter(name, drafter)

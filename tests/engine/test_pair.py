@@ -17,8 +17,12 @@ from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import save_head
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter
+from engine.drafters.pard import ParallelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
@@ -65,6 +69,10 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("early-exit:1", EarlyExitDrafter, "early-exit"),
         ("early-exit:3", EarlyExitDrafter, "early-exit"),
         ("  lookup\t", LookupDrafter, "lookup"),
+        ("lookahead", LookaheadDrafter, "lookahead"),
+        ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
+        ("recycling", RecyclingDrafter, "recycling"),
+        ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
     ],
@@ -122,14 +130,14 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     "name",
     [
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
-        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "none:", "nonsense",
-        "~no-such-user/model", "a\0b", "x" * 300,
+        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling:3", "none:",
+        "nonsense", "~no-such-user/model", "a\0b", "x" * 300,
     ],
 )  # fmt: skip
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, head, mtp, early-exit" in problem.value.remedy
+    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -172,6 +180,17 @@ def test_a_heads_folder_is_named_like_a_models(
     assert refused.value.obstacle == "other target"
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    ["5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,"],
+)
+def test_a_lookahead_of_no_size(sizes: str, target: LoadedModel) -> None:
+    with pytest.raises(Problem, match="Lookahead cannot") as problem:
+        resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # before anything is loaded
+    assert sizes in problem.value.message
+    assert "lookahead:W,N,G" in problem.value.remedy
+
+
 @pytest.mark.parametrize("layers", [0, 4, 99])
 def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
     with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as problem:
@@ -180,23 +199,60 @@ def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
     assert "from 1 to 3" in problem.value.remedy
 
 
-def test_the_first_token_that_differs_is_named(target: LoadedModel, other: Path) -> None:
+def exchange(folder: Path, *names: str) -> None:
+    """Let the tokens of these names take each other's numbers."""
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    numbers = [vocabulary[name] for name in names]
+    vocabulary.update(zip(names, numbers[1:] + numbers[:1], strict=True))
+    path.write_text(json.dumps(tokenizer))
+
+
+def test_a_model_with_other_tokens_drafts_through_text(target: LoadedModel, other: Path) -> None:
+    exchange(other, "Z", "A", "é")
+    for name in (str(other), f"lookup+{other}"):
+        assert make(name, target).name == name.replace(str(other), "model")
+    drafter = make(str(other), target)
+    assert type(drafter) is OtherTokenizerDrafter
+    decoder, tokens = Decoder(target.model), list(b"ZAZA and so on")
+    plain = write(Decoder(target.model), NoDrafter(), Fixed(0), list(tokens), task(20))
+    run = write(decoder, drafter, Fixed(3), tokens, task(20))
+    assert run.tokens == plain.tokens
+    assert run.proposed > 0
+
+
+def test_another_special_token_is_another_tokenizer(target: LoadedModel, other: Path) -> None:
+    path = other / "tokenizer.json"
+    path.write_text(path.read_text().replace('"<user>"', '"<human>"'))
+    assert type(make(str(other), target)) is OtherTokenizerDrafter
+
+
+def test_too_few_shared_tokens(target: LoadedModel, other: Path) -> None:
+    """The first that differs is named, before weights are read. So where nothing says what tokens
+    spell."""
     path = other / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
     vocabulary = tokenizer["model"]["vocab"]
-    vocabulary["Z"], vocabulary["A"] = vocabulary["A"], vocabulary["Z"]
-    path.write_text(json.dumps(tokenizer))
-    for name in (str(other), f"lookup+{other}"):
-        with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
-            make(name, target)
+    renamed = {name * 2: number for name, number in vocabulary.items()}
+    for changed in (
+        {"model": tokenizer["model"] | {"vocab": renamed}},
+        {"decoder": None, "model": tokenizer["model"] | {"vocab": renamed | {"A": 65}}},
+    ):
+        path.write_text(json.dumps(tokenizer | changed))
+        with pytest.raises(Problem, match=r"token 0 is .* in target and .* in other model"):
+            make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
 
 
-def test_tokens_are_compared_before_weights_are_read(target: LoadedModel, other: Path) -> None:
-    (other / "tokenizer.json").write_text(
-        (other / "tokenizer.json").read_text().replace('"<user>"', '"<human>"')
-    )
-    with pytest.raises(Problem, match="'<user>' in target and '<human>'"):
-        make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
+def test_one_that_drafts_in_parallel_needs_the_same_tokens(
+    target: LoadedModel, other: Path
+) -> None:
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"pard_token": 259}))
+    assert type(make(str(other), target)) is ParallelDrafter
+    exchange(other, "Z", "A")
+    with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
+        make(str(other), target)
 
 
 @pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])

@@ -53,7 +53,13 @@ def test_a_round_by_hand() -> None:
     rounds = Rounds()
     drafted = rounds.push(draft(3, "The", " cat", " sat"))
     assert drafted == Round(
-        3, "model", tuple(Token(7, t, "drafted", 0.5) for t in ("The", " cat", " sat")), None
+        3,
+        "model",
+        tuple(
+            Token(7, text, "drafted", 0.5, parent=number - 1)
+            for number, text in enumerate(("The", " cat", " sat"))
+        ),
+        None,
     )
     event = verdict(3, 3, 1, WrittenToken(9, " dog", 0.75, "correction"))
     ended = rounds.push(event)
@@ -64,8 +70,8 @@ def test_a_round_by_hand() -> None:
         "model",
         (
             accepted,
-            Token(7, " cat", "rejected", 0.5, 0.1, 0.2),
-            Token(7, " sat", "discarded", 0.5, 0.2, 0.4),
+            Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0),
+            Token(7, " sat", "discarded", 0.5, 0.2, 0.4, parent=1),
             own,
         ),
         event,

@@ -24,6 +24,7 @@ from app.markdown.view import TextView
 from app.rounds.explained import KINDS, as_tip
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
+from engine.rounds import Token
 from tests.support.app.markdown_texts import cut_places, split
 
 Show = Callable[[str], TextView]
@@ -165,6 +166,13 @@ def test_what_is_said_of_a_token() -> None:
     forced = describe(piece("{", "forced"))
     assert "grammar" in forced
     assert "p =" not in forced, "there was no pass"
+    tried = tuple(Token(n, f" no{n}", "rejected", q=0.25, p=0.125) for n in range(6))
+    corrected = describe(replace(PIECES[3], alternatives=tried)).splitlines()
+    assert [line.split() for line in corrected[-5:]] == [
+        *(["\u201c", f"no{n}\u201d", "p", "=", "0.125", "q", "=", "0.25"] for n in range(4)),
+        ["and", "2", "more"],
+    ]
+    assert "more" not in describe(replace(PIECES[3], alternatives=tried[:4]))
     unknown = Piece("imported", "plain", 0, 0, None, None, None, "")
     assert "p =" not in describe(unknown)
 

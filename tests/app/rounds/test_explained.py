@@ -21,12 +21,15 @@ def test_the_dialog_explains_everything(qtbot: QtBot) -> None:
     assert {label.textFormat().name for label in dialog.findChildren(QLabel)} == {"PlainText"}
 
 
-def test_its_round_shows_every_fate_of_a_draft(qtbot: QtBot) -> None:
+def test_its_rounds_show_every_fate_of_a_draft_and_a_tree(qtbot: QtBot) -> None:
     dialog = RoundsExplained()
     qtbot.addWidget(dialog)
-    lane = dialog.findChild(DraftLane)
-    assert lane is not None
-    assert lane.shown is not None
-    fates = [token.fate for token in lane.shown.round.tokens]
+    chain, tree = [lane.shown.round for lane in dialog.findChildren(DraftLane) if lane.shown]
+    fates = [token.fate for token in chain.tokens]
     assert fates == ["accepted", "accepted", "rejected", "discarded", "correction"]
+    assert (chain.tree.is_chain, tree.tree.is_chain) == (True, False)
+    for one in (chain, tree):
+        assert one.verdict is not None
+        rejected = [one.drafted[number] for number in one.verdict.rejected]
+        assert rejected == [token for token in one.drafted if token.fate == "rejected"]
     assert not dialog.grab().isNull()

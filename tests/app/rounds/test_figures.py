@@ -12,7 +12,7 @@ from engine.draft_length import Reason, Why
 from engine.events import Event, Prefill, Stats
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain, tally
-from tests.support.app.traces import forced_round, made_round, recorded, traces
+from tests.support.app.traces import forced_round, made_round, recorded, traces, tree_round
 
 
 def test_before_anything_happened() -> None:
@@ -95,6 +95,17 @@ def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
     reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
     told = replace(first, verdict=replace(first.verdict, reason=reason))
     assert figures.draft_length(told) == Figure("4", reason)
+
+
+def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
+    tokens = ((" a", -1, 0.5), (" the", -1, 0.3), (" cat", 1, 0.5))
+    _, ended = tree_round(1, *tokens, path=(1, 2))
+    assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, in a tree 2 deep")
+    verdicts = [ended.verdict, tree_round(2, *tokens)[1].verdict]
+    stats = tally(verdict for verdict in verdicts if verdict)
+    assert figures.acceptance_rate(stats) == Figure("33%", "2 of 6\ndrafted tokens")
+    assert figures.acceptance_length(stats) == Figure("2.00", "tokens per pass\n2 passes")
+    assert figures.positions(stats) == (PositionAcceptance(1, 2, 1), PositionAcceptance(2, 2, 1))
 
 
 @given(events=traces())

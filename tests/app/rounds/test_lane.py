@@ -1,15 +1,20 @@
 """The lane shows a round's draft, then its verdict, by position, colour, line and word."""
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtCore import QPointF
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtGui import QColor, QFont, QPalette
 from pytestqt.qtbot import QtBot
 
-from app.rounds.drawing import Ruler, TokenBox, lay_out
+from app.rounds.drawing import RoundLayout, Ruler, TokenBox, lay_out, row_count
 from app.rounds.lane import DraftLane
 from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
-from tests.support.app.traces import forced_round, made_round, recorded
+from engine.tree import Tree
+from tests.support.app.traces import forced_round, made_round, recorded, tree_round, trees
 
 
 class Clock:
@@ -262,3 +267,171 @@ def test_any_round_may_come(lane: DraftLane) -> None:
     lane.clear()
     assert lane.shown is None
     assert lane.not_shown == 0
+
+
+# Trees
+
+TREE = (
+    *((" the", -1, 0.6), (" a", -1, 0.75), (" dog", 0, 0.5), (" ran", 2, 0.9)),
+    *((" cat", 0, 0.2), (" red", 1, 0.4), (" hat", 5, 0.3), (" sat", 2, 0.1)),
+)
+MANY = tuple((f" word{n}", -1 if n % 4 == 0 else n - 1, 0.5 / (1 + n)) for n in range(32))
+
+
+def laid_out(round: Round, *, most_rows: int = 4, width: float = 2000.0) -> RoundLayout:
+    ruler = Ruler(QFont(), QFont())
+    return lay_out(round, ruler, width=width, most_rows=most_rows)
+
+
+def rows(layout: RoundLayout, verdict: int) -> dict[int, list[str]]:
+    """The tokens of each row, from left to right."""
+    found: dict[int, list[TokenBox]] = {}
+    for box in layout.boxes:
+        if (row := box.rows[verdict]) is not None:
+            found.setdefault(row, []).append(box)
+    return {
+        row: [box.token.text for box in sorted(of_row, key=lambda box: box.left)]
+        for row, of_row in sorted(found.items())
+    }
+
+
+def test_a_tree_has_a_row_for_each_branch_and_a_column_for_each_depth() -> None:
+    layout = laid_out(tree_round(1, *TREE)[0])
+    assert rows(layout, 0) == {
+        1: [" the", " dog", " ran"],
+        2: [" sat"],
+        3: [" cat"],
+        4: [" a", " red", " hat"],
+    }
+    columns: dict[int, set[float]] = {}
+    for box in layout.boxes:
+        columns.setdefault(box.position, set()).add(box.left)
+    assert all(len(lefts) == 1 for lefts in columns.values())
+    lines = {box.token.text: parent for parent, box in layout.lines}
+    assert lines == {text: parent for text, parent, _ in TREE}
+
+
+def test_the_accepted_path_rises_out_of_any_branch() -> None:
+    layout = laid_out(tree_round(1, *TREE, path=(1, 5))[1])
+    assert rows(layout, 0) == rows(laid_out(tree_round(1, *TREE)[0]), 0), "nothing is foreseen"
+    assert rows(layout, 1) == {
+        0: [" a", " red", " own"],
+        1: [" hat"],
+        2: [" the", " dog", " ran"],
+        3: [" sat"],
+        4: [" cat"],
+    }
+    assert {label.text for label in layout.labels} == {
+        *("correction", "2 accepted", "2 rejected", "4 discarded"),
+    }
+
+
+def test_of_many_branches_the_most_promising_are_shown_and_the_accepted_one() -> None:
+    drafted = tree_round(1, *MANY)[0]
+    assert row_count(drafted, most=4) == 4
+    before = rows(laid_out(drafted), 0)
+    assert [row[0] for row in before.values()] == [" word0", " word4", " word8", " word12"]
+    path = drafted.tree.path(30)
+    after = laid_out(tree_round(1, *MANY, path=path)[1])
+    assert rows(after, 0) == before
+    assert rows(after, 1)[0] == [" word28", " word29", " word30", " own"]
+    assert max(rows(after, 1)) == 4
+    assert after.tokens == 32
+
+
+def test_a_chain_is_laid_out_as_ever() -> None:
+    layout = laid_out(made_round(1, " one", " two", " three", accepted=1)[1])
+    assert layout.lines == ()
+    assert rows(layout, 0) == {1: [" one", " two", " three"]}
+    assert rows(layout, 1) == {0: [" one", " own"], 1: [" two", " three"]}
+    one, two, three, own = layout.boxes
+    assert [one.left, two.left - one.width, three.left - two.left - two.width] == [0.0, 4.0, 4.0]
+    assert own.left == two.left
+
+
+@given(drawn=trees(), data=st.data())
+def test_no_two_lines_of_a_tree_cross(drawn: Tree, data: st.DataObject) -> None:
+    tokens = [(f"t{n}", p, data.draw(st.floats(0, 1))) for n, p in enumerate(drawn.parents)]
+    path = drawn.path(data.draw(st.integers(-1, len(drawn) - 1)))
+    layout = laid_out(tree_round(1, *tokens, path=path)[1], most_rows=data.draw(st.integers(1, 6)))
+    for verdict in (0, 1):
+        places = {
+            box.number: (row, box.position)
+            for box in layout.boxes
+            if not box.own and (row := box.rows[verdict]) is not None
+        }
+        assert len(set(places.values())) == len(places), "two tokens in one place"
+        top = 0 if verdict else 1
+        lines = [
+            (column, drawn.parents[number], places.get(drawn.parents[number], (top, 0))[0], row)
+            for number, (row, column) in places.items()
+        ]
+        assert all(begin <= end for _, _, begin, end in lines), "a branch is below its beginning"
+        for one, other in combinations(lines, 2):
+            if one[0] == other[0] and one[1] != other[1]:  # in one gap, from two tokens
+                assert one[3] < other[2] or other[3] < one[2]
+
+
+def test_the_lane_grows_with_a_tree_and_not_without_end(lane: DraftLane) -> None:
+    low = lane.sizeHint().height()
+    push_round(lane, " one", " two", " three", accepted=2)
+    assert lane.sizeHint().height() == low
+    for number, tokens in enumerate((TREE, MANY), start=2):
+        for one in tree_round(number, *tokens):
+            lane.push(one)
+    high = lane.sizeHint().height()
+    assert low < high < 2.2 * low
+    push_round(lane, " one", number=4, accepted=1)
+    assert lane.sizeHint().height() == high, "what is below does not jump"
+    lane.clear()
+    assert lane.sizeHint().height() == low
+    lane.make_room([tree_round(1, *MANY)[1]])
+    lane.clear()
+    assert lane.sizeHint().height() == high
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_tree_is_grey_before_its_verdict(lane: DraftLane, clock: Clock, colours: Palette) -> None:
+    paint_on(lane, colours)
+    kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}
+    drafted, ended = tree_round(1, *TREE, path=(1, 5))
+    lane.push(drafted)
+    lane.resize(700, lane.sizeHint().height())
+    assert not seen(lane) & kinds
+    assert colours.bar in seen(lane), "the lines"
+    lane.push(ended)
+    clock.now += 1.0
+    assert seen(lane) & kinds == {colours.accepted, colours.rejected, colours.correction}
+
+
+def test_a_tip_tells_a_token_from_its_alternatives(lane: DraftLane, clock: Clock) -> None:
+    _, ended = tree_round(1, *TREE, path=(1,))
+    lane.show_round(ended)
+    tips = {box.token.text: box.tip for box in laid_out(ended).boxes}
+    assert tips[" a"] == (
+        "·a\naccepted, position 1, alternative 2 of 2\nq 0.750, p 0.375, chance 19%"
+    )
+    assert "position 2\n" in tips[" red"]
+    box = next(box for box in laid_out(ended).boxes if box.token.text == " the")
+    ruler = Ruler(lane.font(), lane.font())
+    at = box.rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    assert lane.tip_at(at) == tips[" the"]
+
+
+@pytest.mark.parametrize("width", [40, 160, 280, 450, 1200])
+def test_any_tree_can_be_shown_in_any_width(lane: DraftLane, clock: Clock, width: int) -> None:
+    tree = tree_round(1, *MANY)[0].tree
+    for number in range(-1, len(tree)):
+        drafted, ended = tree_round(number + 2, *MANY, path=tree.path(number))
+        lane.push(drafted)
+        lane.resize(width, lane.sizeHint().height())
+        lane.grab()
+        lane.push(ended)
+        for _ in range(3):
+            clock.now += 0.1
+            assert not lane.grab().isNull()
+        layout = lane._layout()
+        assert layout is not None
+        fitting = layout.fitting(lane._ruler(), 1.0)
+        assert all(box.left >= layout.shift for box in fitting)
+    assert "more in other branches" in lane.accessibleDescription()

@@ -19,9 +19,9 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
-from engine.rounds import judged
+from engine.rounds import Token, judged
 from engine.stats import tally
-from tests.support.app.traces import recorded, text_of, traces
+from tests.support.app.traces import recorded, text_of, traces, tree_round
 
 
 def written(found: tuple[Piece, ...]) -> str:
@@ -93,15 +93,31 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction(
         assert drafted == [piece for piece in of_round if piece.q is not None]
         assert [piece.position for piece in drafted] == list(range(1, len(drafted) + 1))
         dropped = [piece for piece in drafted if not piece.written]
-        stood = [piece for piece in drafted if piece.kind == "accepted"]
-        assert stood + dropped == drafted
+        accepted = [piece for piece in drafted if piece.kind == "accepted"]
+        assert accepted + dropped == drafted
         assert bool(dropped) == (of_round[-1].kind == "correction")
         assert [piece.kind for piece in dropped] == ["rejected", *["discarded"] * len(dropped)][
             : len(dropped)
         ]
-        texts = [token.text for token in one.drafted if token.fate != "accepted"]
-        assert [piece.text for piece in dropped] == (texts if dropped else [])
-        assert all(piece.q == one.drafted[piece.position - 1].q for piece in drafted)
+        path = one.best_path if dropped else one.best_path[: len(accepted)]
+        assert [piece.q for piece in drafted] == [token.q for token in path]
+        assert [piece.text for piece in dropped] == [t.text for t in path[len(accepted) :]]
+
+
+@given(events=traces())
+def test_every_rejected_token_is_an_alternative_of_what_was_written(
+    events: tuple[Event, ...],
+) -> None:
+    trace = Trace(events)
+    for one in trace.rounds:
+        of_round = [piece for piece in trace.pieces if piece.round == one.number]
+        assert not any(piece.alternatives for piece in of_round if not piece.written)
+        tried = [other for piece in of_round for other in piece.alternatives]
+        rejected = [token for token in one.drafted if token.fate == "rejected"]
+        assert sorted(map(id, tried)) == sorted(map(id, rejected))
+        accepted = [token for token in one.drafted if token.fate == "accepted"]
+        for piece, token in zip(of_round, accepted, strict=False):
+            assert {other.parent for other in piece.alternatives} <= {token.parent}
 
 
 @given(events=traces())
@@ -119,6 +135,9 @@ def draft(number: int, *texts: str) -> Draft:
     return Draft("g", number, tuple(DraftedToken(7, text, 0.5) for text in texts), "model")
 
 
+CAT = Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0)
+
+
 def test_a_round_by_hand() -> None:
     events: list[Event] = [
         draft(1, "The", " cat", " sat"),
@@ -131,9 +150,42 @@ def test_a_round_by_hand() -> None:
         Piece("The", "accepted", 1, 1, 0.5, 0.5, 1.0, "model"),
         Piece(" cat", "rejected", 1, 2, 0.1, 0.5, 0.2, "model"),
         Piece(" sat", "discarded", 1, 3, 0.2, 0.5, 0.4, "model"),
-        Piece(" dog", "correction", 1, 0, 0.75, None, None, "model"),
+        Piece(" dog", "correction", 1, 0, 0.75, None, None, "model", alternatives=(CAT,)),
         Piece(" ran", "plain", 2, 0, 0.5, None, None, ""),
     )
+
+
+def test_a_tree_by_hand() -> None:
+    _, judged = tree_round(
+        4,
+        *((" a", -1, 0.6), (" the", -1, 0.75), (" dog", 1, 0.5), (" cat", 1, 0.5)),
+        *((" ran", 2, 0.9), (" sat", 3, 0.4), (" lay", 3, 0.2), (" on", 5, 0.9)),
+        path=(1, 3),
+    )
+    assert judged.verdict is not None
+    draft = Draft(
+        *("g", 4, tuple(DraftedToken(t.id, t.text, t.q or 0.0) for t in judged.drafted), "head"),
+        judged.tree.parents,
+    )
+    pieces = Trace([draft, judged.verdict, Text("g", " the cat own", _spans(4, 4, 4, 4))]).pieces
+    assert [(piece.text, piece.kind, piece.position) for piece in pieces] == [
+        (" the", "accepted", 1),
+        (" cat", "accepted", 2),
+        (" sat", "rejected", 3),
+        (" on", "discarded", 4),
+        (" own", "correction", 0),
+    ]
+    assert [[(t.text, t.q, t.p) for t in piece.alternatives] for piece in pieces] == [
+        [(" a", 0.6, 0.3)],
+        [(" dog", 0.5, 0.25)],
+        [],
+        [],
+        [(" sat", 0.4, 0.2), (" lay", 0.2, 0.1)],
+    ]
+
+
+def _spans(number: int, *lengths: int) -> tuple[Span, ...]:
+    return tuple(Span(number, index, length) for index, length in enumerate(lengths))
 
 
 def test_a_drafters_own_confidence_stays_with_its_piece() -> None:

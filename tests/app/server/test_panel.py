@@ -24,7 +24,7 @@ from app.server.panel import ServerPanel
 from app.server.request_list import RequestList, RequestShown, RoundStrip
 from app.settings import Settings
 from app.window import Window
-from tests.support.app.traces import made_round
+from tests.support.app.traces import made_round, tree_round
 from tests.support.app.window_maker import (
     OFFSCREEN_COMPLAINTS,
     Until,
@@ -245,6 +245,11 @@ def test_a_request_is_shown_as_far_as_it_is(qtbot: QtBot) -> None:
     assert strip.isVisibleTo(row)
     assert "1 of 2 accepted" in strip.accessibleDescription()
     assert "41.3" in row.accessibleDescription()
+    alone = strip.grab().toImage()
+    tree = tree_round(3, (" one", -1, 0.5), (" two", 0, 0.5), (" no", 0, 0.5), path=(0,))[1]
+    strip.show_round(tree)
+    assert "·one ·two and 1 more in other branches: 1 of 3" in strip.accessibleDescription()
+    assert strip.grab().toImage() != alone, "the third is counted"
     listed.grab()
     listed.resize(90, 400)
     listed.grab()

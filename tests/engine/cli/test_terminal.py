@@ -38,6 +38,7 @@ from engine.events import (
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain
 from models.in_words import clean
+from tests.support.app.traces import trees
 
 # Every sequence that drawing may use; nothing else may be left but line ends.
 OWN_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d+A|\x1b\[[KJ]|\x1b\[\?(?:2026|25|7)[hl]|\r")
@@ -128,13 +129,14 @@ def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
     events: list[Event] = []
     waiting: list[tuple[Span, str]] = []
     for number in range(draw(st.integers(0, 8))):
-        guesses = draw(st.lists(tokens, max_size=4))
-        accepted = draw(st.integers(0, len(guesses)))
-        own = draw(tokens)
+        tree = draw(trees())
+        guesses = draw(st.lists(tokens, min_size=len(tree), max_size=len(tree)))
+        path, own = tree.path(draw(st.integers(-1, len(tree) - 1))), draw(tokens)
         if guesses:
-            events.append(draft(number, *guesses))
-        events.append(verdict(number, len(guesses), accepted, own))
-        for index, token in enumerate((*guesses[:accepted], own)):
+            events.append(replace(draft(number, *guesses), parents=tree.parents))
+        judged = verdict(number, len(guesses), len(path), own)
+        events.append(replace(judged, parents=tree.parents, path=path))
+        for index, token in enumerate((*(guesses[i] for i in path), own)):
             # Its part of the text may be another than its own: a stripped space, half a character.
             part = draw(st.just(token) | st.just(token[1:]) | tokens)
             waiting.append((Span(number, index, len(part)), part))
@@ -228,6 +230,24 @@ def test_a_guess_is_drawn_judged_and_gone() -> None:
     assert terminal.rows() == ["It was the worst of times"]
     assert terminal.looks(" times") == "af5fff italic"
     assert terminal.looks(" was") == "green underline"
+
+
+def test_of_a_tree_the_best_path_is_drawn() -> None:
+    terminal = Terminal()
+    guess = replace(
+        draft(1, " a", " was", " dog", " the", " best", " worst", " of"),
+        parents=(-1, -1, 0, 1, 3, 3, 4),
+    )
+    terminal.show(*plain_round(0, "It"), guess)
+    assert terminal.rows() == ["It a dog +5"]
+    event = replace(verdict(1, 7, 2, " end"), parents=guess.parents, path=(1, 3))
+    terminal.show(event)
+    assert terminal.rows() == ["It was the end best of +3"]
+    assert terminal.looks(" was") == terminal.looks(" the") == "green underline"
+    assert terminal.looks(" best") == "red strike"
+    assert terminal.looks(" of") == "default strike"
+    terminal.show(text(1, " was", " the", " end"), done())
+    assert terminal.rows() == ["It was the end"]
 
 
 def test_a_line_end_in_a_guess_can_be_seen_and_struck() -> None:
@@ -422,8 +442,8 @@ def test_the_view_fits_the_console(
 def test_the_legend_says_each_word_in_its_style() -> None:
     text = legend()
     assert text.plain == (
-        "The drafter's tokens: drafted, accepted, rejected, discarded. "
-        "The target's own: correction, bonus, plain."
+        "The drafter's tokens: drafted, accepted, rejected, discarded, "
+        "+n: as many more in other branches of a tree. The target's own: correction, bonus, plain."
     )
     looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
     assert looks["accepted"] == "underline green"

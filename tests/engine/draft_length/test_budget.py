@@ -3,7 +3,8 @@
 import pytest
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.policy import DraftOption, RegretBudget, draft_options, with_stops
+from engine.draft_length.options import DraftOption, draft_options, with_stops
+from engine.draft_length.policy import RegretBudget
 
 PASSES = [0.02, 0.03, 0.05]
 
@@ -28,7 +29,7 @@ def test_where_to_stop() -> None:
     assert floor == pytest.approx(0.15 * offered[1].gain / 0.8)
     assert with_stops(offered[1], offered, watch=0.1)[1] > floor
     assert with_stops(offered[1], offered[:1], watch=0.0)[0] == 1
-    rich = DraftOption("head", 2, 90.0, 1.0)
+    rich = DraftOption("head", 2, 2, 90.0, 1.0)
     assert with_stops(rich, offered, watch=0.0)[1] == 1.0
 
 

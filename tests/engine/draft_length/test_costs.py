@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts, PassCosts, line
+from engine.draft_length.costs import (
+    MOST_ROWS,
+    ROWS,
+    Calibration,
+    Costs,
+    DraftCosts,
+    PassCosts,
+    line,
+)
 
 SHALLOW = PassCosts(64, (1, 2, 4, 8), (0.010, 0.011, 0.016, 0.028))
 DEEP = PassCosts(1024, (1, 2, 4, 8), (0.012, 0.013, 0.020, 0.036))
@@ -273,6 +281,55 @@ def test_beyond_what_was_measured_rows_cost_what_the_last_ones_did() -> None:
     costs = Costs(Calibration((PassCosts(0, (1, ROWS), (1.0, 2.0)),)))
     step = 1.0 / (ROWS - 1)
     assert costs.passes(0, sharing=8)[3] == pytest.approx((1.0 + 31 * step) / 8)
+
+
+def test_far_more_rows_are_in_doubt_until_they_are_seen() -> None:
+    costs = Costs(Calibration((SHALLOW,)))
+    calibrated = costs.passes(64, most=MOST_ROWS)
+    assert len(calibrated) == MOST_ROWS
+    assert calibrated == sorted(calibrated)
+    assert calibrated[:ROWS] == costs.passes(64)
+    doubts = [costs.doubt(rows) for rows in (2, ROWS, 32, MOST_ROWS)]
+    assert doubts == sorted(doubts)
+    assert doubts[2] > 2.0 * doubts[1]
+
+    for _ in range(10):  # matrices have kernels of their own for so many
+        costs.observe_pass(40, 0.4 * calibrated[39], context=64)
+        costs.observe_pass(1, calibrated[0], context=64)
+    seen = costs.passes(64, most=MOST_ROWS)
+    assert seen[39] == pytest.approx(0.4 * calibrated[39], rel=0.1)
+    assert costs.doubt(40) < doubts[2]
+    assert seen[0] == pytest.approx(calibrated[0], rel=0.05)
+    assert seen[4] == pytest.approx(calibrated[4], rel=0.15)
+
+
+def test_rows_that_were_measured_beyond_those_of_a_chain_count() -> None:
+    wide = PassCosts(0, (1, 8, 16, 32, 64), (1.0, 2.0, 4.0, 4.2, 8.2))
+    costs = Costs(Calibration((wide,)))
+    passes = costs.passes(0, most=MOST_ROWS)
+    assert [passes[rows - 1] for rows in (16, 32, 64)] == pytest.approx([4.0, 4.2, 8.2])
+    assert costs.doubt(32) < Costs(Calibration((SHALLOW,))).doubt(32)
+
+
+def test_deep_in_a_context_far_more_rows_cost_more_by_what_they_attend_to() -> None:
+    shallow = PassCosts(0, (1, 16, 32, 64), (1.0, 4.0, 4.2, 8.2))
+    deep = PassCosts(1000, (1, 16), (1.5, 6.0))  # a row more costs a tenth more there
+    passes = Costs(Calibration((shallow, deep))).passes(1000, most=MOST_ROWS)
+    assert [passes[rows - 1] for rows in (1, 16)] == pytest.approx([1.5, 6.0])
+    assert passes[31] == pytest.approx(4.2 + 0.5 + 0.1 * 31, rel=0.1)
+
+
+def test_trees_are_corrected_by_themselves() -> None:
+    costs = Costs(MEASURED)
+    chain = costs.draft("head", context=64)
+    for _ in range(20):
+        costs.observe_draft("head", 5.0, 3 * 0.0035, context=64, tree=True)
+    assert costs.draft("head", context=64) == chain
+    tree = costs.draft("head", context=64, tree=True)
+    assert tree.step_seconds == pytest.approx(3 * chain.step_seconds, rel=0.05)
+    for _ in range(20):
+        costs.observe_draft("model", 4, 0.1, context=64)
+    assert costs.draft("model", context=64, tree=True) == costs.draft("model", context=64)
 
 
 def test_every_one_that_shares_a_pass_attends_to_its_own_context() -> None:

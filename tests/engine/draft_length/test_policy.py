@@ -19,6 +19,7 @@ from engine.draft_length import (
 )
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic, Fixed, FixedTree, MatchThreshold
+from engine.draft_length.trees import best_trees
 from engine.tree import COMMITTED, Tree
 
 HEAD = DraftCandidate("head", LONGEST)
@@ -31,7 +32,8 @@ class World:
     `pass_seconds`: of a pass over so many rows. `step_seconds`: of drafting one token.
     `acceptance`: of a drafted token, given that the ones before stand. `warm_up`: how many times
     longer the first pass over each number of rows takes, which loads its kernels. `sharing`: how
-    many generations share the passes; each of them drafts.
+    many generations share the passes; each of them drafts. `later`: the acceptance of the second,
+    third, ... alternative for a place, where those before are rejected.
     """
 
     pass_seconds: Callable[[int], float]
@@ -40,6 +42,33 @@ class World:
     jitter: float = 0.05
     warm_up: float = 1.0
     sharing: int = 1
+    later: tuple[float, ...] = ()
+
+    @property
+    def candidate(self) -> DraftCandidate:
+        return replace(HEAD, alternatives=len(self.later) + 1)
+
+    def path(self, tree: Tree, chance: np.random.Generator) -> tuple[int, ...]:
+        """What is accepted of a tree."""
+        path, parent, ended = list[int](), COMMITTED, False
+        while not ended:
+            ended = True
+            for token in tree.children(parent):
+                rank = tree.ranks[token]
+                if chance.random() < (self.later[rank - 1] if rank else self.acceptance):
+                    path.append(token)
+                    parent, ended = token, False
+                    break
+        return tuple(path)
+
+    @property
+    def best_tree_speed(self) -> float:
+        """Expected tokens a second of the best tree, where each level takes one step."""
+        best = best_trees([self.acceptance] * LONGEST, self.later, most=64)
+        return max(
+            tokens / (self.pass_seconds(n + 1) + best.tree.first(n).height * self.step_seconds)
+            for n, tokens in enumerate(best.tokens)
+        )
 
     def speed(self, length: int) -> float:
         """Expected tokens a second of all together, at a fixed length."""
@@ -89,8 +118,9 @@ def run(
 
     beside = world.sharing - 1
     while result.tokens < tokens:
-        choice = policy.choose([HEAD], most=most, context=result.tokens, beside=beside)
+        choice = policy.choose([world.candidate], most=most, context=result.tokens, beside=beside)
         assert 0 <= choice.length <= min(most, LONGEST)
+        assert choice.tree is None or (world.later and not choice.tree.is_chain)
         assert choice.rounds >= 1
         assert str(choice.reason)
         result.choices.append(choice)
@@ -102,16 +132,20 @@ def run(
                 )
                 result.tokens += 1
             continue
-        stands = chance.random(choice.length) < world.acceptance
-        accepted = int(np.cumprod(stands).sum())
+        if choice.tree is None:
+            stands = chance.random(choice.length) < world.acceptance
+            accepted, path, drafted = int(np.cumprod(stands).sum()), (), choice.length
+        else:
+            path, drafted = world.path(choice.tree, chance), len(choice.tree)
+            accepted = len(path)
         draft_seconds = took(choice.length * world.step_seconds)
         result.seconds += draft_seconds
-        rows = world.sharing * (choice.length + 1)
+        rows = world.sharing * (drafted + 1)
         verify_seconds = pass_over(rows)
         assert choice.drafter == "head"
         policy.observe(
             MeasuredRound(
-                choice.length,
+                drafted,
                 accepted,
                 draft_seconds,
                 verify_seconds,
@@ -119,6 +153,8 @@ def run(
                 drafter="head",
                 rows=rows,
                 beside=beside,
+                tree=choice.tree,
+                path=path,
             )
         )
         result.tokens += accepted + 1
@@ -297,6 +333,98 @@ def test_what_was_learned_survives() -> None:
     assert sum(choice.length > 0 for choice in again.choices) < 60
 
 
+# Trees
+
+
+LATER = (0.45, 0.35, 0.3, 0.2)
+
+
+def drafted_trees(ran: Run) -> list[DraftChoice]:
+    return [choice for choice in ran.choices if choice.tree is not None]
+
+
+@pytest.mark.parametrize("calibrated_", [True, False])
+def test_trees_where_rows_are_cheap(calibrated_: bool) -> None:
+    world = World(lambda rows: 0.05 + 0.0002 * rows, 0.002, 0.55, later=LATER)
+    policy = calibrated(world, watch_seconds=0.01) if calibrated_ else Automatic()
+    run(policy, world, tokens=1_000)
+    settled = run(policy, world, tokens=2_000, seed=1)
+    assert world.best_tree_speed > 1.2 * world.speed(world.best)
+    assert settled.speed > 0.93 * world.best_tree_speed
+    chosen = drafted_trees(settled)
+    assert len(chosen) > 0.8 * len(settled.choices)
+    last = next(each for each in reversed(chosen) if each.reason.why is Why.BEST_GAIN)
+    assert (last.reason.tokens, last.reason.length) == (len(last.tree or ()), last.length)
+
+
+@pytest.mark.parametrize(("a_row", "trees"), [(0.0002, True), (0.02, False)])
+def test_a_tree_has_at_least_as_many_tokens_as_it_needs(a_row: float, trees: bool) -> None:
+    """It is drafted where so many rows pay, and where they do not there are chains."""
+
+    @dataclass(frozen=True)
+    class Window(World):
+        @property
+        def candidate(self) -> DraftCandidate:
+            return replace(HEAD, alternatives=len(self.later) + 1, least=24)
+
+    world = Window(lambda rows: 0.05 + a_row * rows, 0.0, 0.5, later=LATER)
+    policy = calibrated(world)
+    run(policy, world, tokens=500)
+    drafted = drafted_trees(run(policy, world, tokens=1_000, seed=1))
+    assert all(choice.tree is None or len(choice.tree) >= 24 for choice in drafted)
+    assert bool(drafted) == trees
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(mac, 0.003, 0.75, later=LATER),
+        World(mac, 0.003, 0.9, later=(0.01,) * 4),
+        World(flat, 0.002, 0.8, later=(0.01,) * 4),
+        World(steep, 0.002, 0.9, later=LATER),
+        World(flat, 0.004, 0.02, later=(0.02,) * 4),
+    ],
+    ids=["a Mac", "a Mac, no good", "rows are free, no good", "not shared", "nothing stands"],
+)
+def test_where_trees_do_not_pay_little_is_lost(world: World) -> None:
+    policy = calibrated(world, watch_seconds=0.01)
+    run(policy, world, tokens=500)
+    settled = run(policy, world, tokens=3_000, seed=1)
+    assert settled.speed > 0.9 * max(world.speed(world.best), world.best_tree_speed)
+    assert settled.speed > 0.97 * world.speed(0)
+
+
+def test_a_tree_is_tried_where_it_may_be_better() -> None:
+    world = World(flat, 0.002, 0.8, later=(0.01,) * 4)
+    policy = calibrated(world, watch_seconds=0.01)
+    ran = run(policy, world, tokens=3_000)
+    tried = [choice for choice in ran.choices if choice.reason.why is Why.TREE_TRIAL]
+    assert all(choice.tree is not None for choice in tried)
+    assert 1 <= len(tried) < 0.05 * len(ran.choices)
+
+
+def test_trees_that_keep_less_than_the_chances_promise_are_given_up() -> None:
+    """What is accepted behind one alternative need not be accepted behind another."""
+
+    @dataclass(frozen=True)
+    class Correlated(World):
+        def path(self, tree: Tree, chance: np.random.Generator) -> tuple[int, ...]:
+            path = World.path(self, tree, chance)
+            first = next((i for i, token in enumerate(path) if tree.ranks[token]), len(path))
+            return path[: first + 1]
+
+    world = Correlated(lambda rows: 0.05 + 0.002 * rows, 0.002, 0.7, later=LATER)
+    policy = calibrated(world, watch_seconds=0.01)
+    run(policy, world, tokens=2_000)
+    settled = run(policy, world, tokens=3_000, seed=1)
+    assert settled.speed > 0.95 * world.speed(world.best)
+
+
+def test_a_drafter_of_chains_is_never_asked_for_a_tree() -> None:
+    world = World(flat, 0.0, 0.5)
+    assert not drafted_trees(run(Automatic(), world, tokens=2_000))
+
+
 # In company
 
 
@@ -320,11 +448,12 @@ def test_in_company_it_is_nearly_as_good_as_the_best(name: str, sharing: int) ->
     assert settled.speed > 0.96 * world.speed(0)
 
 
-def calibrated(world: World) -> Automatic:
+def calibrated(world: World, *, watch_seconds: float = 0.0) -> Automatic:
     """As after a first use of the pair, alone."""
     rows = (1, 2, 3, 4, 6, 8, 12, 16)
     passes = PassCosts(24, rows, tuple(map(world.pass_seconds, rows)))
-    return Automatic(Calibration((passes,), (DraftCosts("head", 24, 0.0, world.step_seconds),)))
+    head = DraftCosts("head", 24, 0.0, world.step_seconds, watch_seconds)
+    return Automatic(Calibration((passes,), (head,)))
 
 
 def usual_length(policy: Automatic, world: World) -> float:

@@ -18,15 +18,17 @@ from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter, Unt
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit_vocabulary
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
-from engine.drafters.lookup import LookupDrafter
+from engine.drafters.lookup import LookupDrafter, merged
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
+from engine.tree import COMMITTED, Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import up_to
 from tests.support.engine.markov import Markov, decoder, exact, joint, random_table
 from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.trees import random_trees
 
 KEY = mx.random.key(0)
 GREEDY = Sampling()
@@ -136,8 +138,59 @@ def test_lookup_copies_as_far_as_it_may() -> None:
 @given(tokens=TEXT)
 def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
     start, matched = naive_match(tokens)
-    expected = [DraftCandidate("lookup", len(tokens) - start, matched)] if matched else []
-    assert list(LookupDrafter().candidates(tokens)) == expected
+    ends = (end for end in range(2, len(tokens)) if tokens[end - 2 : end] == tokens[-2:])
+    different = len({tokens[end] for end in ends})
+    expected = DraftCandidate("lookup", len(tokens) - start, matched, alternatives=different)
+    assert list(LookupDrafter().candidates(tokens)) == ([expected] if matched else [])
+
+
+@given(tokens=TEXT, shape=random_trees(most=9))
+def test_lookup_proposes_what_followed_several_matches(tokens: list[int], shape: Tree) -> None:
+    choice = DraftChoice(shape.height, tree=shape)
+    draft = LookupDrafter().propose(tokens, choice, WARM, KEY)
+    if not naive_match(tokens)[1]:
+        assert draft is None
+        return
+    assert draft is not None
+    assert draft.distributions is None
+    followed = [
+        tokens[end : end + shape.height]
+        for end in range(2, len(tokens))
+        if tokens[end - 2 : end] == tokens[-2:]
+    ]
+    paths = [[draft.copied[i] for i in path] for path in draft.shape.paths]
+    assert all(any(text[: len(path)] == path for text in followed) for path in paths)
+    assert draft.tokens.tolist() == list(draft.copied)
+    first = naive_lookup(tokens, 1)
+    assert first is not None
+    assert draft.copied[draft.shape.children(COMMITTED)[0]] == first[0]
+
+
+# --- several continuations as one tree
+
+
+@given(
+    texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=random_trees(most=9)
+)
+def test_continuations_that_begin_alike_are_merged(texts: list[list[int]], shape: Tree) -> None:
+    tokens, tree = merged(texts, shape)
+    assert len(tokens) == len(tree)
+    assert tree.height <= shape.height
+    beginnings = {tuple(text[:length]) for text in texts for length in range(1, len(text) + 1)}
+    beginnings = {each for each in beginnings if len(each) <= shape.height}
+    named = [tuple(tokens[i] for i in tree.path(token)) for token in range(len(tree))]
+    assert len(set(named)) == len(named)
+    assert set(named) <= beginnings
+    assert len(named) == min(len(shape), len(beginnings))
+
+
+def test_continuations_take_their_places_in_the_shape_first() -> None:
+    shape = Tree((-1, 0, -1, 2, 3))
+    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6], [7, 8, 9, 10]], shape)
+    assert (tokens, tree.parents) == ([1, 2, 7, 8, 9], shape.parents)
+    tokens, tree = merged([[1, 2, 3, 4], [1, 5, 6]], shape)  # nothing for the third place
+    assert (tokens, tree.parents) == ([1, 2, 3, 5, 6], (-1, 0, 1, 0, 3))
+    assert merged([[1, 2]], shape)[1].is_chain
 
 
 def test_lookup_is_certain() -> None:
@@ -267,7 +320,7 @@ def test_logits_are_fitted_to_the_targets_vocabulary(columns: int, vocabulary: i
 def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
     table = random_table(5)
     model = Markov(table)
-    cache, read = model.make_cache(), []
+    cache, read = [KVCache()], []
 
     def reading(tokens: mx.array) -> mx.array:
         read.extend(tokens.tolist())

@@ -14,8 +14,16 @@ from rich.console import Console
 from engine.cli.main import Drafters, PerCategory, Prompts, Sets, Temperatures
 from engine.cli.pair_options import Target
 from models.errors import Problem
-from tests.lab.simulate.run import SimulateOptions, draft_steps, recorded_traces, run_simulation
+from tests.lab.simulate.run import (
+    SimulateOptions,
+    draft_steps,
+    recorded_traces,
+    run_simulation,
+    tree_traces,
+)
 from tests.lab.simulate.tables import render
+from tests.lab.simulate.traces import load_trace
+from tests.lab.simulate.tree_gains import rank_chances, render_gains
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,7 +44,9 @@ def play(
         list[str] | None,
         typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
+    policy: Annotated[
+        str, typer.Option(metavar="N|tree:N|auto", help="Who chooses the length.")
+    ] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Learn anew in each category.")] = False,
     published: Annotated[
         bool, typer.Option("--published", help="Play drafters that others have trained instead.")
@@ -44,6 +54,7 @@ def play(
     rejecting: Annotated[
         bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
+    chains: Annotated[bool, typer.Option("--chains", help="Let no drafter propose trees.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
 ) -> None:
@@ -57,12 +68,25 @@ def play(
         policy=policy,
         fresh=fresh,
         rejecting=rejecting,
+        chains=chains,
         seed=seed,
         out=out,
     )
     errors = Console(stderr=True)
     report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
     render(report, Console())
+
+
+@app.command()
+def trees(
+    *,
+    traces: Annotated[
+        list[Path] | None, typer.Option(help="A file made by record; repeatable.")
+    ] = None,
+) -> None:
+    """Say where trees pay, by recorded chances and published costs: reckoned, not measured."""
+    answers = [each for path in traces or tree_traces() for each in load_trace(path).answers]
+    render_gains(rank_chances(answers), Console())
 
 
 @app.command()

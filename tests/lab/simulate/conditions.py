@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.draft_length.options import tree_steps
+from engine.tree import Tree
 from models.errors import Problem
 from tests.lab.simulate.curves import CostCurve
 
@@ -56,10 +58,15 @@ class Conditions:
             cost += cost - 1.0
         return cost * self._unit(context, progress)
 
+    def steps_of(self, tree: Tree) -> float:
+        """What drafting a tree costs, in steps of a chain: assumed to read, level by level, all
+        tokens at once that have others behind them, with rows that cost what the target's do."""
+        return tree_steps(tree, [self.curve.cost(rows) for rows in range(1, len(tree) + 1)])
+
     def draft_seconds(
         self,
         drafter: str,
-        tokens: int,
+        tokens: float,
         *,
         context: int,
         progress: float,

@@ -6,7 +6,8 @@ Knows the pair; nothing of costs. No time is measured.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
+from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
 from engine.request import Sampling, asked
@@ -35,6 +37,7 @@ from tests.lab.simulate.traces import (
     save_trace,
 )
 
+_TALLEST, _WIDEST = 10, 10  # tokens of a path that are looked at, alternatives that are proposed
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
 
 
@@ -94,6 +97,27 @@ def _seed(prompt: Prompt) -> int:
     return crc32(prompt.id.encode())
 
 
+def _ranked(
+    places: Sequence[RecordedDraft | None], drafter: StateDrafter, tokens: list[int], start: int
+) -> tuple[RecordedDraft | None, ...]:
+    """The same with the path that the text, `tokens` from `start` on, takes through each tree."""
+    ranked = []
+    for place, drafted in enumerate(places, start):
+        ahead = tokens[place : place + _TALLEST]
+        drafter.rewind(place - 1)
+        read = drafter._reader(tokens[:place], len(ahead))
+        ranks, before = [], tokens[place - 1]
+        for token in ahead:
+            (logits,) = read(mx.array([before]))
+            ranks.append((logits > logits[token]).sum() + mx.isinf(logits[token]) * _WIDEST)
+            before = token
+        (found,) = fetch(mx.stack(ranks)) if ranks else ([],)
+        path = tuple(takewhile(lambda rank: rank < _WIDEST, found))
+        ranked.append(drafted and replace(drafted, ranks=path))
+    drafter.accept(())
+    return tuple(ranked)
+
+
 class _Pair:
     """A target and drafters, which forget everything between two answers."""
 
@@ -138,6 +162,10 @@ class _Pair:
             drafter.name: tuple(place[i] for place in places)
             for i, drafter in enumerate(self._drafters)
         }
+        if sampling.greedy:
+            for drafter in self._drafters:
+                if isinstance(drafter, StateDrafter):
+                    columns[drafter.name] = _ranked(columns[drafter.name], drafter, tokens, length)
         return AnswerTrace(prompt.id, prompt.category, sampling.temperature, length, columns)
 
     def _read(self, tokens: list[int]) -> None:

@@ -4,7 +4,7 @@ Follows `engine.speculate` without models and without a clock: rounds, plain one
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.draft_length import (
     DraftCandidate,
@@ -13,8 +13,11 @@ from engine.draft_length import (
     MeasuredRound,
     Reason,
 )
+from engine.tree import COMMITTED, Tree
 from tests.lab.simulate.conditions import Conditions, Noise
 from tests.lab.simulate.traces import AnswerTrace, RecordedDraft
+
+ALTERNATIVES = 8  # as many as engine's heads propose for a place
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class SimulatedRound:
 
     `answer`: its number in the phase. `context`: tokens before it. `progress`: the share of the
     episode that was written before it. `behind`: committed tokens that the drafter had to read
-    first. `watched`: whether drafting looked at every token, to stop where it is unsure.
+    first. `watched`: whether drafting looked at every token, to stop where it is unsure. `tree`:
+    the shape of what was drafted, of which `path` is accepted; None for a chain.
     """
 
     answer: int
@@ -59,6 +63,8 @@ class SimulatedRound:
     behind: int
     watched: bool
     reason: Reason
+    tree: Tree | None = None
+    path: tuple[int, ...] = ()
 
     @property
     def committed(self) -> int:
@@ -74,7 +80,7 @@ def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
         return 0.0, verify
     draft = conditions.draft_seconds(
         round.drafter,
-        round.proposed,
+        conditions.steps_of(round.tree) if round.tree else round.proposed,
         context=context,
         progress=progress,
         behind=round.behind,
@@ -125,6 +131,8 @@ def replay(
                 match=drafted.match,
                 q=drafted.q[: round.proposed],
                 asked=choice.length,
+                tree=round.tree,
+                path=round.path,
             )
             writing.commit(round)
             policy.observe(measured)
@@ -170,7 +178,10 @@ class _Writing:
             drafted = places[self.place]
             if drafted is not None:
                 behind = self._behind(name, drafted)
-                found.append(DraftCandidate(name, len(drafted.q), drafted.match, behind))
+                alternatives = 1 if drafted.ranks is None else ALTERNATIVES
+                found.append(
+                    DraftCandidate(name, len(drafted.q), drafted.match, behind, alternatives)
+                )
         return found
 
     def matches(self, wake: int) -> bool:
@@ -188,9 +199,13 @@ class _Writing:
         return None
 
     def drafted(self, drafter: str, drafted: RecordedDraft, choice: DraftChoice) -> SimulatedRound:
+        behind = self._behind(drafter, drafted)
+        if choice.tree is not None and drafted.ranks is not None:
+            path = _accepted(choice.tree, drafted.ranks)
+            round = self._round(drafter, len(choice.tree), len(path), behind, False, choice.reason)
+            return replace(round, tree=choice.tree, path=path)
         proposed = _stopped(drafted, choice)
         accepted = min(drafted.accepted, proposed)
-        behind = self._behind(drafter, drafted)
         watched = choice.floor > 0.0
         return self._round(drafter, proposed, accepted, behind, watched, choice.reason)
 
@@ -221,6 +236,18 @@ class _Writing:
     def _behind(self, drafter: str, drafted: RecordedDraft) -> int:
         """How many tokens the drafter has not read; a lookup reads none."""
         return 0 if drafted.match else self.place - self._read[drafter]
+
+
+def _accepted(tree: Tree, ranks: Sequence[int]) -> tuple[int, ...]:
+    """How far the answer goes along a tree of this shape."""
+    path, last = list[int](), COMMITTED
+    for rank in ranks:
+        children = tree.children(last)
+        if rank >= len(children):
+            break
+        last = children[rank]
+        path.append(last)
+    return tuple(path)
 
 
 def _stopped(drafted: RecordedDraft, choice: DraftChoice) -> int:

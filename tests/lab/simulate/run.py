@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.draft_length import LONGEST, DraftLengthPolicy
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.draft_length.trees import MOST
 from models.errors import Problem
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import STEPS, Conditions, find_scenario
@@ -15,9 +16,10 @@ from tests.lab.simulate.published import PUBLISHED_DRAFTERS
 from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
 from tests.lab.simulate.replay import Phase, replay, seconds
 from tests.lab.simulate.report import ResultRow, SimulationReport, save_report
-from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance
+from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance, without_trees
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
+_TREES = Path(__file__).parents[2] / "data" / "tree_traces"
 _MADE_UP = 3000  # tokens of an answer
 
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
@@ -28,7 +30,7 @@ class SimulateOptions:
     """What to simulate. `steps`: what a drafted token costs, as shares of a pass.
 
     `fresh`: a policy forgets what it learned between categories. `rejecting`: every drafted token
-    is rejected.
+    is rejected. `chains`: drafters propose no trees.
     `calibrated`: it knows what the machine's curve was before it grew hot or loaded. `published`:
     answers made up with the acceptance of drafters that others trained, in place of `traces`.
     """
@@ -41,6 +43,7 @@ class SimulateOptions:
     policy: str = "auto"
     fresh: bool = False
     rejecting: bool = False
+    chains: bool = False
     calibrated: bool = True
     seed: int = 0
     out: Path | None = None
@@ -58,6 +61,8 @@ def run_simulation(
         answers = [each.answers(tokens=_MADE_UP, seed=options.seed) for each in PUBLISHED_DRAFTERS]
     if options.rejecting:
         answers = [without_acceptance(answer) for answer in answers]
+    if options.chains:
+        answers = [without_trees(answer) for answer in answers]
     machines = [
         Conditions(
             curve=curve,
@@ -99,12 +104,19 @@ def _acceptance(options: SimulateOptions) -> str:
 
 
 def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:
-    """From what a person wrote: `auto`, or a number from 0 to 16. Raises `Problem`."""
+    """From what a person wrote: `auto`, a number from 0 to 16, or `tree:` with a number up to 64.
+    Raises `Problem`."""
     if name == "auto":
         return _calibrated if calibrated else lambda conditions: Automatic()
     if name.isdecimal() and int(name) <= LONGEST:
         return lambda conditions: Fixed(int(name))
-    raise Problem(f"There is no policy {name!r}.", f"Choose auto or a number from 0 to {LONGEST}.")
+    shape, _, tokens = name.partition(":")
+    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
+        return lambda conditions: FixedTree(int(tokens))
+    raise Problem(
+        f"There is no policy {name!r}.",
+        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
+    )
 
 
 def _calibrated(conditions: Conditions) -> Automatic:
@@ -129,15 +141,20 @@ def draft_steps(words: Sequence[str]) -> dict[str, float]:
     return steps
 
 
-def recorded_traces() -> list[Path]:
+def recorded_traces(folder: Path = _RECORDED) -> list[Path]:
     """The traces in the source tree. Raises `Problem` where there are none."""
-    found = sorted(_RECORDED.glob("*.jsonl.gz"))
+    found = sorted(folder.glob("*.jsonl.gz"))
     if not found:
         raise Problem(
             "The source tree has no trace.",
             "Make one (make record --out FILE), and name it: --traces.",
         )
     return found
+
+
+def tree_traces() -> list[Path]:
+    """Those with the paths that greedy answers take through a head's trees."""
+    return recorded_traces(_TREES)
 
 
 class Episode:

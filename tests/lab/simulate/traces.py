@@ -16,6 +16,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,23 @@ class RecordedDraft:
     """A chain that was proposed at some place: the first `accepted` of its tokens are accepted.
 
     `q`: the drafter's probability of each token. `match`: how many tokens a lookup matched.
+    `ranks`: of a drafter that proposes trees, the path that the answer takes through any of them:
+    the number of each of its next tokens among the drafter's alternatives behind those before it,
+    up to the first token that is none of them. None where it was not recorded.
     """
 
     q: tuple[float, ...]
     accepted: int
     match: int = 0
+    ranks: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.accepted <= len(self.q) or self.match < 0:
             raise ValueError(
                 f"{self.accepted} of {len(self.q)} tokens are accepted, match {self.match}"
             )
+        if min(self.ranks or (), default=0) < 0:
+            raise ValueError("a rank is below 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +86,24 @@ def rounded(q: float) -> float:
 
 def without_acceptance(answer: AnswerTrace) -> AnswerTrace:
     """The same drafts, none of them accepted."""
-    return _changed(answer, lambda drafted: replace(drafted, accepted=0))
+    return _changed(
+        answer, lambda drafted: replace(drafted, accepted=0, ranks=drafted.ranks and ())
+    )
+
+
+def without_trees(answer: AnswerTrace) -> AnswerTrace:
+    """The same drafts, from drafters that propose chains alone."""
+    return _changed(answer, lambda drafted: replace(drafted, ranks=None))
 
 
 def with_all_accepted(answer: AnswerTrace) -> AnswerTrace:
     """The same drafts, all of them accepted."""
-    return _changed(answer, lambda drafted: replace(drafted, accepted=len(drafted.q)))
+
+    def change(drafted: RecordedDraft) -> RecordedDraft:
+        ranks = None if drafted.ranks is None else (0,) * len(drafted.q)
+        return replace(drafted, accepted=len(drafted.q), ranks=ranks)
+
+    return _changed(answer, change)
 
 
 def joined(answers: Sequence[AnswerTrace], *, category: str) -> AnswerTrace:
@@ -187,6 +206,9 @@ def _columns(places: Iterable[RecordedDraft | None]) -> dict[str, list[int]]:
     }
     if any(chain.match for chain in chains):
         columns["match"] = [chain.match for chain in chains]
+    if any(chain.ranks is not None for chain in chains):
+        columns["paths"] = [len(chain.ranks or ()) for chain in chains]
+        columns["ranks"] = [rank for chain in chains for rank in chain.ranks or ()]
     q = [round(_PER_MILLE * q) for chain in chains for q in chain.q]
     if any(share != _PER_MILLE for share in q):  # else it was certain of all
         columns["q"] = q
@@ -209,18 +231,23 @@ def _places(columns: Mapping[str, Sequence[int]]) -> tuple[RecordedDraft | None,
     drafted, accepted = columns["drafted"], columns["stood"]
     matches = columns.get("match", [0] * len(drafted))
     q = columns.get("q", [_PER_MILLE] * sum(drafted))
-    if any(
-        type(n) is not int or n < 0 for column in (drafted, accepted, matches, q) for n in column
-    ):
+    paths, ranks = columns.get("paths", [0] * len(drafted)), columns.get("ranks", [])
+    counts = (drafted, accepted, matches, q, paths, ranks)
+    if any(type(n) is not int or n < 0 for column in counts for n in column):
         raise ValueError("a count is not a whole number from 0 up")
+    if len(ranks) != sum(paths):
+        raise ValueError("its ranks do not fit")
     if len(q) != sum(drafted) or any(share > _PER_MILLE for share in q):
         raise ValueError("its probabilities do not fit")
-    places, start = list[RecordedDraft | None](), 0
-    for count, stood, match in zip(drafted, accepted, matches, strict=True):
-        shares = tuple(share / _PER_MILLE for share in q[start : start + count])
-        chain = RecordedDraft(shares, stood, match)
+    places, shares, path = list[RecordedDraft | None](), iter(q), iter(ranks)
+    for count, stood, match, height in zip(drafted, accepted, matches, paths, strict=True):
+        chain = RecordedDraft(
+            tuple(share / _PER_MILLE for share in islice(shares, count)),
+            stood,
+            match,
+            tuple(islice(path, height)) if "paths" in columns else None,
+        )
         places.append(chain if count else None)
-        start += count
     return tuple(places)
 
 

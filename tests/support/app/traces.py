@@ -24,6 +24,7 @@ from engine.events import (
 from engine.rounds import Round, joined
 from engine.stats import tally
 from engine.text import AnswerText, TokenTexts
+from engine.tree import Tree
 
 DATA = Path(__file__).parents[2] / "app" / "data"
 END = 0
@@ -56,7 +57,16 @@ VOCABULARY = Vocabulary(
 )
 _ids = st.integers(1, len(VOCABULARY.tokens) - 1)
 _chances = st.floats(0.0, 1.0)
-_FORCED = 5  # in the place of a number of drafted tokens: a round of forced ones
+_LONGEST = 6  # drafted tokens
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """A chain of any length, also none, or a tree of any shape."""
+    size = draw(st.integers(0, _LONGEST))
+    if draw(st.booleans()):
+        return Tree.chain(size)
+    return Tree(tuple(draw(st.integers(-1, number - 1)) for number in range(size)))
 
 
 @st.composite
@@ -72,9 +82,9 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
             events.append(Text("g", delta, spans))
 
     events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
-    shapes = draw(st.lists(st.integers(0, _FORCED).flatmap(_shape), max_size=8))
-    for number, (proposed, accepted) in enumerate(shapes, start=1):
-        if proposed == _FORCED:
+    shapes = draw(st.lists(st.none() | trees(), max_size=8))
+    for number, tree in enumerate(shapes, start=1):
+        if tree is None:
             forced = draw(st.lists(_ids, min_size=1, max_size=3))
             written = tuple(WrittenToken(t, token_texts.text_of(t), 1.0, "forced") for t in forced)
             events.append(Verdict("g", number, 0, (), None, 0.0, 0.0, 0.01, "the grammar", written))
@@ -83,23 +93,29 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
             if text.stopped:
                 break
             continue
-        guesses = draw(st.lists(_ids, min_size=proposed, max_size=proposed))
+        guesses = draw(st.lists(_ids, min_size=len(tree), max_size=len(tree)))
+        end = draw(st.integers(-1, len(tree) - 1))  # the last accepted token
+        path, parents = tree.path(end), () if tree.is_chain else tree.parents
         own: int | None = draw(_ids)
         last = number == len(shapes)
-        if last and accepted and draw(st.booleans()):
-            guesses[accepted - 1], own = END, None
+        if last and path and draw(st.booleans()):
+            guesses[end], own = END, None
         elif last and draw(st.booleans()):
             own = END
         if guesses:
             tokens = tuple(DraftedToken(t, token_texts.text_of(t), draw(_chances)) for t in guesses)
-            events.append(Draft("g", number, tokens, "model"))
-        origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
+            events.append(Draft("g", number, tokens, "model", parents))
+        origin: Origin = "correction" if tree.children(end) else "bonus" if guesses else "plain"
         judgements = tuple(TokenVerdict(draw(_chances), draw(_chances)) for _ in guesses)
         written = None if own is None else WrittenToken(own, token_texts.text_of(own), 0.5, origin)
         events.append(
-            Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
+            Verdict(
+                *("g", number, len(path), judgements, written, 0.25, 0.5, 1.0, "fixed at 4"),
+                parents=parents,
+                path=path if parents else (),
+            )
         )
-        committed = [*guesses[:accepted], *([] if own is None else [own])]
+        committed = [*(guesses[i] for i in path), *([] if own is None else [own])]
         tokens_to_tell.extend((number, index) for index in range(len(committed)))
         tell(*text.push(committed))
         if text.stopped:
@@ -125,6 +141,27 @@ def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Roun
     return before, after
 
 
+def tree_round(
+    number: int, *tokens: tuple[str, int, float], path: Sequence[int] = ()
+) -> tuple[Round, Round]:
+    """A round of a tree, of (text, parent, q), as it is drafted, and as it is judged."""
+    tree = Tree(tuple(parent for _, parent, _ in tokens))
+    drafted = tuple(DraftedToken(1, text, q) for text, _, q in tokens)
+    judgements = tuple(TokenVerdict(q / 2, q / 4) for _, _, q in tokens)
+    correction = tree.children(path[-1] if path else -1)
+    own = WrittenToken(2, " own", 0.5, "correction" if correction else "bonus")
+    draft = Draft("g", number, drafted, "head", tree.parents)
+    verdict = Verdict(
+        *("g", number, len(path), judgements, own, 0.01, 0.02, 0.04, "the best tree"),
+        parents=tree.parents,
+        path=tuple(path),
+    )
+    before, after = joined([draft, verdict])
+    assert isinstance(before, Round)
+    assert isinstance(after, Round)
+    return before, after
+
+
 def forced_round(number: int, *texts: str) -> Round:
     """A round of tokens that a grammar forced."""
     written = tuple(WrittenToken(3, text, 1.0, "forced") for text in texts)
@@ -132,10 +169,6 @@ def forced_round(number: int, *texts: str) -> Round:
     (judged,) = joined([verdict])
     assert isinstance(judged, Round)
     return judged
-
-
-def _shape(proposed: int) -> st.SearchStrategy[tuple[int, int]]:
-    return st.tuples(st.just(proposed), st.integers(0, proposed))
 
 
 def text_of(events: Sequence[Event]) -> str:

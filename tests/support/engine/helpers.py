@@ -6,6 +6,7 @@ tokens afresh makes them, bit for bit (`assert_as_fresh`).
 """
 
 import copy
+import functools
 import os
 import random
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -17,10 +18,11 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
+from engine.batch import can_share
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
@@ -41,7 +43,8 @@ def decoder(
     model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = BLOCK
 ) -> Decoder:
     """One whose caches move and grow early."""
-    return Decoder(model, quantized=quantized, block=block)
+    trial = functools.cache(functools.partial(can_share, model))
+    return Decoder(model, quantized=quantized, block=block, trial=trial)
 
 
 def build_wide(architecture: str, **options: Any) -> nn.Module:
@@ -97,13 +100,14 @@ def write(
             assert len(item.q) == len(item.tokens)
             guess = item
             continue
-        committed = guess.tokens[: item.accepted] if guess else []
+        committed = [guess.tokens[i] for i in item.path] if guess else []
         committed = committed + ([] if item.own is None else [item.own])
         assert committed, "a round without a token"
         run.tokens += committed
         assert tokens[prompt:] == run.tokens, "the rulings do not add up to the tokens"
         assert len(item.p) == len(item.chance) == (len(guess.tokens) if guess else 0)
         assert item.accepted <= len(item.p)
+        assert item.parents == (guess.parents if guess else ())
         if item.own is None:
             assert committed[-1] in to_do.ends, "no token of its own, and no end"
         run.rounds.append((guess, item))
@@ -126,11 +130,13 @@ def run_greedily(
     quantized: QuantizedCaches | None = None,
     block: int = BLOCK,
     check_caches: bool = True,
+    trees: bool = False,
 ) -> Run:
-    """`count` greedy tokens with drafts of `length`."""
+    """`count` greedy tokens with drafts of `length`, or `trees` of so many tokens."""
     target = decoder(model, quantized=quantized, block=block)
     tokens = list(prompt)
-    run = write(target, make_drafter(target), Fixed(length), tokens, task(count))
+    policy = FixedTree(length) if trees else Fixed(length)
+    run = write(target, make_drafter(target), policy, tokens, task(count))
     if check_caches:
         assert_as_fresh(target, tokens, decoder(model, quantized=quantized, block=block))
     return run

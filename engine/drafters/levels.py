@@ -1,0 +1,189 @@
+"""A tree drafted by a model, level by level: all tokens of a depth are read at once.
+
+Sampling, the tree has the shape that was chosen before anything was drawn. The alternatives for a
+place are drawn one after another, without replacement: each has the distribution of the model given
+the tokens before it and the alternatives before it, which is what the acceptance rules need.
+So how many there are must not depend on which they are. There are fewer where the sampler chain
+leaves fewer tokens to draw, which depends on the distribution alone.
+
+Greedy, any tree does, and that of the likeliest paths is the best one (EAGLE-2, arXiv 2406.16858):
+level by level the likeliest tokens are read on, and in the end the best of all remain. What to read
+next is decided here, so each level is waited for.
+
+Knows how to draw, not which model does: that is a `ReadLevel` function.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from engine.device import fetch
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
+from engine.drafters.chain import fit_vocabulary
+from engine.request import Sampling
+from engine.sampling import (
+    History,
+    distribution,
+    draw,
+    entries,
+    likeliest,
+    log_weights,
+    scores,
+)
+from engine.tree import COMMITTED, Tree
+
+ALTERNATIVES = 8
+"""For one place; as many tokens of a level are read on where it is decided which."""
+
+ReadLevel = Callable[[mx.array, Tree], mx.array]
+"""From the tokens of a level, (n,), and the tree of all that were read so far, of which these are
+the last, to the logits behind each, (n, vocabulary). First of all, from no tokens and an empty
+tree, to those behind the committed tokens, (1, vocabulary)."""
+
+
+def draft_tree(
+    read: ReadLevel,
+    *,
+    tokens: list[int],
+    choice: DraftChoice,
+    vocabulary: int,
+    sampling: Sampling,
+    key: mx.array,
+    drafter: str,
+) -> DraftArrays:
+    """Draft a tree behind `tokens`: of the shape `choice.tree`, or a part of it; greedy, any tree
+    that has no more tokens and is no higher."""
+    history = History(tokens, sampling)
+
+    def law(drafted: mx.array, tree: Tree, rows: int) -> mx.array:
+        """What comes behind the last `rows` of the tokens that are read, (rows, vocabulary)."""
+        first = len(tree) - rows
+        paths = [tree.path(token) for token in range(first, len(tree))] or [()]
+        logits = fit_vocabulary(read(drafted[first:], tree), vocabulary)
+        return distribution(
+            log_weights(scores(logits, history.behind(drafted, paths), sampling), sampling)
+        )
+
+    shape = choice.tree or Tree.chain(choice.length)
+    if sampling.greedy:
+        return _likeliest(law, shape, choice, drafter)
+    return _drawn(law, shape, key, drafter)
+
+
+def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
+    """Of a model for which it makes no difference which tokens were drafted: `logits` has the same
+    for all of a depth, (1, vocabulary)."""
+
+    def read(tokens: mx.array, tree: Tree) -> mx.array:
+        row = logits(tree.height)
+        return mx.broadcast_to(row, (max(tokens.size, 1), row.shape[-1]))
+
+    return read
+
+
+_Law = Callable[[mx.array, Tree, int], mx.array]
+
+
+def _drawn(law: _Law, shape: Tree, key: mx.array, drafter: str) -> DraftArrays:
+    """A tree of this shape, drawn."""
+    drawn: dict[int, tuple[mx.array, mx.array]] = {}  # by number: the token, and from what
+    read: list[int] = []
+    level = [COMMITTED]  # behind which tokens are drawn next
+    for level_key in mx.random.split(key, shape.height):
+        children = [shape.children(parent) for parent in level]
+        read += [token for token in level if token != COMMITTED]
+        ids = mx.concatenate([mx.zeros((0,), mx.int32), *(drawn[token][0] for token in read)])
+        all_q = law(ids, shape.only(read), len(level) if read else 0)
+        counts = [len(each) for each in children]
+        for rank, (rows, some, q) in enumerate(without_replacement(all_q, counts, level_key)):
+            for place, row in enumerate(rows):
+                drawn[children[row][rank]] = some[place : place + 1], q[place : place + 1]
+        level = [token for each in children for token in each if shape.children(token)]
+        mx.async_eval([drawn[token][0] for token in level])
+    tokens, distributions = (
+        mx.concatenate([drawn[token][part] for token in range(len(shape))]) for part in (0, 1)
+    )
+    q = entries(distributions, tokens)
+    (possible,) = fetch(q)
+    kept: list[int] = []
+    for token, parent in enumerate(shape.parents):
+        if possible[token] > 0.0 and (parent == COMMITTED or parent in kept):
+            kept.append(token)
+    if len(kept) < len(shape):
+        numbers = mx.array(kept)
+        tokens, distributions, q = tokens[numbers], distributions[numbers], q[numbers]
+    return DraftArrays(tokens, q, distributions, drafter, tree=_unless_chain(shape.only(kept)))
+
+
+def without_replacement(
+    q: mx.array, counts: Sequence[int], key: mx.array
+) -> Iterator[tuple[list[int], mx.array, mx.array]]:
+    """Draws for each row of `q`, (rows, vocabulary), as many tokens as `counts` says, at least 1.
+
+    For each rank: which rows have so many, the token of each, and what it was drawn from, (some
+    rows, vocabulary). Where nothing is left to draw, this is 0 everywhere.
+    """
+    rows, left = list(range(len(counts))), q
+    for rank, rank_key in enumerate(mx.random.split(key, max(counts))):
+        if rank:
+            places = [place for place, row in enumerate(rows) if counts[row] > rank]
+            rows = [rows[place] for place in places]
+            left = left[mx.array(places)]
+            total = mx.sum(left, axis=-1, keepdims=True)
+            left = mx.where(total > 0.0, left / total, 0.0)
+        tokens = draw(left, mx.random.uniform(shape=(len(rows), 1), key=rank_key))
+        yield rows, tokens, left
+        left = mx.put_along_axis(left, tokens[:, None], mx.array(0.0), axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """A token that may be proposed. `parent`: the place of another guess, or COMMITTED; `worth`:
+    the chance that it is accepted with all before it."""
+
+    token: int
+    q: float
+    parent: int
+    worth: float
+
+
+def _likeliest(law: _Law, shape: Tree, choice: DraftChoice, drafter: str) -> DraftArrays:
+    """The tree of the likeliest tokens that has as many as this shape, and is no higher."""
+    guesses: list[_Guess] = []  # each behind its parent
+    read: list[int] = []
+    level = [COMMITTED]
+    for _ in range(shape.height):
+        read += [place for place in level if place != COMMITTED]
+        ids = mx.array([guesses[place].token for place in read], dtype=mx.int32)
+        tree = Tree(tuple(guess.parent for guess in guesses)).only(read)
+        all_q = law(ids, tree, len(level) if read else 0)
+        latest = len(guesses)
+        for parent, *likely in zip(level, *fetch(*likeliest(all_q, ALTERNATIVES)), strict=True):
+            before = 1.0 if parent == COMMITTED else guesses[parent].worth
+            for token, q in zip(*likely, strict=True):
+                if q > 0.0:
+                    guesses.append(_Guess(token, q, parent, before * choice.chance(q)))
+        best = _best(guesses, range(len(guesses)), len(shape))
+        level = _best(guesses, range(latest, len(guesses)), ALTERNATIVES)
+        level = [place for place in level if place in best]  # behind others nothing is better
+        if not level:
+            break
+    return DraftArrays(
+        tokens=mx.array([guesses[place].token for place in best], dtype=mx.int32),
+        q=mx.array([guesses[place].q for place in best]),
+        distributions=None,
+        drafter=drafter,
+        tree=_unless_chain(Tree(tuple(guess.parent for guess in guesses)).only(best)),
+    )
+
+
+def _best(guesses: Sequence[_Guess], places: Sequence[int], count: int) -> list[int]:
+    """The `count` of most worth, the best first; of equal ones those that came first, as a token's
+    parent does."""
+    return sorted(places, key=lambda place: -guesses[place].worth)[:count]
+
+
+def _unless_chain(tree: Tree) -> Tree | None:
+    return None if tree.is_chain else tree

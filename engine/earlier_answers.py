@@ -1,0 +1,187 @@
+"""What was answered earlier on this machine, as token ids to draft from, in a private file.
+
+Nobody's answers are kept unless a person has asked for it: `begin` makes the folder, and where it
+is not there nothing is read or written. It has a file for each vocabulary, as the ids of another
+one mean something else. The file is the truth: a process that finds it changed reads it again, and
+one that finds it gone forgets all that it had read. A file that is damaged counts as empty.
+
+What was drafted from longest ago goes first. Knows files and ids; no text, no model and no MLX.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from engine.places import GAP, Places
+from models.files import data_folder, replacing
+from models.typed_json import decode
+
+MOST_TOKENS = 1 << 17  # in the file: less than a megabyte of them
+LEAD = 4  # tokens of the prompt that are kept before an answer: how it begins is copied behind them
+_LEAST_TOKENS = 8  # in shorter answers there is little to copy
+_KEPT = 0.75  # of the most, where there were more: so that not every answer makes another index
+_MOST_BYTES = 16 * MOST_TOKENS  # no file of ours is longer
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """`used`: how many answers had been learned when it was drafted from last, or learned."""
+
+    used: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    version: int
+    vocabulary: str
+    answers: tuple[_Answer, ...]
+
+
+class EarlierAnswers:
+    """The answers in the ids of one vocabulary, for all sessions of this process.
+
+    Attribute: `places`, the index of all of them; another object once some are gone.
+    """
+
+    def __init__(self, folder: Path, vocabulary: Mapping[str, int], *, size: int) -> None:
+        """`vocabulary`: the tokens by name. Ids from `size` on mean nothing to the target."""
+        self._vocabulary, self._size = _digest(vocabulary), size
+        self._path = folder / f"{self._vocabulary[:16]}.json"
+        self._stamp: tuple[int, ...] | None = None  # of the file when it was last read or written
+        self._answers: list[_Answer] = []
+        self._begins: list[int] = []  # of each, in the index
+        self._learned = 0  # how many answers, ever
+        self.places = Places(slots=1)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again if it is another one, before an answer is written."""
+        stamp = self._present()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._take(self._read() if stamp else [])
+
+    def use(self, place: int) -> None:
+        """What was drafted from there was accepted: that answer is kept longer."""
+        number = bisect_right(self._begins, place) - 1
+        if 0 <= number < len(self._answers):
+            self._answers[number] = replace(self._answers[number], used=self._learned)
+
+    def learn(self, tokens: Sequence[int]) -> None:
+        """Keep an answer, with the `LEAD` before it. What cannot be written, as the folder is gone
+        or the disk is full, is not learned."""
+        kept = tuple(tokens[:MOST_TOKENS])
+        if len(kept) < _LEAST_TOKENS or not self._path.parent.is_dir():
+            return
+        with suppress(OSError), FileLock(_lock(self._path.parent)):
+            self.refresh()
+            others = [each for each in self._answers if each.tokens != kept]
+            answers = _bounded([*others, _Answer(self._learned + 1, kept)])
+            self._write(answers)
+            self._stamp = self._present()
+            if self._answers and len(answers) == len(self._answers) + 1:  # the others stay in place
+                self._answers = answers
+                self._append(answers[-1])
+            else:
+                self._take(answers)
+
+    def _take(self, answers: list[_Answer]) -> None:
+        self._answers, self._begins, self._learned = answers, [], 0
+        self.places = Places(slots=MOST_TOKENS if answers else 1)
+        for each in answers:
+            self._append(each)
+
+    def _append(self, answer: _Answer) -> None:
+        self._learned = max(self._learned, answer.used)
+        self._begins.append(len(self.places.text))
+        self.places.extend((GAP, *answer.tokens))
+
+    def _present(self) -> tuple[int, ...] | None:
+        """What tells the file from any other that was here; None where there is none."""
+        with suppress(OSError):
+            found = self._path.stat()
+            return found.st_ino, found.st_mtime_ns, found.st_size
+        return None
+
+    def _read(self) -> list[_Answer]:
+        with suppress(OSError, ValueError, RecursionError):
+            if self._path.stat().st_size > _MOST_BYTES:
+                return []
+            value = json.loads(self._path.read_text(encoding="utf-8"))
+            file = decode(_File, value, place="answers")
+            ids = {token for each in file.answers for token in each.tokens}
+            if (file.version, file.vocabulary) == (_VERSION, self._vocabulary) and all(
+                0 <= token < self._size for token in ids
+            ):
+                return _bounded(list(file.answers))
+        return []
+
+    def _write(self, answers: Sequence[_Answer]) -> None:
+        """Replace the file, which nobody else can read at any moment. Raises OSError."""
+        listed = [{"used": each.used, "tokens": each.tokens} for each in answers]
+        value = {"version": _VERSION, "vocabulary": self._vocabulary, "answers": listed}
+        with replacing(self._path) as partial:
+            partial.unlink(missing_ok=True)  # what a killed process left
+            number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(json.dumps(value))  # `dump` takes five times as long
+
+
+def earlier_answers_folder(home: Path | None = None) -> Path:
+    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
+    return data_folder(home) / "earlier-answers"
+
+
+def begin(folder: Path) -> None:
+    """A person wants answers to be kept. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def forget(folder: Path) -> None:
+    """Delete what was kept; what is answered from now on is kept again. Raises OSError."""
+    if folder.is_dir():
+        with FileLock(_lock(folder)):
+            for path in folder.iterdir():
+                path.unlink()
+
+
+def end(folder: Path) -> None:
+    """A person wants nothing to be kept any more: delete all of it. Raises OSError."""
+    if folder.is_dir():
+        with FileLock(_lock(folder)):
+            shutil.rmtree(folder)
+
+
+def _lock(folder: Path) -> Path:
+    """Beside the folder, so that a lock never makes it."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _bounded(answers: list[_Answer]) -> list[_Answer]:
+    """The answers, without those used longest ago where there are too many tokens."""
+    held = sum(len(each.tokens) for each in answers)
+    if held <= MOST_TOKENS:
+        return answers
+    left, kept = int(_KEPT * MOST_TOKENS), set[int]()
+    for number in sorted(range(len(answers)), key=lambda n: (answers[n].used, n), reverse=True):
+        left -= len(answers[number].tokens)
+        if left < 0 and kept:
+            break
+        kept.add(number)
+    return [each for number, each in enumerate(answers) if number in kept]
+
+
+def _digest(vocabulary: Mapping[str, int]) -> str:
+    listed = sorted((number, token) for token, number in vocabulary.items())
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()

@@ -1,0 +1,88 @@
+"""Where the end of a text occurred before, in the text itself or in another one.
+
+The index of those drafters that copy. Pure Python over token ids. A place is the position behind an
+occurrence, where what followed it begins. Occurrences are found by the last 8, 4 or 2 tokens: the
+latest place of each hash, and from each place the one before it, as in zlib's window. So a token
+takes a few numbers of memory however the text repeats itself, and is taken back exactly.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+LONGEST_MATCH = 32  # longer matches count as this
+GAP = -1  # stands between texts, and is no token: nothing is matched or copied across it
+_ORDERS = (8, 4, 2)  # tokens that must match to find a place, the longest asked first
+_LATEST = 64  # places of an order that are looked at
+_NOWHERE = -1
+
+
+class Places:
+    """The places of a growing text. `slots` is a power of two: of about as many tokens as there are
+    slots, it finds all places quickly.
+
+    Attribute: `text`, what was indexed so far.
+    """
+
+    def __init__(self, *, slots: int) -> None:
+        self.text = array("i")
+        self._mask = slots - 1
+        self._latest = [array("i", [_NOWHERE]) * slots for _ in _ORDERS]
+        self._before = [array("i") for _ in _ORDERS]
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Write `tokens` behind the text. The place before each is one that something follows."""
+        text, mask = self.text, self._mask
+        tables = list(zip(_ORDERS, self._latest, self._before, strict=True))
+        for token in tokens:
+            end = len(text)
+            for order, latest, before in tables:
+                slot = hash(tuple(text[max(end - order, 0) : end])) & mask
+                before.append(latest[slot])
+                latest[slot] = end
+            text.append(token)
+
+    def cut(self, length: int) -> None:
+        """Take back what is behind the first `length` tokens."""
+        text = self.text
+        while len(text) > length:
+            text.pop()
+            end = len(text)
+            for order, latest, before in zip(_ORDERS, self._latest, self._before, strict=True):
+                slot = hash(tuple(text[max(end - order, 0) : end])) & self._mask
+                latest[slot] = before.pop()
+
+    def find(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """Places before which the text ends as `tokens` do, the latest first, and how many tokens
+        match at each: of 8 or more where there are any, else of 4 or more, else of 2 or more."""
+        tail = array("i", tokens[-LONGEST_MATCH:])
+        for order, latest, before in zip(_ORDERS, self._latest, self._before, strict=True):
+            if len(tail) < order:
+                continue
+            place = latest[hash(tuple(tail[-order:])) & self._mask]
+            found = []
+            for _ in range(_LATEST):
+                if place == _NOWHERE:
+                    break
+                matched = self._matched(tail, place)
+                if matched >= order:  # else it has the same hash by chance
+                    found.append((place, matched))
+                place = before[place]
+            if found:
+                return found
+        return []
+
+    def match(self, tokens: Sequence[int], place: int) -> int:
+        """How many tokens before `place` equal the last of `tokens`, up to a limit; 0 where nothing
+        follows."""
+        tail = array("i", tokens[-LONGEST_MATCH:])
+        return self._matched(tail, place) if 0 < place < len(self.text) else 0
+
+    def _matched(self, tail: "array[int]", place: int) -> int:
+        """How many tokens before `place` equal the last ones of `tail`."""
+        text, most = self.text, len(tail)
+        if text[max(place - most, 0) : place] == tail:
+            return most
+        most, matched = min(most, place), 0
+        while matched < most and text[place - 1 - matched] == tail[-1 - matched]:
+            matched += 1
+        return matched

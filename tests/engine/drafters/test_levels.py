@@ -1,0 +1,239 @@
+"""Trees drafted level by level: the shape that was asked for, and the laws that are said."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import engine.drafters.levels
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
+from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from engine.tree import COMMITTED, Tree
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import GREEDY
+from tests.support.engine.markov import random_table
+
+VOCABULARY = 5
+TABLE = random_table(VOCABULARY, sharpness=1.0)
+PROMPT = [3, 1]
+SHAPE = Tree((-1, 0, -1, 0, 2, 2, -1, 1, 4, 4))
+WARM = Sampling(temperature=0.8)
+PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.6, frequency_penalty=0.5)
+
+
+def reader(levels: list[int] | None = None) -> ReadLevel:
+    """Of a table of the last two tokens; says how many tokens each level has."""
+    read: list[int] = []  # all that were read so far
+
+    def logits(tokens: mx.array, tree: Tree) -> mx.array:
+        read.extend(tokens.tolist())
+        assert len(read) == len(tree), "not all that are read are in the tree"
+        if levels is not None:
+            levels.append(tokens.size)
+        first = len(tree) - tokens.size
+        numbers = range(first, len(tree)) if tokens.size else (COMMITTED,)
+        texts = [[*PROMPT, *(read[i] for i in tree.path(number))] for number in numbers]
+        return mx.stack([TABLE[text[-2], text[-1]] for text in texts])
+
+    return logits
+
+
+def draft(
+    sampling: Sampling = WARM,
+    *,
+    shape: Tree = SHAPE,
+    seed: int = 0,
+    read: ReadLevel | None = None,
+    chances: tuple[float, ...] = (),
+) -> DraftArrays:
+    return draft_tree(
+        read or reader(),
+        tokens=PROMPT,
+        choice=DraftChoice(shape.height, tree=shape, chances=chances),
+        vocabulary=VOCABULARY,
+        sampling=sampling,
+        key=mx.random.key(seed),
+        drafter="table",
+    )
+
+
+def law(text: Sequence[int], sampling: Sampling) -> NDArray[np.float64]:
+    """The probability of each token behind `text`, which begins with the prompt."""
+    history = History(list(text), sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
+    weights = log_weights(scores(TABLE[text[-2], text[-1]][None], history, sampling), sampling)
+    return np.array(distribution(weights)[0], dtype=np.float64)
+
+
+def without(q: NDArray[np.float64], tokens: Sequence[int]) -> NDArray[np.float64]:
+    left = q.copy()
+    left[list(tokens)] = 0.0
+    return left / left.sum()
+
+
+# Sampling
+
+
+@pytest.mark.parametrize("sampling", [WARM, PENALIZED], ids=["warm", "penalized"])
+def test_each_token_is_drawn_from_what_is_said(sampling: Sampling) -> None:
+    drafted = draft(sampling)
+    assert drafted.shape == SHAPE
+    ids = drafted.tokens.tolist()
+    assert drafted.distributions is not None
+    for token, parent in enumerate(SHAPE.parents):
+        text = [*PROMPT, *(ids[i] for i in SHAPE.path(parent))]
+        before = [ids[i] for i in SHAPE.children(parent) if i < token]
+        expected = without(law(text, sampling), before)
+        assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
+        assert drafted.q[token].item() == drafted.distributions[token, ids[token]].item() > 0.0
+
+
+def chances_of_drafts(shape: Tree, sampling: Sampling) -> NDArray[np.float64]:
+    """Of each draft of this shape, (vocabulary,) * tokens."""
+    chances = np.zeros((VOCABULARY,) * len(shape))
+    for ids in product(range(VOCABULARY), repeat=len(shape)):
+        chance = 1.0
+        for token, parent in enumerate(shape.parents):
+            before = [ids[i] for i in shape.children(parent) if i < token]
+            q = law([*PROMPT, *(ids[i] for i in shape.path(parent))], sampling)
+            chance *= 0.0 if ids[token] in before else without(q, before)[ids[token]]
+        chances[ids] = chance
+    return chances
+
+
+def far_off(shape: Tree, sampling: Sampling, *, drafts: int = 4000) -> float:
+    """How far drafts are from having their chances: above 1 is a proof."""
+    counts = np.zeros((VOCABULARY,) * len(shape), dtype=np.int_)
+    for seed in range(drafts):
+        counts[tuple(draft(sampling, shape=shape, seed=seed).tokens.tolist())] += 1
+    return excess(counts.reshape(-1), chances_of_drafts(shape, sampling).reshape(-1))
+
+
+FORKED = Tree((-1, 0, -1, 0))
+
+
+@pytest.mark.parametrize("sampling", [WARM, PENALIZED], ids=["warm", "penalized"])
+def test_drafts_have_their_chances(sampling: Sampling) -> None:
+    assert far_off(FORKED, sampling) < 1.0
+
+
+def replaced(
+    q: mx.array, counts: Sequence[int], key: mx.array
+) -> list[tuple[list[int], mx.array, mx.array]]:
+    """A mutant: as `without_replacement`, with."""
+    drawn = []
+    for rank, each in enumerate(mx.random.split(key, max(counts))):
+        rows = [row for row, count in enumerate(counts) if count > rank]
+        some = q[mx.array(rows)]
+        tokens = mx.random.categorical(mx.log(some), key=each).astype(mx.int32)
+        drawn.append((rows, tokens, some))
+    return drawn
+
+
+def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> object:
+    """A mutant: what each was drawn from is q."""
+    for rows, tokens, _ in without_replacement(q, counts, key):
+        yield rows, tokens, q[mx.array(rows)]
+
+
+@pytest.mark.parametrize("mutant", [replaced, unnormalized])
+def test_a_mutant_is_caught(mutant: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.drafters.levels, "without_replacement", mutant)
+    with pytest.raises(AssertionError):
+        test_each_token_is_drawn_from_what_is_said(WARM)
+    if mutant is replaced:
+        assert far_off(FORKED, WARM, drafts=400) > 1.0
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_what_cannot_be_drawn_is_not_proposed(kept: int) -> None:
+    shape = Tree((-1, -1, -1, 0, 0, 0, 2, 2, 3, 6))
+    drafted = draft(Sampling(temperature=0.8, top_k=kept), shape=shape)
+    there = [rank < kept for rank in shape.ranks]
+    whole = [token for token in range(len(shape)) if all(there[i] for i in shape.path(token))]
+    assert drafted.shape == shape.only(whole)
+    assert all(q > 0.0 for q in drafted.q.tolist())
+    assert drafted.distributions is not None
+    assert drafted.tokens.size == drafted.q.size == len(drafted.distributions)
+    assert (drafted.tree is None) == (kept == 1)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling: Sampling) -> None:
+    levels: list[int] = []
+    draft(sampling, read=reader(levels))
+    assert levels[0] == 0
+    if sampling.greedy:
+        assert len(levels) <= SHAPE.height
+        assert max(levels) <= engine.drafters.levels.ALTERNATIVES
+    else:
+        assert levels == [0, 2, 2]
+
+
+# Greedy
+
+
+def best_paths(shape: Tree, chance: Callable[[float], float]) -> list[tuple[float, list[int]]]:
+    """The worthiest texts, and their worths: as many as the shape has tokens, by trying all."""
+    found = []
+    for length in range(1, shape.height + 1):
+        for ids in product(range(VOCABULARY), repeat=length):
+            worth = 1.0
+            for i, token in enumerate(ids):
+                worth *= chance(law([*PROMPT, *ids[:i]], GREEDY)[token])
+            found.append((worth, list(ids)))
+    return sorted(found, key=lambda each: -each[0])[: len(shape)]
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+@pytest.mark.parametrize("chances", [(), (0.02, 0.1, 0.4, 0.95)], ids=["q", "calibrated"])
+def test_the_likeliest_tree_is_the_best_one(size: int, chances: tuple[float, ...]) -> None:
+    shape = Tree((*range(-1, min(size, 3) - 1), *([-1] * (size - 3))))
+    choice = DraftChoice(shape.height, chances=chances)
+    drafted = draft(GREEDY, shape=shape, chances=chances)
+    ids, tree = drafted.tokens.tolist(), drafted.shape
+    texts = [[ids[i] for i in tree.path(token)] for token in range(len(tree))]
+    worths = [np.prod([choice.chance(q) for q in each]) for each in paths_of_q(drafted)]
+    expected = best_paths(shape, choice.chance)
+    assert worths == pytest.approx([worth for worth, _ in expected], rel=1e-4)
+    if not chances:  # no two are worth the same
+        assert texts == [text for _, text in expected]
+    assert drafted.distributions is None
+
+
+def paths_of_q(drafted: DraftArrays) -> list[list[float]]:
+    q, tree = drafted.q.tolist(), drafted.shape
+    return [[q[i] for i in tree.path(token)] for token in range(len(tree))]
+
+
+def test_where_the_drafter_is_sure_the_tree_is_a_chain() -> None:
+    def sure(tokens: mx.array, tree: Tree) -> mx.array:
+        return mx.broadcast_to(100.0 * mx.eye(VOCABULARY)[2], (max(tokens.size, 1), VOCABULARY))
+
+    drafted = draft(GREEDY, shape=Tree((-1, 0, 1, -1)), read=sure)
+    assert drafted.tree is None
+    assert drafted.tokens.tolist() == [2, 2, 2]  # what has no chance at all is left out
+
+
+# Where the drafted tokens make no difference
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_one_law_for_a_depth(sampling: Sampling) -> None:
+    rows = TABLE[0, :3]
+    drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
+    ids, tree = drafted.tokens.tolist(), drafted.shape
+    q = distribution(log_weights(scores(rows, None, sampling), sampling))
+    for token, parent in enumerate(tree.parents):
+        expected = np.array(q[tree.depths[token]])
+        if not sampling.greedy:
+            assert drafted.distributions is not None
+            before = [ids[i] for i in tree.children(parent) if i < token]
+            expected = without(expected.astype(np.float64), before)
+            assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
+        assert drafted.q[token].item() == pytest.approx(float(expected[ids[token]]), rel=1e-4)

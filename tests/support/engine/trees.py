@@ -1,0 +1,123 @@
+"""Random trees, a drafter of them that is partly right, and a policy that asks for one shape."""
+
+import copy
+import random
+from collections.abc import Container, Sequence
+
+import mlx.core as mx
+import mlx.nn as nn
+from hypothesis import strategies as st
+
+from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.drafters import DraftArrays, Drafter
+from engine.request import Sampling
+from engine.tree import COMMITTED, Tree
+from tests.support.engine.helpers import Known
+
+
+@st.composite
+def random_trees(draw: st.DrawFn, *, most: int = 24) -> Tree:
+    """Tall ones and broad ones, their tokens in any order that a tree allows."""
+    count = draw(st.integers(1, most))
+    tall = draw(st.booleans())
+    parents = []
+    for i in range(count):
+        anywhere = st.integers(COMMITTED, i - 1)
+        parents.append(draw(st.integers(max(COMMITTED, i - 3), i - 1) if tall else anywhere))
+    return Tree(tuple(parents))
+
+
+def a_tree(rng: random.Random, size: int) -> Tree:
+    return Tree(tuple(rng.randint(max(COMMITTED, i - 4), i - 1) for i in range(size)))
+
+
+class Guessing(Known):
+    """As `Known`; asked for a tree, it proposes a random one of as many tokens, of which one path
+    is the script, as far as it goes on, and whatever else is in it is wrong."""
+
+    def __init__(
+        self,
+        script: Sequence[int],
+        *,
+        seed: int = 0,
+        vocabulary: int = 64,
+        wrong: Container[int] = (),
+        silent: Container[int] = (),
+    ) -> None:
+        super().__init__(script, vocabulary=vocabulary, wrong=wrong, silent=silent)
+        self._seed, self._vocabulary = seed, vocabulary
+        self.paths: list[tuple[int, ...]] = []
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 1 << 30, alternatives=4),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        if choice.tree is None:
+            return super().propose(tokens, choice, sampling, key)
+        if len(tokens) in self._silent or len(tokens) >= len(self._script):
+            return None
+        rng = random.Random(1000 * self._seed + len(tokens))
+        tree = a_tree(rng, len(choice.tree))
+        right, parent = set[int](), COMMITTED
+        while children := tree.children(parent):
+            parent = rng.choice(children)
+            right.add(parent)
+        guesses = []
+        for i, (depth, rank) in enumerate(zip(tree.depths, tree.ranks, strict=True)):
+            place = min(len(tokens) + depth, len(self._script) - 1)
+            shift = 0 if i in right else rank + 2
+            guesses.append((self._script[place] + shift) % self._vocabulary)
+        ids = mx.array(guesses, dtype=mx.int32)
+        return DraftArrays(ids, mx.ones((len(tree),)), None, self.name, tree=tree)
+
+    def accept(self, path: Sequence[int]) -> None:
+        super().accept(path)
+        self.paths.append(tuple(path))
+
+    def beside(self, target: Decoder) -> Drafter:
+        return copy.copy(self)
+
+
+class Foreseeing(Guessing):
+    """Its script is what `model` would write, which reads all of the text for every draft."""
+
+    def __init__(self, model: nn.Module, *, vocabulary: int) -> None:
+        super().__init__((), vocabulary=vocabulary)
+        self._model = model
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        self._script = list(tokens)
+        for _ in range(choice.length):
+            logits = self._model(mx.array([self._script]))[0, -1]
+            self._script.append(int(mx.argmax(logits)))
+        return super().propose(tokens, choice, sampling, key)
+
+
+class Shaped:
+    """A policy that asks the first drafter that can branch for `shape` in every round."""
+
+    def __init__(self, shape: Tree) -> None:
+        self._shape = shape
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        for each in candidates:
+            if each.alternatives > 1:
+                shape = self._shape.no_higher(each.most)
+                return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
+        return DraftChoice(0)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def another(self) -> "Shaped":
+        return self
