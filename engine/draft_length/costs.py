@@ -129,6 +129,7 @@ class Costs:
                 self._known.setdefault(draft.drafter, []).append(draft)
         self._passes = _Residual(calibration.passes[0].rows[-1] if calibration else 0)
         self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
+        self._calibrated = calibration is not None
         self._trees = _RobustAverage()
         self._deviation = _Deviation()
         self._drafting: dict[
@@ -189,12 +190,12 @@ class Costs:
     ) -> None:
         """A pass over `rows`, of all that were `sharing` it, took `seconds`.
 
-        Of up to `ROWS` rows it is known what they cost in a chain. By what they cost more in a
-        `tree`, more rows do so too.
+        Where it was calibrated what up to `ROWS` rows cost in a chain, they show what a `tree`
+        costs beyond that. More rows are taken to do so too.
         """
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
         off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
-        if tree and row <= ROWS and self._passes.has_level:
+        if tree and row <= ROWS and self._calibrated:
             self._trees.observe(exp(off - float(self._passes.at(np.array([row]))[0])))
             return
         self._passes.observe(row, off - log(self._trees.value) if tree else off)
@@ -338,11 +339,6 @@ class _Residual:
         """The state at `rows`, any numbers."""
         interpolated: SecondsByRows = np.interp(rows, _STOPS, self.state)
         return interpolated
-
-    @property
-    def has_level(self) -> bool:
-        """Whether anything is known: it was calibrated, or a pass was seen."""
-        return float(self._covariance[0, 0]) < 1.0
 
     def observe(self, rows: int, value: float) -> None:
         i = _stop(rows)
