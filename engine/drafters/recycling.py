@@ -3,9 +3,9 @@
 Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
 They are kept here: for each token those that the target saw behind it last, and before those what
 followed in the text. A draft is the tree that is asked for, filled from these: behind a token its
-first successor, beside that the second.
-All guesses are certain (q = 1). No model, no training, and some guess behind nearly every token:
-what is left where nothing better has one. Pure Python over token ids.
+first successor, beside that the second. What is not known is left out. All guesses are certain
+(q = 1). No model, no training, and some guess behind nearly every token: what is left where nothing
+better has one. Pure Python over token ids.
 """
 
 from collections.abc import Sequence

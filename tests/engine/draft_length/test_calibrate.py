@@ -13,8 +13,10 @@ from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy
@@ -98,12 +100,14 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None
 
 
 @pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head"])
+@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head", "lookahead", "recycling"])
 def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:
     make = {
         "cascade": cascade,
         "early-exit": lambda target: EarlyExitDrafter(target, layers=2),
         "head": untrained_drafter,
+        "lookahead": lambda _: LookaheadDrafter(),
+        "recycling": lambda _: RecyclingDrafter(),
     }
     target = decoder(build(architecture))
     assert measure(target, make[kind](target), step=0.02) is not None
