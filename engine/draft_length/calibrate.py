@@ -59,8 +59,8 @@ def calibrate(
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
         shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
-        branches = any(each.alternatives > 1 for each in drafter.candidates(text))
-        if branches and shallow.steady:
+        wide = any(each.alternatives > 1 for each in drafter.candidates(text))
+        if wide and shallow.steady and target.branches:
             for drafted in _WIDE:
                 twice = 2.0 * shallow.passes().seconds[-1]
                 shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)

@@ -7,8 +7,9 @@ tokens in one of two ways:
   target's ids, go through the sampler chain, which makes q whole again (the paper's token-level
   intersection). So each token has the reported distribution.
 - Where the likeliest tokens are drafted, it writes text, which is then written in the target's
-  tokens (string-level exact match). Such a token is a guess; its distribution is not known, and
-  need not be. Shown is the probability of what the drafter wrote, for the tokens that begin in it.
+  tokens (string-level exact match). That takes a wait for the draft. Such a token is a guess; its
+  distribution is not known, and need not be. What is shown of it is the probability of those of the
+  drafter's tokens that begin in it.
 
 No special token is drafted: a draft ends where the drafter would end its text.
 """
@@ -61,11 +62,15 @@ class Translation:
             tokens = tokens[ends.index(place) :]
         else:
             tokens = self.target.tokens(text)
-        tokens = list(takewhile(self.target.spelled.__contains__, tokens))[:most]
+        tokens = list(takewhile(self._is_text, tokens))[:most]
         ends = _ends(self.target, tokens)
         starts = [bisect_left([0, *own_ends], end) for end in (0, *ends)]
         shown = [prod(q[start:end]) for start, end in pairwise(starts)]
         return _Guess(tokens, shown, [own[: bisect_right(own_ends, end)] for end in (0, *ends)])
+
+    def _is_text(self, token: int) -> bool:
+        """Whether the target can write it, and it is no special token."""
+        return token in self.target.spelled and token < self.vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,6 +328,8 @@ def test_a_guess_ends_before_half_a_character_and_before_what_is_no_text(
     ):
         found = made.guess("and ", drafted, [0.5] * len(drafted), 16)
         assert b"".join(ours.spelled[token] for token in found.tokens) == said
+    fewer = Translation(theirs, ours, vocabulary=ord("o"), rows=450)
+    assert fewer.guess("", ours.tokens("meno"), [0.5] * 4, 16).tokens == list(b"men")
 
 
 def test_nothing_is_drafted_inside_a_character(writings: dict[str, Writing]) -> None:

@@ -1,6 +1,8 @@
 """Trees drafted from hidden states: each path has the laws that a chain along it would have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,21 @@ import pytest
 from mlx.utils import tree_map
 from numpy.typing import NDArray
 
+from engine.accept import by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, levels
 from engine.drafters.eagle import load_eagle
 from engine.drafters.head_network import head_drafter
+from engine.drafters.lookup import LookupDrafter
 from engine.drafters.states import Level
 from engine.request import Sampling
+from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
 from engine.tree import Tree
 from tests.lab.parity import eagle3, eagle_options
+from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
+from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.medusas import untrained_medusa
@@ -204,3 +211,75 @@ def test_greedy_answers_are_the_targets_own(kind: str, architecture: str, tmp_pa
     run = write(target, drafter, Shaped(SHAPE), list(TOKENS), task(30))
     assert run.tokens == plainly(model, count=30, prompt=TOKENS)
     assert any(draft and draft.parents for draft, _ in run.rounds)
+
+
+# What is written
+
+SMALL = 8
+FORKED = Tree((-1, -1, 0, 0, 1, -1))
+TEXT = [1, 2, 3, 4, 5, 0]
+
+
+def drafter_for(kind: str, target: Decoder, folder: Path) -> Drafter:
+    if kind == "head":
+        return lively_drafter(target)
+    if kind == "Medusa":
+        return untrained_medusa(target)
+    if kind == "lookup":
+        return LookupDrafter()
+    return eagle_drafter(kind, target, folder)
+
+
+def far_off(
+    kind: str, sampling: Sampling, folder: Path, *, rule: AcceptanceRule, texts: int = 600
+) -> float:
+    """How far the first two tokens are from having the target's distribution: above 1 is a proof.
+    Each round drafts a tree."""
+    model = flat(build("llama", vocabulary=SMALL))
+    target = Decoder(model, trial=lambda: True)
+    drafter, prompt = drafter_for(kind, target, folder), TEXT
+    if kind == "lookup":
+        prompt = [*TEXT, 7, *TEXT, 1, *TEXT]
+    counts, accepted = np.zeros((SMALL, SMALL), dtype=np.int_), 0
+    for seed in range(texts):
+        tokens = list(prompt)
+        to_do = Task(sampling, seed=seed, max_tokens=9, ends=frozenset(), accept=rule)
+        if seed == 0:
+            ready(target, drafter, tokens)
+            target.timeline.bookmark()
+        with closing(speculate(target, drafter, Shaped(FORKED), tokens, to_do)) as rounds:
+            for item in rounds:
+                if isinstance(item, RoundVerdict):
+                    accepted += item.accepted
+                    if len(tokens) >= len(prompt) + 2:
+                        break
+        counts[tokens[len(prompt)], tokens[len(prompt) + 1]] += 1
+    assert accepted > texts // 8
+    return excess(counts.ravel(), exact_first_two(model, sampling, prompt).ravel())
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling", "rule"),
+    mostly_slow(
+        product(("head", "Medusa", "lookup", *KINDS), SAMPLINGS, (by_token, by_block)),
+        quick=[("head", "penalty", by_token), ("lookup", "warm", by_block)],
+    ),
+)
+def test_what_is_written_is_the_targets(
+    kind: str, sampling: str, rule: AcceptanceRule, tmp_path: Path
+) -> None:
+    assert far_off(kind, SAMPLINGS[sampling], tmp_path, rule=rule) < 1.0
+
+
+@pytest.mark.slow
+def test_alternatives_that_are_said_to_be_drawn_from_q_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = levels.without_replacement
+
+    def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> Iterator[Any]:
+        for rows, tokens, _ in drawn(q, counts, key):
+            yield rows, tokens, q[mx.array(rows)]
+
+    monkeypatch.setattr(levels, "without_replacement", unnormalized)
+    assert far_off("head", SAMPLINGS["warm"], tmp_path, rule=by_token, texts=1500) > 1.0
