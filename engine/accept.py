@@ -224,4 +224,4 @@ def _rejected(
     mass = mx.sum(rest, axis=-1)
     rejected = mass + (1.0 - weight)  # how likely that was
     scale = 1.0 / mx.where(rejected > 0.0, rejected, 1.0)
-    return rest, mass * scale, scale
+    return rest, mx.where(weight < 1.0, mass * scale, 1.0), scale

@@ -4,7 +4,7 @@ A drafter is named by one word, or by several joined with `+`, asked in that ord
 `none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
 `head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
 layers), or a model or a head: its folder, its hub id or its name. `auto` is the best that needs no
-choice: `lookup+head` where there is a head, else `lookup`. The words are resolved before anything
+choice: `suffix+head` where there is a head, else `suffix`. The words are resolved before anything
 is loaded (`models.installed.resolve`).
 """
 
@@ -35,8 +35,10 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
 from engine.drafters.mtp import load_mtp
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
+from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
 from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
@@ -49,7 +51,7 @@ from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
-from models.pairing import require_same_tokens
+from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
 
 _LOADERS: Mapping[DrafterKind, Callable[[Path, Mapping[str, Any], Decoder], Drafter]] = {
@@ -113,16 +115,36 @@ def _load_one(
         head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         return head_drafter(decoder, head)
     if folder.description.is_whole_model:
-        require_same_tokens(target.folder, folder.files)
-        mark_used(folder.path)
-        model, vocabulary = Decoder(load(folder.files).model), decoder.vocabulary
-        if folder.kind == "pard":
-            return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
-        return ModelDrafter(model, vocabulary=vocabulary)
+        return _load_model(folder, target, decoder, load)
     demanded = folder.description.demands.fingerprint  # where it was distilled here
     if demanded not in (None, target.folder.fingerprint):
         raise other_weights(folder, target.folder.fingerprint)
     return _LOADERS[folder.kind](folder.path, folder.config, decoder)
+
+
+def _load_model(
+    folder: DrafterFolder,
+    target: LoadedModel,
+    decoder: Decoder,
+    load: Callable[[ModelFolder], LoadedModel],
+) -> Drafter:
+    """A drafter that is a whole model: of the target's tokens, or of others."""
+    if folder.kind == "pard":
+        require_same_tokens(target.folder, folder.files)
+    same = has_same_tokens(target.folder, folder.files)
+    mark_used(folder.path)
+    loaded = load(folder.files)
+    model, vocabulary = Decoder(loaded.model), decoder.vocabulary
+    if folder.kind == "pard":
+        return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
+    if same:
+        return ModelDrafter(model, vocabulary=vocabulary)
+    begin = loaded.tokenizer.encode("", add_special_tokens=True)[:1]
+    own = Writing(folder.files, begin=[t for t in begin if t == loaded.tokenizer.bos_token_id])
+    translation = Translation(
+        Writing(target.folder), own, vocabulary=vocabulary, rows=model.vocabulary
+    )
+    return OtherTokenizerDrafter(model, translation)
 
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:

@@ -5,27 +5,16 @@ character, or where a later token could still change it. Which token gave which 
 here and passed on: `engine.events` has the laws.
 """
 
-import re
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 from models.errors import Problem
+from models.token_tables import byte_named, spelled_by_letters
 
 _HALF = "\ufffd"
 _ENDING_TOKENS = 16
-_BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
-
-
-def _byte_letters() -> dict[str, int]:
-    """Which byte each letter stands for in the names of byte-level tokens (GPT-2)."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + i): b for i, b in enumerate(others)}
-
-
-_BYTE_OF_LETTER = _byte_letters()
 
 
 class Tokenizer(Protocol):
@@ -80,11 +69,7 @@ class TokenTexts:
             return text.encode()
         name_of = getattr(self._tokenizer, "convert_ids_to_tokens", None)
         name = str(name_of(token_id)) if name_of else text
-        if _BYTE_NAME.fullmatch(name):
-            return bytes([int(name[3:5], 16)])
-        if all(letter in _BYTE_OF_LETTER for letter in name):
-            return bytes(_BYTE_OF_LETTER[letter] for letter in name)
-        return text.encode()
+        return byte_named(name) or spelled_by_letters(name) or text.encode()
 
     def text_of(self, token_id: int) -> str:
         """The token's text with its leading space, a special token's name, U+FFFD for half a
@@ -246,7 +231,7 @@ class TextStream:
         if is_byte is None:
             name_of = getattr(self._tokenizer, "convert_ids_to_tokens", None)
             name = name_of(token_id) if name_of else None
-            is_byte = isinstance(name, str) and _BYTE_NAME.fullmatch(name) is not None
+            is_byte = isinstance(name, str) and byte_named(name) != b""
             self._is_byte[token_id] = is_byte
         return is_byte
 

@@ -1,8 +1,9 @@
 """What can draft for a target: every way and every installed model, each with a reason.
 
-Four things decide about a model: its tokens must be the target's (`models.token_tables`), the
-engine must be able to roll its caches back, both must fit in memory, and it must cost less than it
-saves. Predicts from files alone; what a pair gains is measured when it runs. Loads no weights.
+Four things decide about a model: its tokens must be the target's, or spell what the target's do
+(`models.token_tables`), the engine must be able to roll its caches back, both must fit in memory,
+and it must cost less than it saves. Predicts from files alone; what a pair gains is measured when
+it runs. Loads no weights.
 """
 
 import math
@@ -26,10 +27,11 @@ from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import MODULE_NAME, Candidate, Fit, Obstacle
-from models.token_tables import TokenDifference, compare, same_file
+from models.token_tables import TokenDifference, compare, same_file, shared_parts
 
 RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted
 NEVER_PAYS = 1.0  # even if every drafted token is accepted
+LEAST_SHARED = 0.1  # of the tokens of one side: with fewer there is next to nothing to draft
 _BEST_RATIO = 0.05  # much smaller models lose more acceptance than they save
 
 # Architectures whose caches mlx-lm makes of parts that the engine cannot cut: it copies them whole
@@ -121,7 +123,7 @@ def published(
 
 
 def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
-    """Raise Problem, naming the first difference, unless `drafter` can draft for `target`."""
+    """Raise Problem, naming the first difference, unless `drafter` has the tokens of `target`."""
     difference = _difference(target, drafter)
     if difference is not None:
         raise Problem(
@@ -129,6 +131,15 @@ def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
             f"{difference.between(target.name, drafter.name)}.",
             "Choose a drafter of the same model family, or draft without a model.",
         )
+
+
+def has_same_tokens(target: ModelFolder, drafter: ModelFolder) -> bool:
+    """Whether `drafter` has the tokens of `target`, or others. Raises Problem, naming the first
+    difference, where it shares too few with it to draft at all."""
+    difference = _difference(target, drafter)
+    if difference is not None and max(shared_parts(target.tokens, drafter.tokens)) < LEAST_SHARED:
+        require_same_tokens(target, drafter)
+    return difference is None
 
 
 def rollback_note(config: Mapping[str, Any]) -> str:
@@ -156,6 +167,8 @@ class _Judge:
     def by_the_text(self) -> list[Candidate]:
         """Those that need no model, and only rows of the target's passes."""
         reasons = {
+            "suffix": "Copies what most often followed the same words, in earlier answers too once "
+            "that is switched on: needs no model, and costs next to nothing.",
             "lookup": "Copies what followed the same words before: needs no model, and costs next "
             "to nothing.",
             "recycling": "Guesses what the target found likely behind the same token before: needs "
@@ -218,17 +231,32 @@ class _Judge:
             kind = ascii(config.get("model_type"))[:60]
             reason = f"mlx-lm does not know its architecture, {kind}."
             return replace(refused, reason=reason, obstacle="unsupported")
-        difference = _difference(self._target, folder)
+        difference, shared, tokens = (
+            _difference(self._target, folder),
+            1.0,
+            "It has the target's tokens",
+        )
         if difference is not None:
-            there = difference.between("the target", "this model")
-            reason = f"It has other tokens: {there}."
-            return replace(refused, reason=reason, obstacle="other tokens")
+            parts = shared_parts(self._target.tokens, folder.tokens)
+            if refused.kind != "model" or max(parts) < LEAST_SHARED:
+                there = difference.between("the target", "this model")
+                reason = f"It has other tokens: {there}."
+                return replace(refused, reason=reason, obstacle="other tokens")
+            shared = parts[1]
+            tokens = f"It has another tokenizer: {shared:.0%} of its tokens are shared, expect less"
         needed = self._fit(weigh(folder))
         ratio = self._ratio(needed, config)
         if not needed.fits:
             return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
-        reason = _sentence("It has the target's tokens", _cost(ratio), rollback_note(config))
-        return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
+        reason = _sentence(tokens, _cost(ratio), rollback_note(config))
+        return replace(
+            refused,
+            works=True,
+            reason=reason,
+            cost_ratio=ratio,
+            obstacle="",
+            shared_tokens=shared,
+        )
 
     def own_module(self) -> list[Candidate]:
         """The MTP module that came with the target; none where the target never had one."""
@@ -378,8 +406,9 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
         return (9 if candidate.installed or candidate.kind == "head" else later or 7), distance
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
-        return group, distance
-    groups = {"lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
+        other = candidate.shared_tokens < 1.0 and group == 2
+        return (3, 2.0 + distance) if other else (group, distance)  # behind what is copied
+    groups = {"suffix": 3, "lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 
 

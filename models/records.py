@@ -211,6 +211,7 @@ class Candidate:
     predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
     a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
     where not known. `tried`: whether the makers of Slipstream have run this drafter.
+    `shared_tokens`: the part of a model's tokens that the target has too.
     """
 
     drafter: str
@@ -223,6 +224,7 @@ class Candidate:
     obstacle: Obstacle = ""
     licence: str = ""
     tried: bool = True
+    shared_tokens: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

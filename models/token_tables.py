@@ -1,4 +1,4 @@
-"""Whether a drafter uses the target's tokens.
+"""Whether a drafter uses the target's tokens, and if not, which of them it shares.
 
 A drafter proposes token ids, and the target checks ids: they must mean the same text on both
 sides. Sizes are not enough (Gemma 2's 2B and 27B have equally long tables that differ at token
@@ -19,10 +19,13 @@ rule is written in several ways by different versions of the libraries, which wo
 """
 
 import filecmp
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from models.errors import Problem
@@ -30,6 +33,17 @@ from models.files import read_json_object
 
 MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35 million
 _SHOWN_CHARACTERS = 40
+_BYTE_NAME = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+
+
+def _byte_letters() -> dict[str, int]:
+    """Which byte each letter stands for in the names of byte-level tokens (GPT-2)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+_BYTE_OF_LETTER: Mapping[str, int] = MappingProxyType(_byte_letters())
 
 
 @dataclass(frozen=True)
@@ -54,10 +68,63 @@ class TokenDifference:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Token by id, special and added ones included, and the merge rules as "left right"."""
+    """Token by id, special and added ones included, and the merge rules as "left right".
+
+    `special`: the ids of those that are no text. `alphabet`: how names spell bytes, a letter for
+    each (GPT-2) or as text with marked spaces (SentencePiece); None where that is not known.
+    """
 
     tokens: dict[int, str]
     merges: list[str]
+    special: frozenset[int] = frozenset()
+    alphabet: Literal["letters", "marked spaces"] | None = None
+
+    @cached_property
+    def spelled(self) -> Mapping[int, bytes]:
+        """What every token but the special ones spells; nothing where that is not known."""
+        if self.alphabet is None:
+            return {}
+        of = _by_letters if self.alphabet == "letters" else _with_marked_spaces
+        return {n: of(name) for n, name in self.tokens.items() if n not in self.special}
+
+
+def spelled_by_letters(name: str) -> bytes:
+    """The bytes of a byte-level token with this name; empty where these are no letters of bytes."""
+    try:
+        return bytes(map(_BYTE_OF_LETTER.__getitem__, name))
+    except KeyError:
+        return b""
+
+
+def byte_named(name: str) -> bytes:
+    """The byte of SentencePiece's byte fallback that is called `name`; empty for another token."""
+    return bytes([int(name[3:5], 16)]) if _BYTE_NAME.fullmatch(name) else b""
+
+
+def _by_letters(name: str) -> bytes:
+    return spelled_by_letters(name) or name.encode()  # added tokens are named by their text
+
+
+def _with_marked_spaces(name: str) -> bytes:
+    return byte_named(name) or name.replace("\u2581", " ").encode()
+
+
+def shared_tokens(target: Mapping[int, bytes], drafter: Mapping[int, bytes]) -> dict[int, int]:
+    """The drafter's token for each of the target's tokens that it has too, by what they spell.
+
+    Where a table spells the same twice, as SentencePiece's has a letter and its byte, the later
+    one counts: bytes come first.
+    """
+    theirs = {text: index for index, text in sorted(drafter.items())}
+    ours = {text: index for index, text in sorted(target.items())}
+    return {ours[text]: index for text, index in theirs.items() if text and text in ours}
+
+
+def shared_parts(target: TokenTable, drafter: TokenTable) -> tuple[float, float]:
+    """The part of the target's texts that are tokens of the drafter too, and the other way."""
+    ours, theirs = set(target.spelled.values()), set(drafter.spelled.values())
+    both = len(ours & theirs)
+    return both / max(len(ours), 1), both / max(len(theirs), 1)
 
 
 def compare(target: TokenTable, drafter: TokenTable) -> TokenDifference | None:
@@ -94,10 +161,23 @@ def read_table(folder: Path) -> TokenTable:
             rule if isinstance(rule, str) else " ".join(rule) for rule in model.get("merges") or ()
         ]
         if all(type(index) is int for index in tokens) and set(map(type, tokens.values())) <= {str}:
-            return TokenTable(tokens, merges)
+            special = {
+                one["id"] for one in document.get("added_tokens") or () if one.get("special")
+            }
+            return TokenTable(tokens, merges, frozenset(special), _alphabet(document))
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
     raise Problem(f"{path} holds no table of tokens.", "Download or import the model again.")
+
+
+def _alphabet(document: Mapping[str, Any]) -> Literal["letters", "marked spaces"] | None:
+    """How the names of tokens spell bytes: what the decoder makes of them."""
+    decoder = document.get("decoder") or {}
+    steps = [decoder, *(decoder.get("decoders") or ())]
+    kinds = {step["type"] for step in steps if step}
+    if "ByteLevel" in kinds:
+        return "letters"
+    return "marked spaces" if kinds & {"ByteFallback", "Metaspace"} else None
 
 
 def _vocabulary(vocabulary: Any) -> Iterable[tuple[str, int]]:

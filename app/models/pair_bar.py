@@ -36,6 +36,7 @@ _NO_MODEL = "No model loaded"
 _OWN = (
     Choice("auto", "Automatic", "Picks the best of the drafters that work"),
     Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
+    Choice("suffix", "Suffix", "Copies what most often followed the same words"),
     Choice("lookahead", "Lookahead", "The target\u2019s own guesses about what comes later"),
     Choice("recycling", "Token recycling", "What the target found likely there before"),
     Choice("head", "Head", "A small network trained for this target"),

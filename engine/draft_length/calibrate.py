@@ -59,11 +59,11 @@ def calibrate(
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
         shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
-        branches = any(each.alternatives > 1 for each in drafter.candidates(text))
-        if branches and shallow.steady:
-            for length in _WIDE:
+        wide = any(each.alternatives > 1 for each in drafter.candidates(text))
+        if wide and shallow.steady and target.branches:
+            for drafted in _WIDE:
                 twice = 2.0 * shallow.passes().seconds[-1]
-                shallow.run([DraftChoice(length)], until=0.55, repeats=2, slowest=twice)
+                shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
         free = shallow.draft_seconds()
         copying = [DraftCosts(name, len(text), free, 0.0) for name in _COPYING]

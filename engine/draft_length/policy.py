@@ -313,7 +313,8 @@ class Automatic:
         passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1)
         draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
         share = self.acceptance.share_of_trees(drafter)
-        return DraftOptions(chains, tree_options(drafter, best.times(share), passes, draft))
+        trees = tree_options(drafter, best.times(share), passes, draft)
+        return DraftOptions(chains, [each for each in trees if each.drafted >= candidate.least])
 
     def _doubt(self, option: DraftOption) -> float:
         """How far what its pass costs, in plain ones, is in doubt."""

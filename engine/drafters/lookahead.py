@@ -13,13 +13,14 @@ there are only chains it is the newest n-gram or, without one, the way to the wi
 Columns that were not read are moved on by what the pool has. Pure Python over token ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter
+from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters.lookup import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
@@ -28,13 +29,13 @@ _FIRST_TOKENS = 4096  # with which n-grams in a pool begin
 NGram = tuple[int, ...]
 
 
-class LookaheadDrafter:
+class LookaheadDrafter(Memoryless):
     """A window of `window` columns, n-grams of `size` tokens, at most `most` of them a draft."""
 
     name = "lookahead"
     learns = 1
 
-    def __init__(self, window: int = 5, size: int = 3, most: int = 5) -> None:
+    def __init__(self, window: int = 3, size: int = 3, most: int = 3) -> None:
         self._window, self._size, self._most = window, size, most
         self._drafted: list[NGram] = []  # the way to each token of the last draft
         self._forget()
@@ -47,9 +48,6 @@ class LookaheadDrafter:
 
     def beside(self, target: Decoder) -> Drafter:
         return LookaheadDrafter(self._window, self._size, self._most)
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         highest = self._window + self._size - 2
@@ -70,15 +68,7 @@ class LookaheadDrafter:
         numbers = _joined(paths, room)
         self._drafted = list(numbers)
         tree = Tree(tuple(numbers.get(path[:-1], COMMITTED) for path in numbers))
-        ids = tuple(path[-1] for path in numbers)
-        return DraftArrays(
-            tokens=mx.array(ids, dtype=mx.int32),
-            q=mx.ones((len(ids),)),
-            distributions=None,
-            drafter=self.name,
-            copied=ids,
-            tree=None if tree.is_chain else tree,
-        )
+        return copied([path[-1] for path in numbers], tree, drafter=self.name, matched=0)
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         drafted, self._drafted = self._drafted, []
@@ -92,9 +82,6 @@ class LookaheadDrafter:
                 self._pool.add((*column, after[path]))
             self._columns[i] = (*column[1:], after.get(path, self._guess(column[-1])))
         self._start += 1
-
-    def accept(self, path: Sequence[int]) -> None:
-        pass
 
     def rewind(self, length: int) -> None:
         self._drafted = []

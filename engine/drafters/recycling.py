@@ -3,9 +3,9 @@
 Every row of every pass shows the target's likeliest next tokens, and all but one come to nothing.
 They are kept here: for each token those that the target saw behind it last, and before those what
 followed in the text. A draft is the tree that is asked for, filled from these: behind a token its
-first successor, beside that the second.
-All guesses are certain (q = 1). No model, no training, and some guess behind nearly every token:
-what is left where nothing better has one. Pure Python over token ids.
+first successor, beside that the second. What is not known is left out. All guesses are certain
+(q = 1). No model, no training, and some guess behind nearly every token: what is left where nothing
+better has one. Pure Python over token ids.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters.lookup import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
@@ -37,9 +38,6 @@ class RecyclingDrafter(Memoryless):
         return RecyclingDrafter()
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        self._read(tokens)
-        if tokens[-1] not in self._successors:
-            return ()
         return (DraftCandidate(self.name, LONGEST, alternatives=self.learns),)
 
     def propose(
@@ -57,15 +55,7 @@ class RecyclingDrafter(Memoryless):
         if not filled:
             return None
         tree = Tree(tuple(numbers[asked.parents[number]] for number in filled))
-        ids = tuple(filled.values())
-        return DraftArrays(
-            tokens=mx.array(ids, dtype=mx.int32),
-            q=mx.ones((len(ids),)),
-            distributions=None,
-            drafter=self.name,
-            copied=ids,
-            tree=None if tree.is_chain else tree,
-        )
+        return copied([*filled.values()], tree, drafter=self.name, matched=0)
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         for token, successors in zip(tokens, likeliest, strict=True):

@@ -19,12 +19,14 @@ import engine.speculate
 from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, noise, scores
@@ -39,7 +41,14 @@ from tests.support.engine.accept_mutants import (
     too_willing,
 )
 from tests.support.engine.chi_square import excess, excess_between
-from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.support.engine.markov import (
+    Markov,
+    decoder,
+    drafting_tables,
+    exact,
+    joint,
+    random_table,
+)
 from tests.support.engine.tiny import build, noisy
 
 VOCABULARY = 5
@@ -250,14 +259,19 @@ class Erratic(Untaught):
 
 
 @pytest.mark.parametrize("policy", [Erratic, Automatic])
-@pytest.mark.parametrize("kind", ["lookup", "suffix", "cascade"])
+@pytest.mark.parametrize("kind", ["lookup", "suffix", "lookahead", "recycling", "cascade"])
 def test_drafters_and_lengths_that_change(
     kind: str, policy: Callable[[], DraftLengthPolicy]
 ) -> None:
     # Copies are certain; what is copied depends on what was written before.
-    drafter: Drafter = SuffixDrafter() if kind == "suffix" else LookupDrafter()
-    if kind == "cascade":
-        drafter = Cascade(drafter, model_drafter(DRAFTING["noisy"]))
+    drafters: dict[str, Callable[[], Drafter]] = {
+        "lookup": LookupDrafter,
+        "suffix": SuffixDrafter,
+        "lookahead": LookaheadDrafter,
+        "recycling": RecyclingDrafter,
+        "cascade": lambda: Cascade(LookupDrafter(), model_drafter(DRAFTING["noisy"])),
+    }
+    drafter = drafters[kind]()
     cold = replace(WARM, temperature=0.5)
 
     counts, rulings = long_text(drafter, policy(), cold, length=1_200)
@@ -265,6 +279,23 @@ def test_drafters_and_lengths_that_change(
     assert excess(counts, exact(TABLE, cold)) < 1.0
     if policy is Erratic:
         assert accepted(rulings) > 120
+
+
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("kind", [LookaheadDrafter, RecyclingDrafter])
+def test_trees_of_what_the_target_saw(kind: Callable[[], Drafter], rule: AcceptanceRule) -> None:
+    cold = replace(WARM, temperature=0.5)
+    target = Decoder(Markov(TABLE), trial=lambda: True)
+    text, rulings = write(
+        target, kind(), FixedTree(12), no_ends(cold, seed=0, length=800, accept=rule), PROMPT
+    )
+    tokens = np.array(PROMPT + text)
+    counts = np.zeros(TABLE.shape, dtype=np.int_)
+    np.add.at(counts, (tokens[:-2], tokens[1:-1], tokens[2:]), 1)
+
+    assert excess(counts, exact(TABLE, cold)) < 1.0
+    assert accepted(rulings) > 300
+    assert sum(bool(verdict.parents) for verdict in rulings) > 300
 
 
 class Shuffled(Untaught):

@@ -20,6 +20,7 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
+import engine.batch
 import engine.cache
 import engine.speculate
 from engine.accept import VerdictArrays, greedily
@@ -31,6 +32,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
@@ -51,6 +53,8 @@ from tests.support.engine.helpers import (
     run_greedily,
 )
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.engine.trees import Guessing
+from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
 
 LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
@@ -68,6 +72,8 @@ DRAFTERS = (
     "head",
     "block",
     "cascade",
+    "trees",
+    "other tokens",
 )
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
@@ -141,6 +147,12 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return untrained_drafter(target)
         case "block":
             return block_drafter(target, "dspark")
+        case "trees":
+            return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
+        case "other tokens":
+            own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
+            pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
+            return OtherTokenizerDrafter(own, pair)
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
@@ -154,6 +166,7 @@ def run_of(case: Case, kind: str, length: int) -> Run:
         count=COUNT,
         quantized=case.quantized,
         block=case.block,
+        trees=kind == "trees",
     )
 
 
@@ -208,8 +221,13 @@ def test_drafters_are_what_they_are_called() -> None:
     assert len(hostile.rounds) == COUNT
     noisy_run = run_of(case, "noisy", 3)
     assert 0 < noisy_run.accepted < noisy_run.proposed
+    trees = run_of(case, "trees", 5)
+    assert any(guess and guess.parents for guess, _ in trees.rounds)
+    assert 0 < trees.accepted < trees.proposed
     early = run_of(case, "early-exit", 3)
     assert 0 < early.accepted < early.proposed
+    other = run_of(case, "other tokens", 3)
+    assert 0 < other.accepted < other.proposed
 
 
 @pytest.mark.parametrize("kind", ["self", "noisy", "lookup", "hostile"])
@@ -333,6 +351,24 @@ def look_at_the_wrong_row() -> AbstractContextManager[Any]:
     return mock.patch.object(engine.speculate, "greedily", broken)
 
 
+def keep_the_first_rows() -> AbstractContextManager[Any]:
+    """And not the accepted path."""
+    return mock.patch.object(Timeline, "move", return_value=None)
+
+
+def show_all_rows() -> AbstractContextManager[Any]:
+    return mock.patch.object(engine.batch._Path, "seen", lambda part, held, first: held)
+
+
+def count_positions_by_rows() -> AbstractContextManager[Any]:
+    whole = engine.batch._Layer.__init__
+
+    def broken(layer: Any, caches: Any, rows: Any, parts: Any, offset: mx.array) -> None:
+        whole(layer, caches, rows, parts, offset[0] + mx.arange(offset.size))
+
+    return mock.patch.object(engine.batch._Layer, "__init__", broken)
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A broken engine, and a case in which it must show."""
@@ -352,6 +388,12 @@ MUTANTS = [
     Mutant(cross_a_step, Case("llama", "float32", COARSE)),
     Mutant(use_mlx_lms_ring, Case("gemma3_text", "float32")),
     Mutant(look_at_the_wrong_row, Case("llama", "float32")),
+]
+TREE_MUTANTS = [
+    Mutant(keep_the_first_rows, Case("llama", "float32")),
+    Mutant(keep_the_first_rows, Case("gemma3_text", "float32")),
+    Mutant(show_all_rows, Case("llama", "float32")),
+    Mutant(count_positions_by_rows, Case("llama", "float32")),
 ]
 
 
@@ -379,6 +421,28 @@ def test_comparison_notices_a_mutant(mutant: Mutant) -> None:
     assert not any(notices(*trial) for trial in trials)
     with mutant.broken():
         assert any(notices(*trial) for trial in trials)
+
+
+@pytest.mark.parametrize("mutant", TREE_MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
+def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None:
+    """By the text alone."""
+    case, expected = mutant.case, plain_of(mutant.case)
+
+    def notices(seed: int) -> bool:
+        run = run_greedily(
+            model_of(case),
+            lambda _: Guessing([*PROMPT, *expected], seed=seed),
+            8,
+            count=COUNT,
+            block=case.block,
+            check_caches=False,
+            trees=True,
+        )
+        return run.tokens != expected
+
+    assert not any(notices(seed) for seed in range(8))
+    with mutant.broken():
+        assert any(notices(seed) for seed in range(8))
 
 
 def test_drafter_that_forgets_to_rewind_costs_only_acceptance() -> None:

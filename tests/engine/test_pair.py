@@ -20,8 +20,11 @@ from engine.drafters.head_network import save_head
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter
+from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.drafter_folders import describe_drafter
@@ -70,6 +73,7 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("lookahead", LookaheadDrafter, "lookahead"),
         ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
         ("recycling", RecyclingDrafter, "recycling"),
+        ("suffix", SuffixDrafter, "suffix"),
         ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
@@ -135,7 +139,7 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
+    assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -157,12 +161,12 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     distilled(target, home / "drafters" / "any name")
     assert type(make("head", target)) is StateDrafter
     assert make("lookup+head", target).name == "lookup+head"
-    assert make(" auto ", target).name == "lookup+head"
-    assert make("auto", load(ModelFolder(other))).name == "lookup"
+    assert make(" auto ", target).name == "suffix+head"
+    assert make("auto", load(ModelFolder(other))).name == "suffix"
 
 
 def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
-    assert make("auto", target).name == "lookup"
+    assert make("auto", target).name == "suffix"
     with pytest.raises(Problem, match="no drafter head for target") as problem:
         make("head", target)
     assert "slipstream distil --target" in problem.value.remedy
@@ -197,23 +201,60 @@ def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
     assert "from 1 to 3" in problem.value.remedy
 
 
-def test_the_first_token_that_differs_is_named(target: LoadedModel, other: Path) -> None:
+def exchange(folder: Path, *names: str) -> None:
+    """Let the tokens of these names take each other's numbers."""
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    numbers = [vocabulary[name] for name in names]
+    vocabulary.update(zip(names, numbers[1:] + numbers[:1], strict=True))
+    path.write_text(json.dumps(tokenizer))
+
+
+def test_a_model_with_other_tokens_drafts_through_text(target: LoadedModel, other: Path) -> None:
+    exchange(other, "Z", "A", "é")
+    for name in (str(other), f"lookup+{other}"):
+        assert make(name, target).name == name.replace(str(other), "model")
+    drafter = make(str(other), target)
+    assert type(drafter) is OtherTokenizerDrafter
+    decoder, tokens = Decoder(target.model), list(b"ZAZA and so on")
+    plain = write(Decoder(target.model), NoDrafter(), Fixed(0), list(tokens), task(20))
+    run = write(decoder, drafter, Fixed(3), tokens, task(20))
+    assert run.tokens == plain.tokens
+    assert run.proposed > 0
+
+
+def test_another_special_token_is_another_tokenizer(target: LoadedModel, other: Path) -> None:
+    path = other / "tokenizer.json"
+    path.write_text(path.read_text().replace('"<user>"', '"<human>"'))
+    assert type(make(str(other), target)) is OtherTokenizerDrafter
+
+
+def test_too_few_shared_tokens(target: LoadedModel, other: Path) -> None:
+    """The first that differs is named, before weights are read. So where nothing says what tokens
+    spell."""
     path = other / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
     vocabulary = tokenizer["model"]["vocab"]
-    vocabulary["Z"], vocabulary["A"] = vocabulary["A"], vocabulary["Z"]
-    path.write_text(json.dumps(tokenizer))
-    for name in (str(other), f"lookup+{other}"):
-        with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
-            make(name, target)
+    renamed = {name * 2: number for name, number in vocabulary.items()}
+    for changed in (
+        {"model": tokenizer["model"] | {"vocab": renamed}},
+        {"decoder": None, "model": tokenizer["model"] | {"vocab": renamed | {"A": 65}}},
+    ):
+        path.write_text(json.dumps(tokenizer | changed))
+        with pytest.raises(Problem, match=r"token 0 is .* in target and .* in other model"):
+            make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
 
 
-def test_tokens_are_compared_before_weights_are_read(target: LoadedModel, other: Path) -> None:
-    (other / "tokenizer.json").write_text(
-        (other / "tokenizer.json").read_text().replace('"<user>"', '"<human>"')
-    )
-    with pytest.raises(Problem, match="'<user>' in target and '<human>'"):
-        make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
+def test_one_that_drafts_in_parallel_needs_the_same_tokens(
+    target: LoadedModel, other: Path
+) -> None:
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"pard_token": 259}))
+    assert type(make(str(other), target)) is ParallelDrafter
+    exchange(other, "Z", "A")
+    with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
+        make(str(other), target)
 
 
 @pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])

@@ -113,6 +113,8 @@ QUICK = [
     ("gemma3_text", "cascade", 4, True),
     ("qwen3_5", "model", 2, False),
     ("llama", "lookup", 8, False),
+    ("gemma3_text", "trees", 4, True),
+    ("llama", "trees", 2, False),
 ]
 
 
@@ -128,6 +130,24 @@ def test_together_is_alone(
         for events in together.values():
             check_laws([e for e in events if not isinstance(e, Waiting)], make().target.tokenizer)
         assert answers(together) == alone(lambda: make(architecture, kind), jobs)
+
+
+def test_trees_share_passes(make: Callable[..., Session]) -> None:
+    """With other trees, and with what has none."""
+    together: list[list[bool]] = []
+    whole = engine.scheduler.read_together
+
+    def noting(decoders: Any, tokens: Any, trees: Any) -> Any:
+        together.append([tree is not None for tree in trees])
+        return whole(decoders, tokens, trees)
+
+    jobs = [job(number, replace(GREEDY, max_tokens=LENGTH + 4 * number)) for number in range(4)]
+    with mock.patch.object(engine.scheduler, "read_together", noting):
+        events = run(scheduler(make("gemma3_text", "trees")), jobs)
+    assert answers(events) == alone(lambda: make("gemma3_text", "none"), jobs)
+    assert any(sum(trees) >= 2 for trees in together)
+    assert any(any(trees) and not all(trees) for trees in together)
+    assert any(isinstance(each, Verdict) and each.path for own in events.values() for each in own)
 
 
 def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session]) -> None:

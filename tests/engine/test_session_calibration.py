@@ -13,12 +13,13 @@ import engine.speculate
 from engine.blas import MatrixLibrary
 from engine.circumstances import Contention
 from engine.draft_length.calibrations import CalibrationStore
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.events import Draft
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Remark, Session
 from models.model_folder import ModelFolder
-from tests.support.engine.sessions import QUESTION, loaded, tiny_model
+from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
 
 
 @pytest.fixture
@@ -184,3 +185,45 @@ def test_the_answer_is_the_same(target: LoadedModel) -> None:
         for session in (plain, drafted)
     )
     assert "".join(ours) == "".join(theirs)
+
+
+# Whether the target reads trees
+
+
+@pytest.mark.parametrize(("architecture", "branches"), [("llama", True), ("qwen3_5", False)])
+def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
+    tokenizer: Any, architecture: str, branches: bool
+) -> None:
+    session = Session(loaded(tiny_model(architecture), tokenizer), drafter="lookup")
+    session.policy = FixedTree(8)
+    assert session.calibrate() == ([] if branches else [Remark.ONLY_CHAINS])
+    assert session.decoder.branches == branches
+    use(session, "trees", architecture)
+    drafts = [
+        event
+        for event in session.answer(QUESTION, Request(max_tokens=30))
+        if isinstance(event, Draft)
+    ]
+    assert any(draft.parents for draft in drafts) == branches
+
+
+def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> None:
+    with mock.patch.object(engine.session, "can_share", return_value=True) as trial:
+        session = Session(target, drafter="recycling", policy=FixedTree(8))
+        earlier = session.another()
+        session.calibrate()
+        session.use_drafter("lookup")
+        session.calibrate()
+        for other in (session, earlier, session.another(), session.copy()):
+            assert other.decoder.branches
+    trial.assert_called_once_with(target.model)
+
+
+@pytest.mark.parametrize("drafter", ["none", "early-exit", "lookup"])
+def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
+    with mock.patch.object(engine.session, "can_share") as trial:
+        session = Session(target, drafter=drafter, policy=Fixed(4))
+        assert session.calibrate() == []
+        if drafter == "early-exit":
+            list(session.answer(QUESTION, Request(max_tokens=8)))
+    trial.assert_not_called()

@@ -18,8 +18,10 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Unconstrained, speculate
 from tests.support.engine.helpers import (
@@ -64,6 +66,8 @@ DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
     "model": model_drafter,
     "early-exit": early_exit,
     "lookup": lambda _: LookupDrafter(),
+    "lookahead": lambda _: LookaheadDrafter(),
+    "recycling": lambda _: RecyclingDrafter(),
     "cascade": lambda target: Cascade(LookupDrafter(), model_drafter(target)),
     "none": lambda _: NoDrafter(),
 }

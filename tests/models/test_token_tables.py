@@ -18,6 +18,8 @@ from models.token_tables import (
     compare,
     read_table,
     same_file,
+    shared_parts,
+    shared_tokens,
 )
 
 WORDS = {"a": 0, "b": 1, "ab": 2}
@@ -30,10 +32,11 @@ def folder(
     *,
     merges: Any = MERGES,
     added: Any = (),
+    decoder: Any = None,
 ) -> Path:
     path.mkdir()
     model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
-    document = {"added_tokens": list(added), "model": model}
+    document = {"added_tokens": list(added), "model": model, "decoder": decoder}
     (path / "tokenizer.json").write_text(json.dumps(document))
     return path
 
@@ -97,13 +100,50 @@ def test_unigram_tables(tmp_path: Path):
     assert first_difference(target, drafter) == TokenDifference("token", 1, "y", "z")
 
 
+BYTE_LEVEL: dict[str, Any] = {"type": "ByteLevel"}
+SENTENCE_PIECE: dict[str, Any] = {
+    "type": "Sequence",
+    "decoders": [{"type": "Replace"}, {"type": "ByteFallback"}, {"type": "Fuse"}],
+}
+
+
+def test_what_tokens_spell(tmp_path: Path):
+    words = {"Ġa": 0, "é": 1, "ab": 2, "ĉ": 3, "two words": 4}
+    extra = [added(5, "<end>"), {"id": 6, "content": "<think>", "special": False}]
+    table = read_table(folder(tmp_path / "b", words, added=extra, decoder=BYTE_LEVEL))
+    assert table.special == {5}
+    assert table.spelled == {
+        0: b" a", 1: b"\xe9", 2: b"ab", 3: b"\t", 4: b"two words", 6: b"<think>",
+    }  # fmt: skip
+    pieces = {"▁a": 0, "é": 1, "<0x09>": 2, "▁▁": 3, "<0x9>": 4}
+    table = read_table(folder(tmp_path / "s", pieces, decoder=SENTENCE_PIECE))
+    assert table.spelled == {0: b" a", 1: "é".encode(), 2: b"\t", 3: b"  ", 4: b"<0x9>"}
+    assert read_table(folder(tmp_path / "n")).spelled == {}, "where no decoder says how"
+
+
+def test_tokens_are_shared_that_spell_the_same(tmp_path: Path):
+    words = {"Ġa": 0, "b": 1, "Ã©": 2, "ĉ": 3, "<s>": 4}
+    pieces = {"<0x62>": 0, "<0x09>": 1, "é": 2, "b": 3, "▁a": 4, "▁": 5, "<s>": 6}
+    ours = read_table(folder(tmp_path / "b", words, added=[added(4, "<s>")], decoder=BYTE_LEVEL))
+    theirs = read_table(
+        folder(tmp_path / "s", pieces, added=[added(6, "<s>")], decoder=SENTENCE_PIECE)
+    )
+    assert shared_tokens(ours.spelled, theirs.spelled) == {0: 4, 1: 3, 2: 2, 3: 1}
+    assert shared_tokens(theirs.spelled, ours.spelled) == {4: 0, 3: 1, 2: 2, 1: 3}
+    assert shared_parts(ours, theirs) == (1.0, 0.8)
+    assert shared_parts(theirs, ours) == (0.8, 1.0)
+    assert shared_parts(ours, read_table(folder(tmp_path / "n"))) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"model": 3}', '{"model": {"vocab": 3}}', '{"model": {"vocab": {"a": "b"}}}',
      '{"model": {"vocab": {"a": []}}}', '{"model": {"vocab": [["a"]]}}',
      '{"model": {"vocab": [[1, 2]]}}', '{"model": {"vocab": {}, "merges": [3]}}',
      '{"model": {"vocab": {}}, "added_tokens": [{}]}',
-     '{"model": {"vocab": {}}, "added_tokens": 3}'],
+     '{"model": {"vocab": {}}, "added_tokens": 3}', '{"model": {"vocab": {}}, "decoder": 3}',
+     '{"model": {"vocab": {}}, "decoder": {"type": []}}',
+     '{"model": {"vocab": {}}, "decoder": {"type": "Sequence", "decoders": [3]}}'],
 )  # fmt: skip
 def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, text: str):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")

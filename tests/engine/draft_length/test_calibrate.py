@@ -1,21 +1,22 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import mlx.core as mx
 import pytest
 
 import engine.speculate
 from engine.decoder import Decoder
-from engine.draft_length import DraftCandidate
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.recycling import RecyclingDrafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy
@@ -55,28 +56,23 @@ def test_what_is_measured() -> None:
     assert shallow.context < 100
     assert deep.context > 1000
     assert {1, 4, 16} <= set(deep.rows)
-    assert [each.drafter for each in found.drafts] == ["lookup", "head"]
+    assert [each.drafter for each in found.drafts] == ["lookup", "suffix", "head"]
     assert found.drafts[0].step_seconds == 0.0
     costs = Costs(found)
     assert len(costs.passes(500)) == ROWS
 
 
-class Branching(LookupDrafter):
-    """Says that it proposes trees."""
-
-    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        return [DraftCandidate("head", 16, alternatives=4)]
-
-
 def test_more_rows_where_trees_can_be_drafted_and_there_is_time() -> None:
-    found = measure(Decoder(build("llama")), Branching(), step=0.0015)
-    assert found is not None
-    assert found.passes[0].rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
-    assert len(found.passes) == 2
-    assert max(found.passes[-1].rows) <= ROWS  # in a deep context
-    in_haste = measure(Decoder(build("llama")), Branching(), step=0.03)
-    assert in_haste is not None
-    assert max(in_haste.passes[0].rows) <= ROWS
+    def widest(step: float, *, branches: bool) -> list[int]:
+        target = Decoder(build("llama"), trial=lambda: branches)
+        found = measure(target, untrained_drafter(target), step=step)
+        assert found is not None
+        return [max(each.rows) for each in found.passes]
+
+    shallow, deep = widest(0.003, branches=True)
+    assert (shallow, deep <= ROWS) == (64, True)
+    assert widest(0.03, branches=True)[0] <= ROWS
+    assert widest(0.003, branches=False)[0] <= ROWS
 
 
 def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:
@@ -104,12 +100,14 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None
 
 
 @pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head"])
+@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head", "lookahead", "recycling"])
 def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:
     make = {
         "cascade": cascade,
         "early-exit": lambda target: EarlyExitDrafter(target, layers=2),
         "head": untrained_drafter,
+        "lookahead": lambda _: LookaheadDrafter(),
+        "recycling": lambda _: RecyclingDrafter(),
     }
     target = decoder(build(architecture))
     assert measure(target, make[kind](target), step=0.02) is not None

@@ -357,6 +357,24 @@ def test_trees_where_rows_are_cheap(calibrated_: bool) -> None:
     assert (last.reason.tokens, last.reason.length) == (len(last.tree or ()), last.length)
 
 
+@pytest.mark.parametrize(("a_row", "trees"), [(0.0002, True), (0.02, False)])
+def test_a_tree_has_at_least_as_many_tokens_as_it_needs(a_row: float, trees: bool) -> None:
+    """It is drafted where so many rows pay, and where they do not there are chains."""
+
+    @dataclass(frozen=True)
+    class Window(World):
+        @property
+        def candidate(self) -> DraftCandidate:
+            return replace(HEAD, alternatives=len(self.later) + 1, least=24)
+
+    world = Window(lambda rows: 0.05 + a_row * rows, 0.0, 0.5, later=LATER)
+    policy = calibrated(world)
+    run(policy, world, tokens=500)
+    drafted = drafted_trees(run(policy, world, tokens=1_000, seed=1))
+    assert all(choice.tree is None or len(choice.tree) >= 24 for choice in drafted)
+    assert bool(drafted) == trees
+
+
 @pytest.mark.parametrize(
     "world",
     [

@@ -28,6 +28,7 @@ from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import up_to
 from tests.support.engine.markov import Markov, decoder, exact, joint, random_table
 from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.trees import random_trees
 
 KEY = mx.random.key(0)
 GREEDY = Sampling()
@@ -88,9 +89,6 @@ def naive_lookup(tokens: list[int], limit: int) -> list[int] | None:
     return tokens[start : start + limit] if matched else None
 
 
-TREES = st.integers(1, 9).flatmap(
-    lambda size: st.tuples(*(st.integers(-1, i - 1) for i in range(size))).map(Tree)
-)
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 
 
@@ -146,7 +144,7 @@ def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
     assert list(LookupDrafter().candidates(tokens)) == ([expected] if matched else [])
 
 
-@given(tokens=TEXT, shape=TREES)
+@given(tokens=TEXT, shape=random_trees(most=9))
 def test_lookup_proposes_what_followed_several_matches(tokens: list[int], shape: Tree) -> None:
     choice = DraftChoice(shape.height, tree=shape)
     draft = LookupDrafter().propose(tokens, choice, WARM, KEY)
@@ -171,7 +169,9 @@ def test_lookup_proposes_what_followed_several_matches(tokens: list[int], shape:
 # --- several continuations as one tree
 
 
-@given(texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=TREES)
+@given(
+    texts=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6)), shape=random_trees(most=9)
+)
 def test_continuations_that_begin_alike_are_merged(texts: list[list[int]], shape: Tree) -> None:
     tokens, tree = merged(texts, shape)
     assert len(tokens) == len(tree)
@@ -320,7 +320,7 @@ def test_logits_are_fitted_to_the_targets_vocabulary(columns: int, vocabulary: i
 def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
     table = random_table(5)
     model = Markov(table)
-    cache, read = model.make_cache(), []
+    cache, read = [KVCache()], []
 
     def reading(tokens: mx.array) -> mx.array:
         read.extend(tokens.tolist())

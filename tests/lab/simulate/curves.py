@@ -79,18 +79,17 @@ PUBLISHED: tuple[CostCurve, ...] = (
 WIDE: tuple[CostCurve, ...] = (
     _published(
         "m3-ultra-bf16",
-        "M3 Ultra, bf16, one matrix product; flat beyond 16 rows is assumed (ml-explore/mlx 4265)",
+        "M3 Ultra, bf16, one matrix product (ml-explore/mlx 4265)",
         *((2, 1.99), (16, 1.99)),
     ),
     _published(
         "m3-ultra-wide",
-        "M3 Ultra, 4-bit, one matrix product; as flat beyond 16 rows is assumed "
-        "(ml-explore/mlx 4265)",
+        "M3 Ultra, 4-bit, one matrix product, up to 16 rows (ml-explore/mlx 4265)",
         *((2, 1.83), (4, 3.26), (8, 6.12), (16, 6.32)),
     ),
     _published(
         "m3-pro",
-        "M3 Pro: 16 rows cost 3.2, 24 rows 3.8 (fak 12508); fewer on the line from one row",
+        "M3 Pro, 16 and 24 rows (fak 12508); fewer are on the line from one row",
         *((16, 3.2), (24, 3.8)),
     ),
     _published(

@@ -19,6 +19,7 @@ from tests.lab.simulate.report import ResultRow, SimulationReport, save_report
 from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance, without_trees
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
+_TREES = Path(__file__).parents[2] / "data" / "tree_traces"
 _MADE_UP = 3000  # tokens of an answer
 
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
@@ -140,15 +141,20 @@ def draft_steps(words: Sequence[str]) -> dict[str, float]:
     return steps
 
 
-def recorded_traces() -> list[Path]:
+def recorded_traces(folder: Path = _RECORDED) -> list[Path]:
     """The traces in the source tree. Raises `Problem` where there are none."""
-    found = sorted(_RECORDED.glob("*.jsonl.gz"))
+    found = sorted(folder.glob("*.jsonl.gz"))
     if not found:
         raise Problem(
             "The source tree has no trace.",
             "Make one (make record --out FILE), and name it: --traces.",
         )
     return found
+
+
+def tree_traces() -> list[Path]:
+    """Those with the paths that greedy answers take through a head's trees."""
+    return recorded_traces(_TREES)
 
 
 class Episode:

@@ -98,7 +98,12 @@ def without_trees(answer: AnswerTrace) -> AnswerTrace:
 
 def with_all_accepted(answer: AnswerTrace) -> AnswerTrace:
     """The same drafts, all of them accepted."""
-    return _changed(answer, lambda drafted: replace(drafted, accepted=len(drafted.q)))
+
+    def change(drafted: RecordedDraft) -> RecordedDraft:
+        ranks = None if drafted.ranks is None else (0,) * len(drafted.q)
+        return replace(drafted, accepted=len(drafted.q), ranks=ranks)
+
+    return _changed(answer, change)
 
 
 def joined(answers: Sequence[AnswerTrace], *, category: str) -> AnswerTrace:

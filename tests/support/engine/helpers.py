@@ -22,7 +22,7 @@ from engine.batch import can_share
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
@@ -130,11 +130,13 @@ def run_greedily(
     quantized: QuantizedCaches | None = None,
     block: int = BLOCK,
     check_caches: bool = True,
+    trees: bool = False,
 ) -> Run:
-    """`count` greedy tokens with drafts of `length`."""
+    """`count` greedy tokens with drafts of `length`, or `trees` of so many tokens."""
     target = decoder(model, quantized=quantized, block=block)
     tokens = list(prompt)
-    run = write(target, make_drafter(target), Fixed(length), tokens, task(count))
+    policy = FixedTree(length) if trees else Fixed(length)
+    run = write(target, make_drafter(target), policy, tokens, task(count))
     if check_caches:
         assert_as_fresh(target, tokens, decoder(model, quantized=quantized, block=block))
     return run

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.decoder import Decoder
-from engine.draft_length.policy import Fixed
+from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -20,6 +20,7 @@ from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request
 from engine.session import Session
 from engine.stats import tally
+from engine.tree import COMMITTED
 from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
@@ -29,11 +30,12 @@ from tests.support.engine.helpers import (
     ids_held,
 )
 from tests.support.engine.tiny import build, noisy
+from tests.support.engine.trees import Foreseeing
 
 END = 256
 VOCABULARY = 260
 DRAFTERS = (
-    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead"),
+    *("none", "model", "early-exit", "head", "lookup", "suffix", "cascade", "lookahead", "trees"),
     "recycling",
 )
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
@@ -75,11 +77,12 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,
         "recycling": RecyclingDrafter,
+        "trees": lambda: Foreseeing(noisy_model(architecture), vocabulary=target.vocabulary),
         "suffix": SuffixDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }
     session.drafter = drafters[kind]()
-    session.policy = Fixed(length)
+    session.policy = FixedTree(3 * length) if kind == "trees" else Fixed(length)
     return session
 
 
@@ -140,14 +143,15 @@ def check_laws(
                 assert event.round == len(rounds)
                 drafted = draft.tokens if draft else ()
                 assert len(event.judgements) == len(drafted)
-                committed += [token.id for token in drafted[: event.accepted]]
+                assert event.parents == (draft.parents if draft else ())
+                committed += [drafted[i].id for i in event.accepted_path]
                 committed += [token.id for token in event.forced]
                 assert not event.forced or (not drafted and event.next is None)
                 assert 0 <= event.accepted <= len(drafted)
                 if event.next is None and not event.forced:
                     assert committed[-1] == end, "no token of its own, and no end"
                 elif event.next is not None:
-                    clean = event.accepted == len(drafted)
+                    clean = not event.tree.children((COMMITTED, *event.accepted_path)[-1])
                     swept = "bonus" if clean else "correction"
                     assert event.next.origin == (swept if drafted else "plain")
                     committed.append(event.next.id)
@@ -198,7 +202,7 @@ def tokens_of(events: Sequence[Event]) -> list[int]:
         if isinstance(event, Draft):
             drafted = [token.id for token in event.tokens]
         elif isinstance(event, Verdict):
-            tokens += drafted[: event.accepted]
+            tokens += [drafted[i] for i in event.accepted_path]
             tokens += [event.next.id] if event.next else []
             tokens += [token.id for token in event.forced]
             drafted = []

@@ -141,11 +141,10 @@ def all_drafts(world: World, tree: Tree, guessing: Guessing) -> Drafts:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule makes of drafts, (drafts, ...): the fields of `Outcomes`, and the rows that the
-    target's own token is drawn from, behind every token."""
+    """What a rule makes of drafts, (drafts, ...): `ends` of `Outcomes`, and for each the row that
+    the target's own token is drawn from."""
 
     ends: Rows
-    chance: Rows
     own: Rows
 
 
@@ -153,15 +152,15 @@ def judged(judging: Judging, drafts: Drafts) -> Judged:
     def judge(tokens: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, ...]:
         outcomes = judging(tokens, p, q, drafts.tree)
         own = mx.stack([outcomes.own(mx.array(i)) for i in range(len(drafts.tree) + 1)])
-        return outcomes.ends, outcomes.chance, own
+        return outcomes.ends, own
 
     arrays = mx.vmap(judge)(
         mx.array(drafts.tokens, dtype=mx.int32),
         mx.array(drafts.p.astype(np.float32)),
         mx.array(drafts.q.astype(np.float32)),
     )
-    ends, chance, own = (np.array(each, dtype=np.float64) for each in arrays)
-    return Judged(ends, chance, own / own.sum(axis=-1, keepdims=True))
+    ends, own = (np.array(each, dtype=np.float64) for each in arrays)
+    return Judged(ends, own / own.sum(axis=-1, keepdims=True))
 
 
 def written(drafts: Drafts, outcome: Judged) -> Rows:

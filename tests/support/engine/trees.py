@@ -1,12 +1,15 @@
-"""Random trees, and a drafter that proposes them: partly right, with wrong alternatives."""
+"""Random trees, a drafter of them that is partly right, and a policy that asks for one shape."""
 
+import copy
 import random
 from collections.abc import Container, Sequence
 
 import mlx.core as mx
+import mlx.nn as nn
 from hypothesis import strategies as st
 
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -30,38 +33,34 @@ def a_tree(rng: random.Random, size: int) -> Tree:
 
 
 class Guessing(Known):
-    """As `Known`, but what it proposes is a random tree of as many tokens, of which one path is
-    the script, as far as it goes on; whatever else is in it is wrong.
-
-    Where `branching` is not true it proposes chains.
-    """
+    """As `Known`; asked for a tree, it proposes a random one of as many tokens, of which one path
+    is the script, as far as it goes on, and whatever else is in it is wrong."""
 
     def __init__(
         self,
         script: Sequence[int],
         *,
-        branching: bool = True,
         seed: int = 0,
         vocabulary: int = 64,
         wrong: Container[int] = (),
         silent: Container[int] = (),
     ) -> None:
         super().__init__(script, vocabulary=vocabulary, wrong=wrong, silent=silent)
-        self._branching, self._seed, self._vocabulary = branching, seed, vocabulary
+        self._seed, self._vocabulary = seed, vocabulary
         self.paths: list[tuple[int, ...]] = []
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        return (DraftCandidate(self.name, 1 << 30, alternatives=4 if self._branching else 1),)
+        return (DraftCandidate(self.name, 1 << 30, alternatives=4),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        if not self._branching:
+        if choice.tree is None:
             return super().propose(tokens, choice, sampling, key)
         if len(tokens) in self._silent or len(tokens) >= len(self._script):
             return None
         rng = random.Random(1000 * self._seed + len(tokens))
-        tree = a_tree(rng, len(choice.tree) if choice.tree else choice.length)
+        tree = a_tree(rng, len(choice.tree))
         right, parent = set[int](), COMMITTED
         while children := tree.children(parent):
             parent = rng.choice(children)
@@ -78,11 +77,47 @@ class Guessing(Known):
         super().accept(path)
         self.paths.append(tuple(path))
 
-    def beside(self, target: object) -> Drafter:
-        return Guessing(
-            self._script,
-            branching=self._branching,
-            seed=self._seed,
-            vocabulary=self._vocabulary,
-            silent=self._silent,
-        )
+    def beside(self, target: Decoder) -> Drafter:
+        return copy.copy(self)
+
+
+class Foreseeing(Guessing):
+    """Its script is what `model` would write, which reads all of the text for every draft."""
+
+    def __init__(self, model: nn.Module, *, vocabulary: int) -> None:
+        super().__init__((), vocabulary=vocabulary)
+        self._model = model
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        self._script = list(tokens)
+        for _ in range(choice.length):
+            logits = self._model(mx.array([self._script]))[0, -1]
+            self._script.append(int(mx.argmax(logits)))
+        return super().propose(tokens, choice, sampling, key)
+
+
+class Shaped:
+    """A policy that asks the first drafter that can branch for `shape` in every round."""
+
+    def __init__(self, shape: Tree) -> None:
+        self._shape = shape
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        for each in candidates:
+            if each.alternatives > 1:
+                shape = self._shape.no_higher(each.most)
+                return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
+        return DraftChoice(0)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def another(self) -> "Shaped":
+        return self

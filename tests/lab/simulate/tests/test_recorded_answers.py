@@ -21,6 +21,7 @@ from tests.lab.simulate.traces import (
     save_trace,
     with_all_accepted,
     without_acceptance,
+    without_trees,
 )
 
 ANSWER = AnswerTrace(
@@ -45,6 +46,20 @@ def test_what_is_saved_is_loaded(
     save_trace(path, trace)
     assert load_trace(path) == trace
     assert [each.name for each in path.parent.iterdir()] == [name]
+
+
+def test_the_paths_through_trees_are_kept(tmp_path: Path) -> None:
+    places = (RecordedDraft((0.5, 0.5), 1, ranks=(0, 3, 0)), None, RecordedDraft((0.5,), 0, 0, ()))
+    trace = TraceFile("target", (AnswerTrace("a", "chat", 0.0, 3, {"head": places}),))
+    save_trace(tmp_path / "a.jsonl", trace)
+    assert load_trace(tmp_path / "a.jsonl") == trace
+    (answer,) = trace.answers
+    assert [each and each.ranks for each in without_trees(answer).drafts["head"]] == [None] * 3
+    assert without_acceptance(answer).drafts["head"][0] == RecordedDraft((0.5, 0.5), 0, ranks=())
+    all_of_it = with_all_accepted(answer).drafts["head"][0]
+    assert all_of_it == RecordedDraft((0.5, 0.5), 2, ranks=(0, 0))
+    with pytest.raises(ValueError, match="below 0"):
+        RecordedDraft((0.5,), 0, ranks=(-1,))
 
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from mlx_lm.utils import save_model
 
 from engine.draft_length.policy import Fixed
+from engine.drafters.head_network import save_head
 from engine.events import Draft, Verdict
 from engine.loading import load
 from engine.request import ChatMessage, Request
@@ -18,6 +19,7 @@ from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole
 from tests.lab.simulate.tests.recorded import conditions
 from tests.lab.simulate.traces import AnswerTrace, TraceFile, load_trace, save_trace
+from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import noisy, write_folder
 
 TOKENS = 40
@@ -75,6 +77,34 @@ def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[AnswerTra
         assert all(set(chain.q) == {1.0} for chain in answer.drafts["lookup"] if chain)
         assert all(chain.match >= 2 for chain in answer.drafts["lookup"] if chain)
         assert 0 < sum(chain.accepted for chain in chains) < 6 * answer.places
+
+
+def test_the_path_of_a_greedy_answer_through_a_head_s_trees_begins_as_its_chain(
+    pair: tuple[Path, Path],
+    options: RecordOptions,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = load(ModelFolder(pair[0]))
+    known = loaded.folder.fingerprint
+    save_head(untrained(loaded.model), tmp_path / "head", target="it", fingerprint=known)
+    monkeypatch.setattr("tests.lab.simulate.record._WIDEST", 10_000)  # any token that it can say
+    answers = record(
+        replace(options, drafters=("lookup", str(tmp_path / "head")), out=tmp_path / "trace.jsonl")
+    ).answers
+    drafts = {answer.temperature: answer.drafts["head"] for answer in answers}
+    assert all(drafted is None or drafted.ranks is None for drafted in drafts[1.0])
+    assert all(each is None for each in (d and d.ranks for d in answers[0].drafts["lookup"]))
+    greedy = [(i, each) for i, each in enumerate(drafts[0.0]) if each is not None]
+    assert len(greedy) > TOKENS // 2
+    for place, drafted in greedy:
+        ranks = drafted.ranks or ()
+        begins = next((i for i, rank in enumerate(ranks) if rank), len(ranks))
+        left = len(drafts[0.0]) - place
+        assert min(begins, len(drafted.q)) == min(drafted.accepted, left)
+    paths = [drafted.ranks or () for _, drafted in greedy]
+    assert any(any(path) for path in paths)
+    assert any(len(path) < 10 for path in paths[:-10])  # it cannot say all tokens
 
 
 @pytest.mark.parametrize("length", [1, 3, 6])

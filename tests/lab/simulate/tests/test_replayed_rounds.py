@@ -9,13 +9,23 @@ from hypothesis import strategies as st
 
 from engine.draft_length import IMPOSED, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
 from engine.draft_length.policy import Fixed
-from tests.lab.simulate.replay import Phase, SimulatedRound, cost, replay, seconds, whole
+from engine.tree import COMMITTED, Tree
+from tests.lab.simulate.replay import (
+    ALTERNATIVES,
+    Phase,
+    SimulatedRound,
+    cost,
+    replay,
+    seconds,
+    whole,
+)
 from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
 from tests.lab.simulate.traces import (
     AnswerTrace,
     RecordedDraft,
     with_all_accepted,
     without_acceptance,
+    without_trees,
 )
 
 
@@ -161,6 +171,25 @@ def test_a_fixed_length_by_hand() -> None:
     ]
     # Rows are 4 + 4 + 3 + 2, draft steps 3 + 3 + 2 + 1.
     assert seconds(rounds, conditions(STEEP, step=0.25)) == 13 + 9 * 0.25
+
+
+def test_a_tree_by_hand() -> None:
+    # One draft is told of: the answer goes on with its second alternative, then with the first.
+    head = [RecordedDraft((0.5,) * 4, 0, ranks=ranks) for ranks in [(1, 0, 2)] + [()] * 9]
+    answer = AnswerTrace("made up", "chat", 0.0, 10, {"head": tuple(head)})
+    tree = Tree((COMMITTED, COMMITTED, 1, 2, 2, 0))
+    told = Told([DraftChoice(3, tree=tree), DraftChoice(0)])
+    first, *rest = play(answer, policy=told, step=0.25)
+    assert told.asked[0][0] == [DraftCandidate("head", 4, alternatives=ALTERNATIVES)]
+    assert (first.proposed, first.accepted, first.path) == (6, 2, (1, 2))
+    assert (told.measured[0].tree, told.measured[0].path) == (tree, (1, 2))
+    assert len(rest) == 7
+    machine = conditions(STEEP, step=0.25)
+    # Three levels: behind the committed tokens, behind two drafted ones at once, and behind one.
+    assert cost(first, machine) == pytest.approx((0.25 * (1 + 2 + 1), 7.0))
+    # Nobody who proposes chains alone is asked for a tree.
+    (chain, *_) = play(without_trees(answer), policy=Told([DraftChoice(3), DraftChoice(0)]))
+    assert (chain.tree, chain.proposed, chain.accepted) == (None, 3, 0)
 
 
 def test_the_last_token_is_never_drafted() -> None:

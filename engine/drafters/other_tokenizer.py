@@ -1,0 +1,223 @@
+"""A model with another tokenizer drafts (Timor et al., arXiv 2502.05202).
+
+It reads the committed text in tokens of its own (`reencoding`), and its draft becomes the target's
+tokens in one of two ways:
+
+- Where answers are sampled, it draws among the tokens that both have: its logits, spread over the
+  target's ids, go through the sampler chain, which makes q whole again (the paper's token-level
+  intersection). So each token has the reported distribution.
+- Where the likeliest tokens are drafted, it writes text, which is then written in the target's
+  tokens (string-level exact match). That takes a wait for the draft. Such a token is a guess; its
+  distribution is not known, and need not be. What is shown of it is the probability of those of the
+  drafter's tokens that begin in it.
+
+No special token is drafted: a draft ends where the drafter would end its text.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, takewhile
+from math import prod
+
+import mlx.core as mx
+
+from engine.decoder import Decoder
+from engine.device import fetch
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters.chain import draft_chain, spread
+from engine.drafters.reencoding import Reencoding, Writing
+from engine.request import Sampling
+from models.token_tables import shared_tokens
+
+
+class Translation:
+    """Two ways of writing, and the tokens that both have.
+
+    `own`: the drafter's token for each of the target's that it has too. `row_of`: the row of the
+    drafter's logits for each of the target's `vocabulary`, as `spread` takes it.
+    """
+
+    def __init__(self, target: Writing, drafter: Writing, *, vocabulary: int, rows: int) -> None:
+        """`rows`: how many logits the drafter gives."""
+        self.target, self.drafter, self.vocabulary = target, drafter, vocabulary
+        shared = shared_tokens(target.spelled, drafter.spelled)
+        self.own: Mapping[int, int] = {
+            token: row for token, row in shared.items() if token < vocabulary and row < rows
+        }
+        self.row_of = mx.array([self.own.get(token, rows) for token in range(vocabulary)])
+
+    def guess(self, before: str, drafted: list[int], q: list[float], most: int) -> "_Guess":
+        """What `drafted`, the drafter's tokens, is to the target: up to `most` of its tokens.
+
+        Text is cut into tokens by what surrounds it, so `before` says what came last. But that is
+        written, and its last token cannot grow: where it would, the draft is cut by itself.
+        """
+        own = list(takewhile(self.drafter.spelled.__contains__, drafted))
+        own_ends = _ends(self.drafter, own)
+        text = _whole_characters(b"".join(self.drafter.spelled[token] for token in own))
+        tokens, place = self.target.tokens(before + text), len(before.encode())
+        if place in (ends := [0, *_ends(self.target, tokens)]):
+            tokens = tokens[ends.index(place) :]
+        else:
+            tokens = self.target.tokens(text)
+        tokens = list(takewhile(self._is_text, tokens))[:most]
+        ends = _ends(self.target, tokens)
+        starts = [bisect_left([0, *own_ends], end) for end in (0, *ends)]
+        shown = [prod(q[start:end]) for start, end in pairwise(starts)]
+        return _Guess(tokens, shown, [own[: bisect_right(own_ends, end)] for end in (0, *ends)])
+
+    def _is_text(self, token: int) -> bool:
+        """Whether the target can write it, and it is no special token."""
+        return token in self.target.spelled and token < self.vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """The target's tokens for a text, and what is shown as the q of each.
+
+    `own`: the drafter's tokens that none, the first, the first two, ... of them cover.
+    """
+
+    tokens: list[int]
+    q: list[float]
+    own: list[list[int]]
+
+
+def _ends(writing: Writing, tokens: list[int]) -> list[int]:
+    """Where each of the tokens ends in their text."""
+    return list(accumulate(len(writing.spelled.get(token, b"")) for token in tokens))
+
+
+class OtherTokenizerDrafter(Untaught):
+    """Drafts with a model whose tokens are not the target's."""
+
+    name = "model"
+
+    def __init__(self, decoder: Decoder, translation: Translation) -> None:
+        self._decoder = decoder
+        self._translation = translation
+        self._text = Reencoding(translation.target, translation.drafter)
+        self._sure = self._text.settled  # of its tokens: those that it reads as they are
+        self._read: list[int] = []  # what it reads behind them
+        self._committed = self._accepted = 0  # how many tokens, when it drew; and of those it drew
+        self._guessed: _Guess | None = None
+
+    def beside(self, target: Decoder) -> Drafter:
+        return OtherTokenizerDrafter(self._decoder.another(), self._translation)
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        yield from self._decoder.prefill(self._follow(tokens))
+        self._decoder.timeline.bookmark()
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        behind = max(len(self._follow(tokens)) - self._decoder.length - 2, 0)
+        return (DraftCandidate(self.name, LONGEST, behind=behind),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        own = self._follow(tokens)
+        if self._text.waiting or not own:
+            return None  # for the rest of a character, or for any text
+        room = self._decoder.begin_round(own)
+        self._committed = len(tokens)
+        choice = choice.within(room + 1)  # the last one is not read
+        if sampling.greedy:
+            return self._guess(own, choice, sampling, key)
+        return self._draw(own, tokens, choice, sampling, key)
+
+    def accept(self, path: Sequence[int]) -> None:
+        length = len(self._text.tokens)
+        if self._guessed is None:
+            self._accepted = len(path)
+            self._decoder.rewind(length + len(path))
+        else:
+            kept = self._guessed.own[len(path)]
+            self._read += kept
+            self._decoder.rewind(length + len(kept))
+
+    def rewind(self, length: int) -> None:
+        self._accepted = min(self._accepted, max(length - self._committed, 0))
+        self._text.rewind(length)
+        if self._text.settled < self._sure:
+            self._sure, self._read = self._text.settled, []
+            self._decoder.rewind(self._sure)
+
+    def _follow(self, tokens: list[int]) -> list[int]:
+        """The committed tokens in its own. What it has read otherwise is taken back."""
+        drawn = tokens[self._committed : self._committed + self._accepted]
+        self._read += [self._translation.own[token] for token in drawn]
+        self._accepted = 0
+        self._text.follow(tokens)
+        own, settled = self._text.tokens, self._text.settled
+        pairs = zip(self._read, own[self._sure :], strict=False)
+        agreeing = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self._decoder.rewind(min(self._sure + agreeing, max(len(own) - 1, 0)))
+        self._sure, self._read = settled, own[settled:]
+        return own
+
+    def _draw(
+        self,
+        own: list[int],
+        tokens: list[int],
+        choice: DraftChoice,
+        sampling: Sampling,
+        key: mx.array,
+    ) -> DraftArrays:
+        """Sampled from the tokens that both have."""
+        self._guessed = None
+        row_of = self._translation.row_of
+        unread = [mx.array(own[self._decoder.length :])]
+
+        def read(drawn: mx.array) -> mx.array:
+            inputs = unread.pop() if unread else mx.take(row_of, drawn)
+            return spread(self._decoder.read(inputs)[-1:], row_of)
+
+        return draft_chain(
+            read,
+            unread=[],
+            tokens=tokens,
+            choice=choice,
+            vocabulary=self._translation.vocabulary,
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+        )
+
+    def _guess(
+        self, own: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        """The target's tokens for the likeliest text."""
+        bias = sampling.logit_bias.items()
+        theirs = {self._translation.own[i]: b for i, b in bias if i in self._translation.own}
+        draft = draft_chain(
+            self._decoder.read,
+            unread=own[self._decoder.length :],
+            tokens=own,
+            choice=choice,
+            vocabulary=self._decoder.vocabulary,
+            sampling=replace(sampling, logit_bias=theirs),
+            key=key,
+            drafter=self.name,
+        )
+        drafted, q = fetch(draft.tokens, draft.q)
+        self._guessed = self._translation.guess(self._text.latest, drafted, q, choice.length)
+        if not self._guessed.tokens:
+            return None
+        return DraftArrays(
+            tokens=mx.array(self._guessed.tokens, dtype=mx.int32),
+            q=mx.array(self._guessed.q),
+            distributions=None,
+            drafter=self.name,
+            copied=tuple(self._guessed.tokens),
+        )
+
+
+def _whole_characters(spelled: bytes) -> str:
+    """The text, up to a character that is not complete, or is none."""
+    try:
+        return spelled.decode()
+    except UnicodeDecodeError as error:
+        return spelled[: error.start].decode()

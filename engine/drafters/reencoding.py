@@ -1,0 +1,182 @@
+"""A text that is written in one model's tokens, followed in another model's.
+
+Knows what tokens spell, and how a tokenizer writes text; nothing of models that read it.
+"""
+
+import codecs
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from models.files import read_json_object
+from models.model_folder import ModelFolder
+from models.token_tables import MAXIMUM_TOKENIZER_BYTES
+
+# Where tokenizers of every kind split a text, whatever comes before and after: between words, and
+# between lines. A stretch between two such places has no fewer bytes than _FEWEST, and no more than
+# _MOST: in a text without words it ends between two characters.
+_BETWEEN = re.compile(rb"(?<=[A-Za-z0-9]) (?=[A-Za-z])|(?<=\n)(?=[A-Za-z])")
+_FEWEST, _MOST = 64, 256
+_STEPS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}  # and lists of them
+
+
+class Writing:
+    """How one model's tokens spell text, and how text is written in them.
+
+    `spelled`: the bytes of every token that is text. `special`: the others, by name. `begin`: the
+    tokens that begin every text.
+    """
+
+    def __init__(self, folder: ModelFolder, *, begin: Sequence[int] = ()) -> None:
+        """Raises `Problem` where the folder holds no tokenizer."""
+        table = folder.tokens
+        self.spelled: Mapping[int, bytes] = table.spelled
+        self.special = {table.tokens[index]: index for index in table.special}
+        self.begin = tuple(begin)
+        self._tokenizer = _of_any_place(folder)
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text that need not be a beginning. None is special, whatever it says."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A part of the text that no later token can change.
+
+    Where it ends in the text and among the drafter's tokens, and how many of the target's tokens
+    must be there for that to be certain.
+    """
+
+    text_end: int
+    tokens_end: int
+    certain_from: int
+
+
+class Reencoding:
+    """The target's committed tokens as text, and in the drafter's tokens.
+
+    Only the last stretch of the text is written anew when more is committed, and all depends on the
+    committed tokens alone, however they came. Special tokens that both have by the same name are
+    the drafter's own; others are nothing to it.
+
+    Attributes: `tokens`, the drafter's; `latest`, the text since the last stretch that is settled;
+    `waiting`: whether the text ends in a part of a character, which neither of them has yet.
+    """
+
+    def __init__(self, target: Writing, drafter: Writing) -> None:
+        self._target, self._drafter = target, drafter
+        self._markers = {index: drafter.special.get(name) for name, index in target.special.items()}
+        self._text = bytearray()
+        self._ends: list[int] = []  # where in the text each of the target's tokens ends
+        self._stretches: list[_Stretch] = []
+        self.tokens = list(drafter.begin)
+        self.latest, self.waiting = "", False
+
+    @property
+    def settled(self) -> int:
+        """How many of `tokens` no later token of the target can change."""
+        return self._stretches[-1].tokens_end if self._stretches else len(self._drafter.begin)
+
+    def follow(self, committed: list[int]) -> None:
+        """`committed` begins with what was followed so far."""
+        new = committed[len(self._ends) :]
+        if not new:
+            return
+        del self.tokens[self.settled :]
+        for token in new:
+            if token in self._markers:
+                self._settle_words()
+                self._mark(self._markers[token])
+            self._text += self._target.spelled.get(token, b"")
+            self._ends.append(len(self._text))
+        self._settle_words()
+        self._write_latest()
+
+    def rewind(self, length: int) -> None:
+        """Only the target's first `length` tokens remain."""
+        if length >= len(self._ends):
+            return
+        while self._stretches and self._stretches[-1].certain_from > length:
+            self._stretches.pop()
+        del self._ends[length:]
+        del self._text[self._ends[-1] if self._ends else 0 :]
+        del self.tokens[self.settled :]
+        self._write_latest()
+
+    @property
+    def _start(self) -> int:
+        """Where in the text its last stretch begins."""
+        return self._stretches[-1].text_end if self._stretches else 0
+
+    def _write_latest(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.latest = decoder.decode(bytes(self._text[self._start :]))
+        self.waiting = decoder.getstate()[0] != b""
+        self.tokens += self._drafter.tokens(self.latest)
+
+    def _settle_words(self) -> None:
+        """Settle every stretch that ends for certain."""
+        while len(self._text) > self._start + _FEWEST:
+            last = self._start + _MOST
+            found = _BETWEEN.search(self._text, self._start + _FEWEST, last + 2)
+            if found is not None:
+                self._settle(found.start(), seen=found.end())
+            elif len(self._text) > last + 1:
+                self._settle(_character_at(self._text, last), seen=last + 1)
+            else:
+                return
+
+    def _settle(self, end: int, *, seen: int) -> None:
+        """A stretch ends at `end`, which the byte at `seen` made certain."""
+        self._write(end, certain_from=bisect_right(self._ends, seen) + 1)
+
+    def _write(self, end: int, *, certain_from: int, marker: int | None = None) -> None:
+        text = self._text[self._start : end].decode(errors="replace")
+        self.tokens += self._drafter.tokens(text)
+        if marker is not None:
+            self.tokens.append(marker)
+        self._stretches.append(_Stretch(end, len(self.tokens), certain_from))
+
+    def _mark(self, marker: int | None) -> None:
+        """A special token of the target is next, which is `marker` to the drafter, or nothing."""
+        begins = not self._text and self.tokens == [*self._drafter.begin] == [marker]
+        self._write(
+            len(self._text), certain_from=len(self._ends) + 1, marker=None if begins else marker
+        )
+
+
+def _character_at(text: bytearray, place: int) -> int:
+    """The place, or where the character begins that it is inside."""
+    for back in range(4):
+        if text[place - back] & 0xC0 != 0x80:
+            return place - back
+    return place
+
+
+def _of_any_place(folder: ModelFolder) -> Tokenizer:
+    """The tokenizer of a folder, for text that is no beginning, in which nothing is special."""
+    document = read_json_object(folder.tokenizer_path, maximum_bytes=MAXIMUM_TOKENIZER_BYTES)
+    document |= {name: _without_prefix(document.get(name)) for name in _STEPS}
+    document |= {"truncation": None, "padding": None, "post_processor": None}
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    tokenizer.encode_special_tokens = True  # as text
+    return tokenizer
+
+
+def _without_prefix(step: Any) -> Any:
+    """A step of a tokenizer that puts no space before a text; None where it did nothing else."""
+    if not isinstance(step, dict) or step.get("type") == "Prepend":
+        return None
+    never = {"prepend_scheme": "never", "add_prefix_space": False}
+    changed = {name: never.get(name, value) for name, value in step.items()}
+    for name in _STEPS.values():
+        if isinstance(step.get(name), list):
+            changed[name] = [kept for each in step[name] if (kept := _without_prefix(each))]
+    return changed

@@ -1,0 +1,454 @@
+"""A drafter with other tokens: what it draws has the distribution that it says, what it guesses is
+what its text is to the target, and no special token crosses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx_lm.models.cache import KVCache
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DraftArrays, NoDrafter, other_tokenizer
+from engine.drafters.chain import draft_chain
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
+from engine.drafters.reencoding import Writing
+from engine.request import Sampling
+from tests.engine.test_distribution import PROMPT as SHORT_PROMPT
+from tests.engine.test_distribution import (
+    TABLE,
+    VOCABULARY,
+    WARM,
+    accepted,
+    long_text,
+    no_ends,
+    short_texts,
+)
+from tests.engine.test_distribution import write as write_text
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
+from tests.support.engine.markov import decoder as table_decoder
+from tests.support.engine.markov import exact, joint, random_table
+from tests.support.engine.tiny import build
+from tests.support.engine.writings import listed, single_bytes, stories, trained
+from tests.support.mostly_slow import mostly_slow
+
+KEY = mx.random.key(0)
+LETTERS = {"a": 0, "b": 1, "c": 2, "ab": 3}  # and <s>, 4
+OTHER_LETTERS = {"c": 0, "a": 1, "bc": 2, "b": 3, "d": 4}  # and <s>, 5
+SHARED = {0: 1, 1: 3, 2: 0}
+"""The drafter's token for each of the target's that it has."""
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Writing, Writing]:
+    root = tmp_path_factory.mktemp("letters")
+    ours = listed(root / "ours", LETTERS, merges=[("a", "b")], special=["<s>"])
+    return ours, listed(root / "theirs", OTHER_LETTERS, merges=[("b", "c")], special=["<s>"])
+
+
+def translation(
+    pair: tuple[Writing, Writing], *, vocabulary: int = VOCABULARY, rows: int = 6
+) -> Translation:
+    return Translation(*pair, vocabulary=vocabulary, rows=rows)
+
+
+def drafting(pair: tuple[Writing, Writing], *, seed: int = 7) -> OtherTokenizerDrafter:
+    """By a random table, in which the special token is likely."""
+    table = random_table(6, seed=seed)
+    table[..., 5] += 1.5
+    return OtherTokenizerDrafter(table_decoder(table), translation(pair))
+
+
+# --- Drawn from what both have
+
+
+def test_the_tokens_that_both_have(letters: tuple[Writing, Writing]) -> None:
+    assert translation(letters).own == SHARED
+    assert translation(letters, vocabulary=2).own == {0: 1, 1: 3}
+    assert translation(letters, rows=3).own == {0: 1, 2: 0}
+
+
+@pytest.mark.parametrize(
+    "sampling", [WARM, replace(WARM, top_p=0.7), replace(WARM, top_k=2), replace(WARM, min_p=0.3)]
+)
+def test_q_is_the_drafters_among_what_both_have(
+    letters: tuple[Writing, Writing], sampling: Sampling
+) -> None:
+    table = random_table(6, seed=7)
+    for tokens in ([0, 2], [2, 1], [3, 0]):
+        drafter = OtherTokenizerDrafter(table_decoder(table), translation(letters))
+        draft = drafter.propose(tokens, up_to(1), sampling, KEY)
+        assert draft is not None
+        assert draft.distributions is not None
+        own = letters[1].tokens("".join("abc"[t] if t < 3 else "ab" for t in tokens))
+        row = table[own[-2], own[-1]]
+        whole = mx.full((VOCABULARY, VOCABULARY, VOCABULARY), -mx.inf)
+        whole[0, 0, :3] = row[mx.array([SHARED[n] for n in range(3)])]
+        expected = exact(whole[:1, :1], sampling)[0, 0]
+        assert np.allclose(np.array(draft.distributions)[0], expected, atol=1e-6)
+        assert draft.q.item() == draft.distributions[0, draft.tokens.item()].item()
+
+
+def drawn(drafter: OtherTokenizerDrafter, tokens: list[int], *, texts: int) -> Any:
+    """Counts of the first two drafted tokens, and what they were said to be drawn from: of the
+    second one given each first."""
+    counts = np.zeros((VOCABULARY, VOCABULARY), dtype=np.int_)
+    first, second = np.zeros(VOCABULARY), np.zeros((VOCABULARY, VOCABULARY))
+    for seed in range(texts):
+        draft = drafter.propose(tokens, up_to(2), WARM, mx.random.key(seed))
+        assert draft is not None
+        assert draft.distributions is not None
+        one, two = draft.tokens.tolist()
+        counts[one, two] += 1
+        first, second[one] = np.array(draft.distributions, dtype=np.float64)
+    return counts, first[:, None] * second
+
+
+def test_what_is_drawn_has_the_distribution_that_is_said(letters: tuple[Writing, Writing]) -> None:
+    counts, said = drawn(drafting(letters), [0, 1, 2], texts=1_500)
+    assert said.sum() == pytest.approx(1.0)
+    assert excess(counts.ravel(), said.ravel()) < 1.0
+    assert counts[3:].sum() == counts[:, 3:].sum() == 0
+
+
+def test_first_three_tokens(letters: tuple[Writing, Writing]) -> None:
+    counts = short_texts(drafting(letters), Fixed(2), WARM, texts=1_000)
+    assert excess(counts.ravel(), joint(exact(TABLE, WARM), SHORT_PROMPT, 3).ravel()) < 1.0
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_every_token_of_a_long_text(letters: tuple[Writing, Writing], length: int) -> None:
+    counts, rulings = long_text(drafting(letters), Fixed(length), WARM, length=1_200)
+    assert excess(counts, exact(TABLE, WARM)) < 1.0
+    assert accepted(rulings) > 150
+
+
+def not_renormalised(read: Any, **options: Any) -> DraftArrays:
+    """A mutant of the chain: what the drafter gives to tokens that only it has is missing."""
+    draft = draft_chain(read, **options)
+    assert draft.distributions is not None
+    return replace(draft, q=0.6 * draft.q, distributions=0.6 * draft.distributions)
+
+
+def test_a_q_that_is_not_made_whole_is_refuted(
+    letters: tuple[Writing, Writing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_tokenizer, "draft_chain", not_renormalised)
+    counts, said = drawn(drafting(letters), [0, 1, 2], texts=100)
+    assert said.sum() < 0.5
+    counts, _ = long_text(drafting(letters), Fixed(2), WARM, length=1_500)
+    assert excess(counts, exact(TABLE, WARM)) > 1.5
+
+
+def everything(target: Any, drafter: Any) -> dict[int, int]:
+    """A mutant: the special token that both call the same is taken for shared."""
+    return SHARED | {4: 5}
+
+
+def test_no_special_token_crosses(
+    letters: tuple[Writing, Writing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drafted(sampling: Sampling) -> set[int]:
+        drafter, found = drafting(letters), set[int]()
+        for seed in range(60):
+            draft = drafter.propose([0, 1, 2], up_to(4), sampling, mx.random.key(seed))
+            found |= set(draft.tokens.tolist() if draft else [])
+        return found
+
+    assert drafted(WARM) == {0, 1, 2}
+    assert drafted(GREEDY) <= {0, 1, 2, 3}
+    monkeypatch.setattr(other_tokenizer, "shared_tokens", everything)
+    assert 4 in drafted(WARM), "the mutant would have shown"
+
+
+def test_a_repeatable_text_does_not_depend_on_its_drafts(letters: tuple[Writing, Writing]) -> None:
+    task = no_ends(replace(WARM, repeatable=True), seed=5, length=60)
+    plain, _ = write_text(table_decoder(TABLE), NoDrafter(), Fixed(0), task, SHORT_PROMPT)
+    for length in (1, 4):
+        drafter = drafting(letters)
+        text, rulings = write_text(table_decoder(TABLE), drafter, Fixed(length), task, SHORT_PROMPT)
+        assert text == plain
+        assert accepted(rulings) > 0
+
+
+# --- Guessed by the likeliest text
+
+
+class Reciting(nn.Module):
+    """Goes on with a text that it knows from wherever it is."""
+
+    def __init__(self, text: str, writing: Writing, vocabulary: int) -> None:
+        super().__init__()
+        self.text, self.writing, self.vocabulary = text.encode(), writing, vocabulary
+
+    def make_cache(self) -> list[KVCache]:
+        return [KVCache()]
+
+    def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
+        seen = tokens[0]
+        if cache is not None:
+            entries = tokens[:, None, :, None].astype(mx.float32)
+            keys, _ = cache[0].update_and_fetch(entries, entries)
+            seen = keys[0, 0, : cache[0].offset, 0].astype(mx.int32)
+        ids: list[int] = seen.tolist()
+        rows = [self.next(ids[:end]) for end in range(len(ids) - tokens.size + 1, len(ids) + 1)]
+        return 9.0 * mx.eye(self.vocabulary)[mx.array(rows)][None]
+
+    def next(self, seen: list[int]) -> int:
+        place = sum(len(self.writing.spelled.get(token, b"")) for token in seen)
+        ahead = self.text[place : place + 64].decode(errors="ignore")
+        return [*self.writing.tokens(ahead), 0][0]
+
+
+@pytest.fixture(scope="module")
+def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
+    root = tmp_path_factory.mktemp("writings")
+    return {
+        "bytes": single_bytes(root / "bytes"),
+        "trained": trained(root / "trained"),
+        "stories": stories(),
+    }
+
+
+SIZES = {"bytes": 260, "trained": 450, "stories": 512}
+PAIRS = [("stories", "trained"), ("trained", "stories"), ("bytes", "trained"), ("trained", "bytes")]
+TEXT = "The drafter reads what the target has written: über 日本語. "
+
+
+def by(
+    model: nn.Module, target: Writing, drafter: Writing, vocabulary: int
+) -> OtherTokenizerDrafter:
+    decoder = Decoder(model)
+    made = Translation(target, drafter, vocabulary=vocabulary, rows=decoder.vocabulary)
+    return OtherTokenizerDrafter(decoder, made)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen3_5"], quick=["llama"]))
+@pytest.mark.parametrize(("target", "drafter"), PAIRS)
+def test_greedy_texts_are_those_without_drafts(
+    writings: dict[str, Writing], target: str, drafter: str, architecture: str
+) -> None:
+    model = build(architecture, vocabulary=SIZES[target])
+    other = build(architecture, vocabulary=SIZES[drafter], seed=1)
+    prompt = writings[target].tokens(TEXT)
+    expected = plainly(model, count=30, prompt=prompt)
+    theirs = writings[drafter]
+    whole = b"".join(writings[target].spelled.get(token, b"") for token in prompt + expected)
+    knowing = Reciting(whole.decode(errors="replace"), theirs, SIZES[drafter])
+    for drafting_model in (other, knowing):
+        run = run_greedily(
+            model,
+            lambda _, m=drafting_model: by(m, writings[target], theirs, SIZES[target]),  # type: ignore[misc]
+            4,
+            count=30,
+            prompt=prompt,
+        )
+        assert run.tokens == expected
+        assert run.proposed > 0
+
+
+@pytest.mark.parametrize(("target", "drafter"), PAIRS)
+def test_the_right_text_is_the_right_tokens(
+    writings: dict[str, Writing], target: str, drafter: str
+) -> None:
+    """Where the drafter knows what comes, a guess is the target's tokens, but for the last ones,
+    where the draft ends inside a word."""
+    ours, theirs = writings[target], writings[drafter]
+    text = (TEXT + "So it goes on, word by word, and line by line.\n") * 3
+    tokens, start = ours.tokens(text), len(ours.tokens(TEXT))
+    guessing = by(Reciting(text, theirs, SIZES[drafter]), ours, theirs, SIZES[target])
+    end, proposed, right = start, 0, 0
+    while end < len(tokens) - 8:
+        draft = guessing.propose(tokens[:end], up_to(4), GREEDY, KEY)
+        ids = list(draft.copied) if draft else []
+        agreed = sum(
+            1
+            for _ in takewhile(
+                lambda pair: pair[0] == pair[1], zip(ids, tokens[end:], strict=False)
+            )
+        )
+        if draft:
+            assert ids == draft.tokens.tolist()
+            assert draft.distributions is None
+            guessing.accept(range(agreed))
+        place = len(b"".join(ours.spelled[token] for token in tokens[:end]))
+        assert text.encode()[place:].startswith(b"".join(ours.spelled[token] for token in ids))
+        proposed, right, end = proposed + len(ids), right + agreed, end + agreed + 1
+    assert right > 0.7 * proposed > 0
+
+
+def guess(
+    pair: dict[str, Writing], target: str, drafter: str, before: str, text: str, most: int = 16
+) -> tuple[list[bytes], list[float], list[int]]:
+    """What `text`, each drafted token of which has a probability of a half, is to the target."""
+    ours, theirs = pair[target], pair[drafter]
+    made = Translation(ours, theirs, vocabulary=SIZES[target], rows=SIZES[drafter])
+    drafted = theirs.tokens(text)
+    found = made.guess(before, drafted, [0.5] * len(drafted), most)
+    return [ours.spelled[t] for t in found.tokens], found.q, [len(own) for own in found.own]
+
+
+def test_a_draft_is_cut_as_the_text_would_be(writings: dict[str, Writing]) -> None:
+    texts, q, own = guess(writings, "trained", "bytes", "the drafter", " reads what")
+    assert b"".join(texts) == b" reads what"
+    assert texts == [b" reads", b" what"]
+    assert q == [0.5**6, 0.5**5], "of all that was drafted for it"
+    assert own == [0, 6, 11]
+    texts, q, own = guess(writings, "bytes", "trained", "the drafter", " reads what", 8)
+    assert texts == [bytes([byte]) for byte in b" reads w"]
+    assert q == [0.5, 1, 1, 1, 1, 1, 0.5, 1], "the drafter wrote no more than one token for it"
+    assert own == [0, 0, 0, 0, 0, 0, 1, 1, 1]
+
+
+def test_what_is_written_does_not_grow(writings: dict[str, Writing]) -> None:
+    """` target` would be one token; but a part of it is written."""
+    assert guess(writings, "trained", "bytes", "the", " target")[0] == [b" target"]
+    for cut in range(1, len(" target")):
+        before, rest = "the" + " target"[:cut], " target"[cut:]
+        assert b"".join(guess(writings, "trained", "bytes", before, rest)[0]) == rest.encode()
+
+
+def test_a_guess_ends_before_half_a_character_and_before_what_is_no_text(
+    writings: dict[str, Writing],
+) -> None:
+    ours, theirs = writings["trained"], writings["bytes"]
+    made = Translation(ours, theirs, vocabulary=450, rows=260)
+    for drafted, said in (
+        ([*b"so", 0xF0, 0x9F, 0x8C], b"so"),
+        ([*b"so", 0xFF, *b"so"], b"so"),
+        ([*b"so", 256, *b"so"], b"so"),
+        ([256, *b"so"], b""),
+        ([9999], b""),
+    ):
+        found = made.guess("and ", drafted, [0.5] * len(drafted), 16)
+        assert b"".join(ours.spelled[token] for token in found.tokens) == said
+    fewer = Translation(theirs, ours, vocabulary=ord("o"), rows=450)
+    assert fewer.guess("", ours.tokens("meno"), [0.5] * 4, 16).tokens == list(b"men")
+
+
+def test_nothing_is_drafted_inside_a_character(writings: dict[str, Writing]) -> None:
+    model = build("llama", vocabulary=450, seed=1)
+    drafter = by(model, writings["bytes"], writings["trained"], 260)
+    tokens = list(TEXT.encode())
+    inside = TEXT.encode().index("日".encode()) + 1
+    for sampling in (GREEDY, WARM):
+        for more in (0, 1):
+            assert drafter.propose(tokens[: inside + more], up_to(4), sampling, KEY) is None
+        drafter.rewind(0)
+    for length in (inside - 1, inside + 2):
+        assert drafter.propose(tokens[:length], up_to(4), WARM, KEY) is not None
+
+
+def test_biases_are_of_what_both_have(letters: tuple[Writing, Writing]) -> None:
+    for token in range(3):
+        draft = drafting(letters).propose(
+            [0, 1], up_to(1), replace(GREEDY, logit_bias={token: 99.0, 3: 99.0, 4: 99.0}), KEY
+        )
+        assert draft is not None
+        assert draft.tokens.tolist() == [token]
+
+
+# --- What it has read
+
+
+def told(draft: DraftArrays | None) -> Any:
+    if draft is None:
+        return None
+    whole = None if draft.distributions is None else draft.distributions.tolist()
+    return draft.tokens.tolist(), draft.q.tolist(), whole
+
+
+def rounds_and_rewinds(
+    make: Callable[[], OtherTokenizerDrafter], tokens: Sequence[int], sampling: Sampling
+) -> None:
+    """After rounds of every kind, it proposes what one that has just begun proposes."""
+    used, at = make(), 20
+    for _ in used.prepare(list(tokens[:at])):
+        pass
+    for accepted_tokens in (0, 3, 1, 4, 2, 0, 2, 4):
+        draft = used.propose(list(tokens[:at]), up_to(4), sampling, KEY)
+        assert told(draft) == told(make().propose(list(tokens[:at]), up_to(4), sampling, KEY))
+        if draft is None:
+            at += 1
+            continue
+        kept = draft.tokens.tolist()[:accepted_tokens]
+        used.accept(range(len(kept)))
+        tokens = [*tokens[:at], *kept, *tokens[at:]]
+        at += len(kept) + 1
+        used.rewind(at)
+    for length in (at - 1, at - 5, 12, 3):
+        used.rewind(length)
+        shorter = [*tokens[:length], *tokens[30:40]]
+        draft = used.propose(shorter, up_to(4), sampling, KEY)
+        assert told(draft) == told(make().propose(shorter, up_to(4), sampling, KEY))
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize(
+    ("architecture", "target", "drafter"),
+    mostly_slow(
+        [(kind, *pair) for kind in ("llama", "gemma3_text", "qwen3_5") for pair in PAIRS],
+        quick=[("llama", *PAIRS[0]), ("qwen3_5", *PAIRS[2])],
+    ),
+)
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_what_was_not_accepted_leaves_no_trace(
+    writings: dict[str, Writing],
+    target: str,
+    drafter: str,
+    sampling: Sampling,
+    architecture: str,
+) -> None:
+    model = build(architecture, vocabulary=SIZES[drafter], seed=1)
+
+    def make() -> OtherTokenizerDrafter:
+        return by(model, writings[target], writings[drafter], SIZES[target])
+
+    rounds_and_rewinds(make, writings[target].tokens(TEXT * 4), sampling)
+
+
+class Stubborn(Decoder):
+    """A mutant: takes nothing back."""
+
+    def rewind(self, length: int) -> None:
+        super().rewind(0 if length == 0 else self.length)
+
+
+def test_a_boundary_that_does_not_move_is_noticed(writings: dict[str, Writing]) -> None:
+    model = build("llama", vocabulary=450, seed=1)
+    made = Translation(writings["bytes"], writings["trained"], vocabulary=260, rows=450)
+    with pytest.raises((AssertionError, ValueError)):
+        rounds_and_rewinds(
+            lambda: OtherTokenizerDrafter(Stubborn(model), made), list((TEXT * 4).encode()), GREEDY
+        )
+
+
+def test_beside_it_another_text_is_followed(writings: dict[str, Writing]) -> None:
+    model = build("llama", vocabulary=450, seed=1)
+    one = by(model, writings["bytes"], writings["trained"], 260)
+    other = one.beside(Decoder(build("llama", vocabulary=260)))
+    texts = [list(b"The drafter reads"), list(b"So does the target, too")]
+    for length in range(6, 14):
+        for drafter, text in zip((one, other), texts, strict=True):
+            alone = by(model, writings["bytes"], writings["trained"], 260)
+            found = [
+                each.propose(text[:length], up_to(3), GREEDY, KEY) for each in (drafter, alone)
+            ]
+            assert told(found[0]) == told(found[1])
+
+
+def test_it_says_how_far_it_is_behind(writings: dict[str, Writing]) -> None:
+    drafter = by(build("llama", vocabulary=450), writings["bytes"], writings["trained"], 260)
+    tokens = list((TEXT * 4).encode())
+    (before,) = drafter.candidates(tokens)
+    assert 50 < before.behind < len(tokens)
+    for _ in drafter.prepare(tokens):
+        pass
+    (after,) = drafter.candidates(tokens)
+    assert after.behind == 0

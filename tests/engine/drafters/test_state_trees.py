@@ -1,0 +1,285 @@
+"""Trees drafted from hidden states: each path has the laws that a chain along it would have."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_map
+from numpy.typing import NDArray
+
+from engine.accept import by_block, by_token
+from engine.decoder import Decoder
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays, Drafter, levels
+from engine.drafters.eagle import load_eagle
+from engine.drafters.head_network import head_drafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.states import Level
+from engine.request import Sampling
+from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from engine.tree import Tree
+from tests.lab.parity import eagle3, eagle_options
+from tests.support.engine.chi_square import excess
+from tests.support.engine.eagles import KINDS, eagle_drafter
+from tests.support.engine.first_two import SAMPLINGS, exact_first_two, flat
+from tests.support.engine.heads import untrained
+from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
+from tests.support.engine.medusas import untrained_medusa
+from tests.support.engine.mtp import TARGETS, build_target, mtp_drafter
+from tests.support.engine.tiny import build
+from tests.support.engine.trees import Shaped
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+WARM = Sampling(temperature=0.8)
+PENALIZED = Sampling(temperature=0.8, repetition_penalty=1.5)
+SHAPE = Tree((-1, -1, 0, 0, 1, 2, 2, 4, 3, 5, 7))
+SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJECTS)}
+
+
+def lively_drafter(target: Decoder) -> Drafter:
+    """Drafts with a head in which everything makes a difference; a new one's layer does nothing."""
+    bound = untrained(target.model, every=1)
+    mx.random.seed(5)
+    bound.head.update(
+        tree_map(
+            lambda weight: (
+                weight + 2.0 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
+                if weight.ndim == 2
+                else weight
+            ),
+            bound.head.parameters(),
+        )
+    )
+    return head_drafter(target, bound)
+
+
+def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
+    if kind in SUBJECTS:
+        target = Decoder(SUBJECTS[kind].target_model())
+        path = SUBJECTS[kind].write(folder / "drafter")
+        return target, load_eagle(path, SUBJECTS[kind].config, target)
+    if kind in TARGETS:
+        target = Decoder(build_target(kind))
+        return target, mtp_drafter(target)
+    target = Decoder(build("llama"))
+    if kind == "Medusa":
+        return target, untrained_medusa(target, heads=SHAPE.height)
+    return target, lively_drafter(target)
+
+
+def ready(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+    for _ in target.prefill(tokens):
+        pass
+    for _ in drafter.prepare(tokens):
+        pass
+
+
+def proposed(drafter: Drafter, sampling: Sampling, tokens: list[int] = TOKENS) -> DraftArrays:
+    choice = DraftChoice(SHAPE.height, tree=SHAPE)
+    draft = drafter.propose(list(tokens), choice, sampling, KEY)
+    assert draft is not None
+    mx.eval(draft.tokens, draft.q, draft.distributions)
+    drafter.accept(())
+    return draft
+
+
+def chain_along(
+    drafter: Drafter, path: Sequence[int], sampling: Sampling, patch: pytest.MonkeyPatch
+) -> NDArray[np.float64]:
+    """What each token of a chain would be drawn from if these were drawn before it."""
+    forced = iter(path)
+    with patch.context() as patched:
+        patched.setattr(
+            "engine.drafters.chain.choose",
+            lambda weights, p, sampling, key: mx.array([next(forced)], dtype=mx.int32),
+        )
+        draft = drafter.propose(list(TOKENS), up_to(len(path)), sampling, KEY)
+    drafter.accept(())
+    assert draft is not None
+    assert draft.distributions is not None
+    return np.array(draft.distributions, dtype=np.float64)
+
+
+def furthest(
+    kind: str, folder: Path, patch: pytest.MonkeyPatch, sampling: Sampling = WARM
+) -> float:
+    """By how much a token's distribution differs from that of a chain along its path, without the
+    alternatives before it."""
+    target, drafter = drafter_of(kind, folder)
+    ready(target, drafter, TOKENS)
+    draft = proposed(drafter, sampling)
+    ids, tree = draft.tokens.tolist(), draft.shape
+    assert tree == SHAPE
+    assert draft.distributions is not None
+    apart = 0.0
+    for path in tree.paths:
+        rows = chain_along(drafter, [ids[i] for i in path], sampling, patch)
+        for token, q in zip(path, rows, strict=True):
+            q[[ids[i] for i in tree.children(tree.parents[token]) if i < token]] = 0.0
+            drawn_from = np.array(draft.distributions[token])
+            apart = max(apart, np.abs(q / q.sum() - drawn_from).max())
+    return apart
+
+
+TOLERANCE = 1e-4
+
+
+@pytest.mark.parametrize("kind", ["head", "Medusa", *SUBJECTS, *TARGETS])
+def test_each_path_has_a_chains_laws(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert furthest(kind, tmp_path, monkeypatch) < TOLERANCE
+
+
+@pytest.mark.parametrize("kind", ["head", "eagle3-window"])
+def test_penalties_are_for_what_is_on_the_path(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert furthest(kind, tmp_path, monkeypatch, PENALIZED) < TOLERANCE
+
+
+def siblings_are_seen(patch: pytest.MonkeyPatch) -> None:
+    make_mask = Level.make_mask
+
+    def everything(level: Level, *arguments: Any, **options: Any) -> mx.array:
+        return mx.ones_like(make_mask(level, *arguments, **options))
+
+    patch.setattr(Level, "make_mask", everything)
+
+
+def positions_by_row(patch: pytest.MonkeyPatch) -> None:
+    made = Level.__init__
+
+    def shifted(level: Level, cache: Any, tree: Tree, *, rows: int, committed: int) -> None:
+        made(level, cache, tree, rows=rows, committed=committed)
+        level.offset = committed + len(tree) - mx.arange(rows, 0, -1)
+
+    patch.setattr(Level, "__init__", shifted)
+
+
+@pytest.mark.parametrize("mutant", [siblings_are_seen, positions_by_row])
+@pytest.mark.parametrize("kind", ["head", "eagle3-official"])
+def test_a_mutant_is_caught(
+    kind: str,
+    mutant: Callable[[pytest.MonkeyPatch], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutant(monkeypatch)
+    assert furthest(kind, tmp_path, monkeypatch) > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+@pytest.mark.parametrize("kind", ["head", "eagle3-official", "qwen3_5"])
+def test_what_was_drafted_is_forgotten(kind: str, sampling: Sampling, tmp_path: Path) -> None:
+    target, drafter = drafter_of(kind, tmp_path)
+    ready(target, drafter, TOKENS)
+    first = proposed(drafter, sampling).tokens.tolist()
+    assert proposed(drafter, sampling).tokens.tolist() == first
+    committed = [*TOKENS, first[0], 7]
+    target.read(mx.array(committed[target.length : -1]))
+    second = proposed(drafter, sampling, committed)
+    target, fresh = drafter_of(kind, tmp_path / "fresh")
+    ready(target, fresh, committed)
+    other = proposed(fresh, sampling, committed)
+    assert second.shape == other.shape
+    assert second.tokens.tolist() == other.tokens.tolist()
+    assert second.q.tolist() == pytest.approx(other.q.tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["head", *KINDS, "Medusa"])
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow(["llama", "qwen2", "qwen3", "gemma3_text"], quick=["llama", "gemma3_text"]),
+)
+def test_greedy_answers_are_the_targets_own(kind: str, architecture: str, tmp_path: Path) -> None:
+    model = build(architecture)
+    target = Decoder(model, trial=lambda: True)
+    if kind == "head":
+        drafter = lively_drafter(target)
+    elif kind == "Medusa":
+        drafter = untrained_medusa(target)
+    else:
+        drafter = eagle_drafter(kind, target, tmp_path)
+    run = write(target, drafter, Shaped(SHAPE), list(TOKENS), task(30))
+    assert run.tokens == plainly(model, count=30, prompt=TOKENS)
+    assert any(draft and draft.parents for draft, _ in run.rounds)
+
+
+# What is written
+
+SMALL = 8
+FORKED = Tree((-1, -1, 0, 0, 1, -1))
+TEXT = [1, 2, 3, 4, 5, 0]
+
+
+def drafter_for(kind: str, target: Decoder, folder: Path) -> Drafter:
+    if kind == "head":
+        return lively_drafter(target)
+    if kind == "Medusa":
+        return untrained_medusa(target)
+    if kind == "lookup":
+        return LookupDrafter()
+    return eagle_drafter(kind, target, folder)
+
+
+def far_off(
+    kind: str, sampling: Sampling, folder: Path, *, rule: AcceptanceRule, texts: int = 600
+) -> float:
+    """How far the first two tokens are from having the target's distribution: above 1 is a proof.
+    Each round drafts a tree."""
+    model = flat(build("llama", vocabulary=SMALL))
+    target = Decoder(model, trial=lambda: True)
+    drafter, prompt = drafter_for(kind, target, folder), TEXT
+    if kind == "lookup":
+        prompt = [*TEXT, 7, *TEXT, 1, *TEXT]
+    counts, accepted = np.zeros((SMALL, SMALL), dtype=np.int_), 0
+    for seed in range(texts):
+        tokens = list(prompt)
+        to_do = Task(sampling, seed=seed, max_tokens=9, ends=frozenset(), accept=rule)
+        if seed == 0:
+            ready(target, drafter, tokens)
+            target.timeline.bookmark()
+        with closing(speculate(target, drafter, Shaped(FORKED), tokens, to_do)) as rounds:
+            for item in rounds:
+                if isinstance(item, RoundVerdict):
+                    accepted += item.accepted
+                    if len(tokens) >= len(prompt) + 2:
+                        break
+        counts[tokens[len(prompt)], tokens[len(prompt) + 1]] += 1
+    assert accepted > texts // 8
+    return excess(counts.ravel(), exact_first_two(model, sampling, prompt).ravel())
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling", "rule"),
+    mostly_slow(
+        product(("head", "Medusa", "lookup", *KINDS), SAMPLINGS, (by_token, by_block)),
+        quick=[("head", "penalty", by_token), ("lookup", "warm", by_block)],
+    ),
+)
+def test_what_is_written_is_the_targets(
+    kind: str, sampling: str, rule: AcceptanceRule, tmp_path: Path
+) -> None:
+    assert far_off(kind, SAMPLINGS[sampling], tmp_path, rule=rule) < 1.0
+
+
+@pytest.mark.slow
+def test_alternatives_that_are_said_to_be_drawn_from_q_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = levels.without_replacement
+
+    def unnormalized(q: mx.array, counts: Sequence[int], key: mx.array) -> Iterator[Any]:
+        for rows, tokens, _ in drawn(q, counts, key):
+            yield rows, tokens, q[mx.array(rows)]
+
+    monkeypatch.setattr(levels, "without_replacement", unnormalized)
+    assert far_off("head", SAMPLINGS["warm"], tmp_path, rule=by_token, texts=1500) > 1.0

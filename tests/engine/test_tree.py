@@ -1,0 +1,137 @@
+"""Trees, against definitions that walk from token to token."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.tree import COMMITTED, Tree, side_by_side
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 12) -> Tree:
+    count = draw(st.integers(1, most))
+    return Tree(tuple(draw(st.integers(COMMITTED, i - 1)) for i in range(count)))
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> tuple[Tree, tuple[int, ...]]:
+    """A tree, and some path from the committed tokens on."""
+    tree = draw(trees())
+    return tree, tree.path(draw(st.integers(COMMITTED, len(tree) - 1)))
+
+
+def ancestors(tree: Tree, token: int) -> list[int]:
+    """A token and those before it, backwards."""
+    found = []
+    while token != COMMITTED:
+        found.append(token)
+        token = tree.parents[token]
+    return found
+
+
+@given(trees())
+def test_a_path_leads_to_its_token(tree: Tree) -> None:
+    for token in range(len(tree)):
+        path = tree.path(token)
+        assert path[-1] == token
+        assert tree.parents[path[0]] == COMMITTED
+        assert all(tree.parents[b] == a for a, b in pairwise(path))
+        assert tree.depths[token] == len(path) - 1
+    assert tree.path(COMMITTED) == ()
+    assert tree.height == max(len(tree.path(token)) for token in range(len(tree)))
+
+
+@given(trees())
+def test_paths_are_those_that_nothing_stands_behind(tree: Tree) -> None:
+    leaves = [token for token in range(len(tree)) if token not in tree.parents]
+
+    assert [path[-1] for path in tree.paths] == leaves
+    assert all(path == tree.path(path[-1]) for path in tree.paths)
+
+
+@given(trees())
+def test_before_has_the_tokens_on_the_way(tree: Tree) -> None:
+    for token in range(len(tree)):
+        before = [j for j, stands in enumerate(tree.before[token]) if stands]
+        assert before == sorted(ancestors(tree, token))
+
+
+@given(trees())
+def test_alternatives_have_ranks_in_their_order(tree: Tree) -> None:
+    seen: dict[int, int] = {}
+    for token, parent in enumerate(tree.parents):
+        assert tree.ranks[token] == seen.get(parent, 0)
+        seen[parent] = seen.get(parent, 0) + 1
+        assert tree.children(parent)[tree.ranks[token]] == token
+        assert tree.alternatives[tree.ranks[token]][parent + 1] == token
+    assert sum(len(tree.children(i)) for i in range(COMMITTED, len(tree))) == len(tree)
+    assert len(tree.alternatives) == max(seen.values())
+    told = [token for rank in tree.alternatives for token in rank if token != COMMITTED]
+    assert sorted(told) == list(range(len(tree)))
+
+
+@given(trees())
+def test_leaves_first(tree: Tree) -> None:
+    def behind(parent: int) -> list[int]:
+        return [i for child in tree.children(parent) for i in (*behind(child), child)]
+
+    assert tree.leaves_first == (*behind(COMMITTED), COMMITTED)
+
+
+@given(paths(), st.booleans())
+def test_what_is_judged_and_not_accepted_is_rejected(
+    accepted: tuple[Tree, tuple[int, ...]], ended: bool
+) -> None:
+    tree, path = accepted
+
+    rejected = tree.rejected(path, ended=ended)
+
+    for token, parent in enumerate(tree.parents):
+        reached = parent == COMMITTED or parent in path
+        if ended and path and parent == path[-1]:
+            reached = False
+        assert (token in rejected) == (reached and token not in path)
+    assert list(rejected) == sorted(set(rejected))
+
+
+@given(trees(), st.integers(0, 14))
+def test_the_first_tokens_are_a_tree(tree: Tree, count: int) -> None:
+    assert tree.first(count).parents == tree.parents[:count]
+
+
+@given(trees(), st.integers(0, 5))
+def test_behind_a_chain(tree: Tree, count: int) -> None:
+    longer = tree.behind(count)
+
+    assert len(longer) == len(tree) + count
+    for token in range(count):
+        assert longer.path(token) == tuple(range(token + 1))
+    for token in range(len(tree)):
+        moved = tuple(count + i for i in tree.path(token))
+        assert longer.path(count + token) == (*range(count), *moved)
+
+
+@given(st.lists(trees(most=5), max_size=4))
+def test_trees_side_by_side(each: list[Tree]) -> None:
+    together = side_by_side(each)
+
+    start = 0
+    for tree in each:
+        for token in range(len(tree)):
+            assert together.path(start + token) == tuple(start + i for i in tree.path(token))
+        start += len(tree)
+    assert len(together) == start
+
+
+@given(trees())
+def test_a_chain_is_one_path(tree: Tree) -> None:
+    assert tree.is_chain == (len(tree.paths) == 1)
+    assert tree.is_chain == (tree == Tree.chain(len(tree)))
+
+
+@pytest.mark.parametrize("parents", [(0,), (-1, 1), (-1, 2, 0), (-2,)])
+def test_a_token_before_its_parent_is_refused(parents: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="before its parent"):
+        Tree(parents)
