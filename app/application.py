@@ -23,6 +23,8 @@ from app.race.race import Race
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
+from engine import earlier_answers
+from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
 
@@ -30,10 +32,12 @@ _BACK_UP_MS = 5 * 60 * 1000
 class Application(QObject):
     """Attributes: its parts; `begun`, whether `begin` was called; `backups`, the timer.
 
-    Signals: `settings_changed()`, a person changed a setting that is not the theme's.
+    Signals: `settings_changed()`, a person changed a setting that is not the theme's;
+    `troubled(Problem)`, what that asks for cannot be done.
     """
 
     settings_changed = Signal()
+    troubled = Signal(Problem)
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Application(QObject):
         self.settings, self.theme, self.library = settings, theme, library
         self.server = server
         self.begun = False
+        self._learning = settings.learn
         self.answers = Answers(store, engine, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
@@ -71,6 +76,7 @@ class Application(QObject):
         self.backups.timeout.connect(store.back_up_if_due)
         self.answers.begun.connect(self.listing.refresh)
         self.titles.titled.connect(self.listing.refresh)
+        self.settings_changed.connect(self._learn_or_forget)
         self.settings_changed.connect(self.pairs.load_again)
         files.set_last_folder(settings.last_folder)
 
@@ -82,10 +88,30 @@ class Application(QObject):
         self.store.purge()  # what was deleted long ago
         self.store.back_up_if_due()
         self.backups.start()
+        self._learn_or_forget()
         self.listing.refresh()
         self.loader.begin()
         if self.settings.server_at_start:
             self.server.switch(True)
+
+    def _learn_or_forget(self) -> None:
+        """Make the folder of earlier answers where a person wants them to be kept, and delete it
+        when that is switched off: without it the engine neither reads nor writes."""
+        folder, wanted = self.store.earlier_answers, self.settings.learn
+        try:
+            if wanted:
+                earlier_answers.begin(folder)
+            elif self._learning:
+                earlier_answers.end(folder)
+            self._learning = wanted
+        except OSError as error:
+            what, reason = "kept" if wanted else "deleted", error.strerror or error
+            self.troubled.emit(
+                Problem(
+                    f"Earlier answers cannot be {what} in {folder}: {reason}.",
+                    "Check that you may write there, then change the setting again.",
+                )
+            )
 
     def close(self) -> None:
         """Save everything and stop the engine. Waits for both."""

@@ -131,6 +131,15 @@ class Settings(_Stored):
         self._keep("exact", str(on))
 
     @property
+    def learn(self) -> bool:
+        """Whether answers are drafted from earlier ones, which are kept for that."""
+        return self._text("learn", "False") == "True"
+
+    @learn.setter
+    def learn(self, on: bool) -> None:
+        self._keep("learn", str(on))
+
+    @property
     def server_port(self) -> int:
         """Where the local server listens."""
         text = self._text("server/port", "")

@@ -109,6 +109,7 @@ class SettingsDialog(QDialog):
         key = "enter" if self._settings.enter_sends else "ctrl"
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
         form.add("Answers at once", self._parallel_row())
+        form.add("Earlier answers", self._learn_box())
         form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
@@ -201,6 +202,25 @@ class SettingsDialog(QDialog):
         exact.toggled.connect(self._choose_exact)
         return _row(box, exact)
 
+    def _learn_box(self) -> QWidget:
+        box = EdgedCheckBox("Learn from earlier answers: drafts only, on this machine")
+        box.setAccessibleName(box.text())
+        box.setChecked(self._settings.learn)
+        box.toggled.connect(self._choose_learn)
+        note = _label(
+            "Answers are then kept a second time, as tokens in a private file, and guesses are "
+            "copied from them too. Deleting any conversation, or switching this off, deletes the "
+            "whole file. Changes load the model again."
+        )
+        note.setWordWrap(True)
+        box.setAccessibleDescription(note.text())
+        column = QWidget()
+        down = QVBoxLayout(column)
+        down.setContentsMargins(0, 0, 0, 0)
+        down.addWidget(box)
+        down.addWidget(note)
+        return column
+
     def _notifications_box(self) -> QWidget:
         box = EdgedCheckBox("When an answer ends while you are elsewhere")
         box.setChecked(self._settings.notifications)
@@ -246,6 +266,10 @@ class SettingsDialog(QDialog):
 
     def _choose_exact(self, on: bool) -> None:
         self._settings.exact = on
+        self.changed.emit()
+
+    def _choose_learn(self, on: bool) -> None:
+        self._settings.learn = on
         self.changed.emit()
 
     def _choose_notifications(self, on: bool) -> None:

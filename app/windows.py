@@ -16,6 +16,7 @@ from app.server.local_server import ServerState
 from app.settings import Pair
 from app.steps import Stepper, Steps
 from app.window import Window
+from models.errors import Problem
 
 
 class Windows(QObject):
@@ -54,6 +55,7 @@ class Windows(QObject):
         library.reported.connect(self._report)
         self.attention.chosen.connect(self.show_conversation)
         application.server.changed.connect(self._on_server)
+        application.troubled.connect(self._tell_of_trouble)
 
     @property
     def all(self) -> tuple[Window, ...]:
@@ -219,6 +221,9 @@ class Windows(QObject):
         if failed:
             show = Offer("Show", self.current.dialogs.show_server)
             self.current.notices.say("server", server.problem, "warning", offer=show)
+
+    def _tell_of_trouble(self, problem: Problem) -> None:
+        self.current.notices.say("setting", str(problem), "warning")
 
     def _report(self, line: str) -> None:
         self.current.notices.say("library", line, seconds=8.0)

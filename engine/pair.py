@@ -4,7 +4,7 @@ A drafter is named by one word, or by several joined with `+`, asked in that ord
 `none`, `lookup`, `suffix`, `lookahead` (or `lookahead:5,3,5`: see `LookaheadDrafter`), `recycling`,
 `head` (the one distilled for this target), `early-exit` (or `early-exit:12`, after that many
 layers), or a model or a head: its folder, its hub id or its name. `auto` is the best that needs no
-choice: `lookup+head` where there is a head, else `lookup`. The words are resolved before anything
+choice: `suffix+head` where there is a head, else `suffix`. The words are resolved before anything
 is loaded (`models.installed.resolve`).
 """
 

@@ -167,6 +167,8 @@ class _Judge:
     def by_the_text(self) -> list[Candidate]:
         """Those that need no model, and only rows of the target's passes."""
         reasons = {
+            "suffix": "Copies what most often followed the same words, in earlier answers too once "
+            "that is switched on: needs no model, and costs next to nothing.",
             "lookup": "Copies what followed the same words before: needs no model, and costs next "
             "to nothing.",
             "recycling": "Guesses what the target found likely behind the same token before: needs "
@@ -405,8 +407,8 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         other = candidate.shared_tokens < 1.0 and group == 2
-        return (3, 2.0 + distance) if other else (group, distance)  # behind lookup
-    groups = {"lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
+        return (3, 2.0 + distance) if other else (group, distance)  # behind what is copied
+    groups = {"suffix": 3, "lookup": 3, "recycling": 3, "lookahead": 3, "early-exit": 4, "none": 6}
     return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 
 

@@ -43,6 +43,7 @@ from app.conversations.records import (
     Undo,
     to_milliseconds,
 )
+from engine import earlier_answers
 from engine.events import Event
 from engine.request import Request
 from models.errors import Problem
@@ -61,7 +62,8 @@ class Store:
 
     notice: what a person must be told about the opening, such as that the file was damaged and
         a backup restored. None where all was well.
-    path: the file. Its backups lie in `backups` beside it.
+    path: the file. Its backups lie in `backups` beside it, and what is learned from answers, where
+        a person wants that, in `earlier_answers`.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Store:
     ) -> None:
         self.path = path
         self.backups = backups_of(path)
+        self.earlier_answers = earlier_answers.earlier_answers_folder(path.parent)
         self.notice = notice
         self._connection = connection
         self._thread = thread
@@ -166,8 +169,23 @@ class Store:
         return self._do(conversation_table.keep_unsent, conversation, text)
 
     def delete(self, *conversations: int) -> Future[Undo]:
-        """Hide these from the list and from the search, until `undo` or `purge`."""
-        return self._do(filing.delete, conversations, now_ms=self._now_ms())
+        """Hide these from the list and from the search, until `undo` or `purge`. What was learned
+        from earlier answers is forgotten whole, as nobody knows what of it is theirs."""
+        return self._do(self._delete, conversations, now_ms=self._now_ms())
+
+    def _delete(
+        self, connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int
+    ) -> Undo:
+        change = filing.delete(connection, conversations, now_ms=now_ms)
+        try:
+            earlier_answers.forget(self.earlier_answers)
+        except OSError as error:
+            raise Problem(
+                f"Earlier answers cannot be deleted in {self.earlier_answers}, so the conversation "
+                f"was not deleted: {error.strerror or error}.",
+                "Check that you may write there, then try again.",
+            ) from error
+        return change
 
     def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
         """Put these into the archive, where they are searched still, or take them out of it."""

@@ -198,6 +198,7 @@ class EngineProcess(QObject):
         memory: Memory = _MEMORY,
         parallel: int = 4,
         exact: bool = False,
+        learn: bool = False,
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
@@ -206,7 +207,7 @@ class EngineProcess(QObject):
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())
-        command = Load(uuid4().hex, folder, drafter, draft_length, memory, parallel, exact)
+        command = Load(uuid4().hex, folder, drafter, draft_length, memory, parallel, exact, learn)
         self._work.ask(command)
         if self._child is None:
             self._launch()

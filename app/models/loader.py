@@ -63,7 +63,7 @@ class ModelLoader(QObject):
         self.fetching = False
         self.resting = False
         self.problem: Problem | None = None
-        self._side_by_side = (settings.parallel, settings.exact)  # as it was asked for
+        self._asked = self._wanted  # of what was loaded
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
         for told in (engine.happened, engine.told_guest):
@@ -137,10 +137,13 @@ class ModelLoader(QObject):
 
     @property
     def outdated(self) -> bool:
-        """Whether what is loaded was asked to run answers side by side in another way than is set
-        now."""
-        wanted = (self._settings.parallel, self._settings.exact)
-        return self.loaded is not None and self._side_by_side != wanted
+        """Whether what is loaded was asked to answer in another way than is set now: side by side,
+        or from earlier answers."""
+        return self.loaded is not None and self._asked != self._wanted
+
+    @property
+    def _wanted(self) -> tuple[int, bool, bool]:
+        return self._settings.parallel, self._settings.exact, self._settings.learn
 
     def measure_again(self) -> None:
         """Calibrate the pair again, in place of what is stored for this machine."""
@@ -194,7 +197,7 @@ class ModelLoader(QObject):
         self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
-        parallel, exact = self._side_by_side = (self._settings.parallel, self._settings.exact)
+        parallel, exact, learn = self._asked = self._wanted
         self._engine.load(
             target,
             drafter=self.pair.drafter,
@@ -202,6 +205,7 @@ class ModelLoader(QObject):
             memory=self.memory,
             parallel=parallel,
             exact=exact,
+            learn=learn,
         )
         self.load_requested.emit()
 

@@ -9,6 +9,7 @@ _DRAFTERS = {
     **KIND_NAMES,
     "auto": "Automatic",
     "lookup": "Lookup",
+    "suffix": "Suffix",
     "lookahead": "Lookahead",
     "recycling": "Token recycling",
     "early-exit": "Early exit",

@@ -54,7 +54,7 @@ class Symptom(Enum):
     NOT_HERE = "Any answer fetches it (93 MB): slipstream generate --prompt Hello"
     TOO_LARGE = "Choose a smaller model or one with fewer bits, or close other programs."
     SHORT_CONTEXT = "Keep conversations shorter than that."
-    NO_HEAD = "slipstream distil makes one; lookup alone pays where a text repeats itself."
+    NO_HEAD = "slipstream distil makes one; suffix alone pays where a text repeats itself."
     NEVER_PAYS = (
         "Nothing is lost, as the engine parks drafting. On a CPU, free memory so that weights "
         "can be expanded to float32; else choose a cheaper drafter."
@@ -323,8 +323,8 @@ def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
 
 def check_drafter(asked: str, found: str) -> Check:
     """Who drafts: `found` is the name of the drafter that `asked` led to."""
-    if asked.strip() == "auto" and found == "lookup":
-        return Symptom.NO_HEAD.found("drafter", "lookup: no head was distilled for this target")
+    if asked.strip() == "auto" and found == "suffix":
+        return Symptom.NO_HEAD.found("drafter", "suffix: no head was distilled for this target")
     return Check("drafter", found)
 
 

@@ -125,7 +125,7 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
     if name.strip() == "auto":
         head = find_head(target.fingerprint)
         heads = () if head is None else (NamedDrafter("head", head),)
-        return Drafters(name, (NamedDrafter("lookup"), *heads))
+        return Drafters(name, (NamedDrafter("suffix"), *heads))
     parts = [part.strip() for part in name.split("+")]
     return Drafters(name, tuple(_named_drafter(part, target) for part in parts))
 

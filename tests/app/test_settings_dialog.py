@@ -119,6 +119,20 @@ def test_answers_at_once(opened: Opened) -> None:
     assert opened.field(QCheckBox, "Same rounding as alone").isChecked()
 
 
+def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened: Opened) -> None:
+    name = "Learn from earlier answers: drafts only, on this machine"
+    assert not opened.settings.learn
+    box = opened.field(QCheckBox, name)
+    assert not box.isChecked()
+    assert "delet" in box.accessibleDescription()
+    for on in (True, False):
+        opened.field(QCheckBox, name).click()
+        assert opened.settings.learn == on
+        opened.show()
+        assert opened.field(QCheckBox, name).isChecked() == on
+    assert opened.changes == 2
+
+
 def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
     assert opened.settings.new_settings == ""
     presets = (*BUILT_IN, MINE)

@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine import protocol
+from engine import earlier_answers, protocol
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.default_sampling import BALANCED_SMALL
@@ -651,3 +651,27 @@ def test_answers_are_ascii_whatever_the_text() -> None:
     assert sink.getvalue().isascii()
     assert sink.getvalue().count(b"\n") == 1
     assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"
+
+
+def test_answers_are_learned_where_that_is_asked_for(
+    fresh: Callable[[], Child], folder: Path, tmp_path: Path
+) -> None:
+    kept = earlier_answers.earlier_answers_folder(tmp_path / "home")
+    child = fresh()
+    child.next()
+
+    def ask(id: str, *, learn: bool) -> list[Path]:
+        child.ask(Load(f"load {id}", str(folder), "suffix", "4", learn=learn))
+        assert isinstance(child.ask(generate(id))[-1], Done)
+        return sorted(kept.glob("*")) if kept.exists() else []
+
+    assert ask("off", learn=False) == []
+    assert ask("without a folder", learn=True) == []
+    assert not kept.exists()
+    earlier_answers.begin(kept)
+    assert ask("off again", learn=False) == []
+    (file,) = ask("on", learn=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    content = file.read_bytes()
+    assert ask("off at last", learn=False) == [file]
+    assert file.read_bytes() == content

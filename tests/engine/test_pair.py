@@ -24,6 +24,7 @@ from engine.drafters.other_tokenizer import OtherTokenizerDrafter
 from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.states import StateDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.drafter_folders import describe_drafter
@@ -72,6 +73,7 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
         ("lookahead", LookaheadDrafter, "lookahead"),
         ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
         ("recycling", RecyclingDrafter, "recycling"),
+        ("suffix", SuffixDrafter, "suffix"),
         ("lookup+recycling", Cascade, "lookup+recycling"),
         ("lookup+early-exit", Cascade, "lookup+early-exit"),
         (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
@@ -137,7 +139,7 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, lookahead, recycling, head" in problem.value.remedy
+    assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -159,12 +161,12 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     distilled(target, home / "drafters" / "any name")
     assert type(make("head", target)) is StateDrafter
     assert make("lookup+head", target).name == "lookup+head"
-    assert make(" auto ", target).name == "lookup+head"
-    assert make("auto", load(ModelFolder(other))).name == "lookup"
+    assert make(" auto ", target).name == "suffix+head"
+    assert make("auto", load(ModelFolder(other))).name == "suffix"
 
 
 def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
-    assert make("auto", target).name == "lookup"
+    assert make("auto", target).name == "suffix"
     with pytest.raises(Problem, match="no drafter head for target") as problem:
         make("head", target)
     assert "slipstream distil --target" in problem.value.remedy

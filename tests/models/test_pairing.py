@@ -64,7 +64,15 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
 
 def test_what_needs_no_model_is_always_there(target: Path):
     found = judged(target)
-    assert list(found) == ["lookup", "recycling", "lookahead", "early-exit", "none", "head"]
+    assert list(found) == [
+        "suffix",
+        "lookup",
+        "recycling",
+        "lookahead",
+        "early-exit",
+        "none",
+        "head",
+    ]
     assert [name for name, candidate in found.items() if not candidate.works] == ["head"]
     assert found["lookup"].cost_ratio == 0
     assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
@@ -83,7 +91,7 @@ def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
         here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
     ]
     found = judged(target, *models)
-    own = ["lookup", "recycling", "lookahead", "early-exit"]
+    own = ["suffix", "lookup", "recycling", "lookahead", "early-exit"]
     order = ["right", "tiny", *own, "half", "none", "twin", "big", "head"]
     assert list(found) == order
     assert all(found[name].works for name in sizes)

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.conversations.records import Entry, ExportedChat, Undo
 from app.conversations.store import Store
+from engine import earlier_answers
 from models.errors import Problem
 from tests.support.app.store_samples import asked
 
@@ -148,3 +150,29 @@ def test_changes_undone_in_reverse_leave_everything_as_it_was(
         for change in reversed(done):
             store.undo(change).result()
         assert (store.conversations().result(), store.folders().result()) == before
+
+
+def test_deleting_forgets_what_was_learned_from_answers(store: Store) -> None:
+    kept, other = asked(store, "One?").conversation, asked(store, "Two?").conversation
+    store.delete(kept).result()
+    assert not store.earlier_answers.exists(), "nothing is made where nothing was kept"
+
+    earlier_answers.begin(store.earlier_answers)
+    file = store.earlier_answers / "some.json"
+    file.write_text("[]")
+    store.archive(other, archived=True).result()
+    assert file.exists()
+    undo = store.delete(other).result()
+    assert list(store.earlier_answers.iterdir()) == []
+    store.undo(undo).result()
+    assert list(store.earlier_answers.iterdir()) == []
+
+
+def test_what_cannot_be_forgotten_is_not_deleted(store: Store) -> None:
+    conversation = asked(store, "One?").conversation
+    with (
+        mock.patch.object(earlier_answers, "forget", side_effect=OSError(13, "no")),
+        pytest.raises(Problem),
+    ):
+        store.delete(conversation).result()
+    assert [one.id for one in store.conversations().result()] == [conversation]

@@ -175,10 +175,14 @@ def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
     assert box(bar, "Draft length").isEnabled()
 
 
-def test_draft_lengths_are_automatic_or_from_0_to_16(bar: PairBar) -> None:
+def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
+    bar: PairBar, chosen: list[tuple[str, str, str]]
+) -> None:
     chooser = box(bar, "Draft length")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
-    assert texts == ["Auto", *map(str, range(17))]
+    assert texts == ["Auto", *map(str, range(17)), *(f"Tree of {n}" for n in (4, 8, 16, 32))]
+    choose(bar, "Draft length", "Tree of 8")
+    assert chosen[-1][2] == bar.length == "tree:8"
 
 
 def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
@@ -241,7 +245,7 @@ def test_a_hub_model_has_its_name_before_the_list_is_known() -> None:
 def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
     choices = drafter_choices((), opened=("/drafters/mine",))
     assert [choice.value for choice in choices] == [
-        *("auto", "lookup", "lookahead", "recycling", "head", "early-exit", "none"),
+        *("auto", "lookup", "suffix", "lookahead", "recycling", "head", "early-exit", "none"),
         "/drafters/mine",
     ]
     assert not any(choice.reason for choice in choices)
@@ -249,7 +253,7 @@ def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
 
 def test_what_can_draft_and_why_the_rest_cannot() -> None:
     choices = {one.value: one for one in drafter_choices(CANDIDATES, opened=(DRAFTER,))}
-    assert len(choices) == 10
+    assert len(choices) == 11
     assert choices[DRAFTER].name == "Qwen3-0.6B-4bit"
     assert choices[DRAFTER].line == CANDIDATES[0].reason
     assert {value for value, one in choices.items() if one.reason} == {

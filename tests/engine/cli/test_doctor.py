@@ -264,9 +264,9 @@ def test_what_a_curve_says() -> None:
 
 
 def test_a_target_without_a_head_of_its_own() -> None:
-    assert check_drafter("auto", "lookup+head").symptom is None
+    assert check_drafter("auto", "suffix+head").symptom is None
     assert check_drafter("lookup", "lookup").symptom is None
-    assert check_drafter("auto", "lookup").symptom is Symptom.NO_HEAD
+    assert check_drafter("auto", "suffix").symptom is Symptom.NO_HEAD
 
 
 def test_memory_that_macos_could_give() -> None:

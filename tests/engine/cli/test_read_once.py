@@ -79,7 +79,7 @@ def test_a_pair(
 ) -> None:
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
     session = open_session(target, other if drafter == "model" else drafter, "auto")
-    assert session.drafter.name == {"auto": "lookup"}.get(drafter, drafter)
+    assert session.drafter.name == {"auto": "suffix"}.get(drafter, drafter)
     assert opened == expected
 
 
@@ -89,7 +89,7 @@ def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
     head = untrained(load(target).model)
     save_head(head, place, target="target", fingerprint=target.fingerprint)
     opened.clear()
-    assert open_session("org/target", "auto", "auto").drafter.name == "lookup+head"
+    assert open_session("org/target", "auto", "auto").drafter.name == "suffix+head"
     assert opened == KNOWN | {"head's config": 1, "head's weights": 2}
 
 
