@@ -143,8 +143,8 @@ def outcomes_by_token(
 def outcomes_by_block(
     drafted: mx.array, p: mx.array, q: mx.array, tree: Tree | None = None
 ) -> Outcomes:
-    """What `by_block` draws from. A path is the longer prefix of those behind it: it is tried once
-    they are rejected, and the first that is accepted counts."""
+    """What `by_block` draws from. A path is tried once all that go on from it are rejected, and the
+    first that is accepted counts."""
     tree = tree or Tree.chain(drafted.size)
     standing = _standing_chain if tree.is_chain else _standing
     weights, tried = standing(drafted, p, q, tree)

@@ -27,7 +27,6 @@ from engine.accept import (
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights
 from engine.tree import COMMITTED, Tree
-from tests.engine.test_tree import trees
 from tests.support.engine import small_worlds
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
 from tests.support.engine.chi_square import excess
@@ -49,6 +48,7 @@ from tests.support.engine.tree_papers import (
     told,
     traversal_verification,
 )
+from tests.support.engine.trees import random_trees
 
 ROUNDS = 100_000
 Rule = Callable[..., VerdictArrays]
@@ -551,7 +551,7 @@ def rounds_of_trees(
     draw: st.DrawFn,
 ) -> tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]]:
     """(tree, drafted, p, q): what is drafted has a chance of being drawn, or is certain."""
-    tree, vocabulary = draw(trees(most=8)), draw(st.integers(2, 6))
+    tree, vocabulary = draw(random_trees(most=8)), draw(st.integers(2, 6))
     row = st.lists(st.sampled_from(WEIGHTS), min_size=vocabulary, max_size=vocabulary).filter(any)
     p = _normalized(draw(st.lists(row, min_size=len(tree) + 1, max_size=len(tree) + 1)))
     q = _normalized(draw(st.lists(row, min_size=len(tree), max_size=len(tree))))

@@ -41,7 +41,7 @@ from tests.support.engine.accept_mutants import (
     resampled_from_p,
     too_willing,
 )
-from tests.support.engine.branching import Branching, Shaped, TakenForReplaced
+from tests.support.engine.branching import Branching, TakenForReplaced
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.markov import (
     Markov,
@@ -59,6 +59,7 @@ from tests.support.engine.tree_papers import (
     recursive_rejection,
     traversal_verification,
 )
+from tests.support.engine.trees import Shaped
 from tests.support.mostly_slow import mostly_slow
 
 VOCABULARY = 5

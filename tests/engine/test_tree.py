@@ -7,18 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tree import COMMITTED, Tree, side_by_side
-
-
-@st.composite
-def trees(draw: st.DrawFn, most: int = 12) -> Tree:
-    count = draw(st.integers(1, most))
-    return Tree(tuple(draw(st.integers(COMMITTED, i - 1)) for i in range(count)))
+from tests.support.engine.trees import random_trees
 
 
 @st.composite
 def paths(draw: st.DrawFn) -> tuple[Tree, tuple[int, ...]]:
     """A tree, and some path from the committed tokens on."""
-    tree = draw(trees())
+    tree = draw(random_trees())
     return tree, tree.path(draw(st.integers(COMMITTED, len(tree) - 1)))
 
 
@@ -31,7 +26,7 @@ def ancestors(tree: Tree, token: int) -> list[int]:
     return found
 
 
-@given(trees())
+@given(random_trees())
 def test_a_path_leads_to_its_token(tree: Tree) -> None:
     for token in range(len(tree)):
         path = tree.path(token)
@@ -43,7 +38,7 @@ def test_a_path_leads_to_its_token(tree: Tree) -> None:
     assert tree.height == max(len(tree.path(token)) for token in range(len(tree)))
 
 
-@given(trees())
+@given(random_trees())
 def test_paths_are_those_that_nothing_stands_behind(tree: Tree) -> None:
     leaves = [token for token in range(len(tree)) if token not in tree.parents]
 
@@ -51,14 +46,14 @@ def test_paths_are_those_that_nothing_stands_behind(tree: Tree) -> None:
     assert all(path == tree.path(path[-1]) for path in tree.paths)
 
 
-@given(trees())
+@given(random_trees())
 def test_before_has_the_tokens_on_the_way(tree: Tree) -> None:
     for token in range(len(tree)):
         before = [j for j, stands in enumerate(tree.before[token]) if stands]
         assert before == sorted(ancestors(tree, token))
 
 
-@given(trees())
+@given(random_trees())
 def test_alternatives_have_ranks_in_their_order(tree: Tree) -> None:
     seen: dict[int, int] = {}
     for token, parent in enumerate(tree.parents):
@@ -72,7 +67,7 @@ def test_alternatives_have_ranks_in_their_order(tree: Tree) -> None:
     assert sorted(told) == list(range(len(tree)))
 
 
-@given(trees())
+@given(random_trees())
 def test_leaves_first(tree: Tree) -> None:
     def behind(parent: int) -> list[int]:
         return [i for child in tree.children(parent) for i in (*behind(child), child)]
@@ -96,12 +91,12 @@ def test_what_is_judged_and_not_accepted_is_rejected(
     assert list(rejected) == sorted(set(rejected))
 
 
-@given(trees(), st.integers(0, 14))
+@given(random_trees(), st.integers(0, 14))
 def test_the_first_tokens_are_a_tree(tree: Tree, count: int) -> None:
     assert tree.first(count).parents == tree.parents[:count]
 
 
-@given(trees(), st.integers(0, 5))
+@given(random_trees(), st.integers(0, 5))
 def test_behind_a_chain(tree: Tree, count: int) -> None:
     longer = tree.behind(count)
 
@@ -113,7 +108,7 @@ def test_behind_a_chain(tree: Tree, count: int) -> None:
         assert longer.path(count + token) == (*range(count), *moved)
 
 
-@given(st.lists(trees(most=5), max_size=4))
+@given(st.lists(random_trees(most=5), max_size=4))
 def test_trees_side_by_side(each: list[Tree]) -> None:
     together = side_by_side(each)
 
@@ -125,7 +120,7 @@ def test_trees_side_by_side(each: list[Tree]) -> None:
     assert len(together) == start
 
 
-@given(trees())
+@given(random_trees())
 def test_a_chain_is_one_path(tree: Tree) -> None:
     assert tree.is_chain == (len(tree.paths) == 1)
     assert tree.is_chain == (tree == Tree.chain(len(tree)))

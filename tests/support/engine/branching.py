@@ -1,13 +1,12 @@
-"""A drafter of trees with known distributions, and a policy that says their shapes."""
+"""A drafter of trees with known distributions."""
 
 from collections.abc import Sequence
-from itertools import cycle
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Memoryless
 from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
@@ -104,26 +103,3 @@ class TakenForReplaced(Branching):
 
     def _said(self, row: Row, left: Row) -> Row:
         return row
-
-
-class Shaped:
-    """A policy that has trees drafted, one shape after the other."""
-
-    def __init__(self, *trees: Tree) -> None:
-        self._trees = trees
-        self._next = cycle(trees)
-
-    def choose(
-        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
-    ) -> DraftChoice:
-        tree = next(self._next)
-        return DraftChoice(tree.height, tree=tree).within(most)
-
-    def observe(self, measured: MeasuredRound) -> None:
-        pass
-
-    def restart(self) -> None:
-        self._next = cycle(self._trees)
-
-    def another(self) -> "Shaped":
-        return Shaped(*self._trees)

@@ -14,6 +14,7 @@ import numpy as np
 from mlx_lm.models.base import create_attention_mask, scaled_dot_product_attention
 from numpy.typing import NDArray
 
+from engine.batch import can_share
 from engine.decoder import Decoder
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
@@ -76,7 +77,8 @@ def drafting_tables(table: mx.array) -> dict[str, mx.array]:
 
 
 def decoder(table: mx.array) -> Decoder:
-    return Decoder(Markov(table))
+    model = Markov(table)
+    return Decoder(model, trial=lambda: can_share(model))
 
 
 def exact(table: mx.array, sampling: Sampling) -> NDArray[np.float64]:

@@ -1,8 +1,9 @@
-"""Random trees, a drafter of them that is partly right, and a policy that asks for one shape."""
+"""Random trees, a drafter of them that is partly right, and a policy that asks for their shapes."""
 
 import copy
 import random
 from collections.abc import Container, Sequence
+from itertools import cycle
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -99,17 +100,18 @@ class Foreseeing(Guessing):
 
 
 class Shaped:
-    """A policy that asks the first drafter that can branch for `shape` in every round."""
+    """A policy that asks the first drafter that can branch for one of `shapes` after the other."""
 
-    def __init__(self, shape: Tree) -> None:
-        self._shape = shape
+    def __init__(self, *shapes: Tree) -> None:
+        self._shapes = shapes
+        self._next = cycle(shapes)
 
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
         for each in candidates:
             if each.alternatives > 1:
-                shape = self._shape.no_higher(each.most)
+                shape = next(self._next).no_higher(each.most)
                 return DraftChoice(shape.height, drafter=each.drafter, tree=shape)
         return DraftChoice(0)
 
@@ -120,4 +122,4 @@ class Shaped:
         pass
 
     def another(self) -> "Shaped":
-        return self
+        return Shaped(*self._shapes)
