@@ -291,3 +291,22 @@ def test_expected_tokens(chances: list[float]) -> None:
     assert all(0.0 <= gain <= 1.0 for gain in gained)
     assert gained == pytest.approx(sorted(gained, reverse=True))
     assert expected_tokens([0.5, 0.5]) == [1.0, 1.5, 1.75]
+
+
+def test_the_share_of_trees_is_learned_and_kept() -> None:
+    acceptance = Acceptance()
+    assert acceptance.share_of_trees("head") == 1.0
+    for _ in range(400):
+        promised = 3.0 * acceptance.share_of_trees("head")
+        acceptance.observe_tree("head", expected=promised, accepted=2)
+    assert acceptance.share_of_trees("head") == pytest.approx(2 / 3, abs=0.05)
+    assert acceptance.share_of_trees("other") == 1.0
+    again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
+    assert again.share_of_trees("head") == acceptance.share_of_trees("head")
+    stored = acceptance.to_json()
+    for wrong in ([0.0, 1.0], [1.0], [1.0, -1.0], ["1", 2.0], None):
+        with pytest.raises(ValueError, match=r"."):
+            Acceptance.from_json({**stored, "trees": {"head": wrong}})
+    for _ in range(2_000):
+        acceptance.observe_tree("head", expected=0.0, accepted=0)
+    assert acceptance.share_of_trees("head") == pytest.approx(1.0, abs=0.01)

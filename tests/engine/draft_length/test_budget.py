@@ -1,10 +1,20 @@
 """What drafting may lose, and what a draft is worth: by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.options import DraftOption, draft_options, with_stops
+from engine.draft_length.options import (
+    DraftOption,
+    draft_options,
+    tree_options,
+    tree_steps,
+    with_stops,
+)
 from engine.draft_length.policy import RegretBudget
+from engine.draft_length.trees import best_trees
+from engine.tree import Tree
 
 PASSES = [0.02, 0.03, 0.05]
 
@@ -62,3 +72,28 @@ def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none() -> None:
         saved.append(budget.required_gain(parked=False))
     assert saved == sorted(saved)
     assert saved[-1] == budget.required_gain(parked=True)
+
+
+def test_trees_by_hand() -> None:
+    draft = DraftCosts("head", 0, start_seconds=0.004, step_seconds=0.002)
+    best = best_trees([0.6, 0.5], [0.5], most=6)  # parents (-1, 0, -1, 0, 2, 2)
+    passes = [0.02, 0.024, 0.03, 0.035, 0.04, 0.045, 0.05]
+    assert tree_steps(best.tree, passes) == pytest.approx(1 + 0.024 / 0.02)  # two are read at once
+    assert tree_steps(best.tree.first(4), passes) == pytest.approx(2)
+    options = tree_options("head", best, passes, draft)
+    assert [option.drafted for option in options] == [3, 4, 5, 6]  # the smaller ones are chains
+    three = options[0]
+    assert (three.length, three.tree) == (2, best.tree.first(3))
+    assert three.tokens == pytest.approx(2.1)
+    assert three.cost == pytest.approx((0.035 + 0.004 + 2 * 0.002) / 0.02)
+    assert three.alike(options[0])
+    assert not three.alike(options[1])
+    assert not three.alike(draft_options("head", [0.5] * 3, passes, draft)[2])
+
+
+@given(parents=st.lists(st.integers(-1, 30), min_size=1, max_size=30))
+def test_a_tree_takes_no_fewer_steps_than_its_height(parents: list[int]) -> None:
+    tree = Tree(tuple(min(parent, i - 1) for i, parent in enumerate(parents)))
+    assert tree_steps(tree, [1.0] * (len(tree) + 1)) == pytest.approx(tree.height)
+    one_by_one = [float(rows) for rows in range(1, len(tree) + 2)]
+    assert tree_steps(tree, one_by_one) == pytest.approx(len(set(tree.parents)))
