@@ -28,6 +28,7 @@ from models.records import Candidate, Installed
 PairStatus = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
+_TREES = (4, 8, 16, 32)  # tokens
 _FIND, _OPEN_FOLDER, _OPEN_FILE = "find", "open folder", "open file"
 _COMBINE, _OPEN_DRAFTER = "combine", "open drafter"
 _BETWEEN_ANSWERS = "You can change this when the answer has finished."
@@ -101,7 +102,7 @@ class PairBar(QWidget):
         for box, text, width, stretch in (
             (self._target, "Target", 10, 4),
             (self._drafter, "Drafter", 8, 2),
-            (self._length, "Draft length", 4, 0),
+            (self._length, "Draft length", 6, 0),
         ):
             label = QLabel(text)
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -289,12 +290,17 @@ class PairBar(QWidget):
 
 
 def _lengths() -> tuple[Choice, ...]:
-    """The draft lengths: automatic, or a number of tokens."""
+    """The draft lengths: automatic, or a number of tokens, behind each other or as a tree."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
+    trees = (
+        Choice(f"tree:{n}", f"Tree of {n}", "With alternatives; else a chain as deep")
+        for n in _TREES
+    )
     return (
         Choice("auto", "Auto", "As long as drafting pays off"),
         Choice("0", "0", "No drafting"),
         *numbers,
+        *trees,
     )
 
 

@@ -98,7 +98,7 @@ def draft_length(last: Round | None) -> Figure:
         return Figure(NOT_YET, f"{count(len(last.verdict.forced), 'token')}\nforced by the grammar")
     reason, drafter = last.verdict.reason, last.drafter or ""
     how = [] if drafter in reason else [f"by {drafter}"]
-    how += [] if last.tree.is_chain else [f"in a tree {last.tree.height} deep"]
+    how += [] if last.tree.is_chain else [f"{last.tree.height} deep"]
     return Figure(str(len(last.drafted)), f"{reason}\n{', '.join(how)}".rstrip())
 
 

@@ -174,12 +174,12 @@ class _Survey:
         seconds = tuple(max(least[rows], _LEAST_SECONDS) for rows in known)
         return PassCosts(len(self.text), tuple(known), seconds)
 
-    def draft_seconds(self, proposed: int | None = None) -> float:
-        """The median seconds of drafting `proposed` tokens, or any number."""
+    def draft_seconds(self, asked: int | None = None) -> float:
+        """The median seconds of drafts for which `asked` tokens were asked, or any number."""
         times = [
             each.draft_seconds
             for each in self.measured
-            if each.proposed and proposed in (None, each.proposed)
+            if each.proposed and asked in (None, each.asked)
         ]
         return median(times) if times else 0.0
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import log, log2, sqrt
+from math import exp, log, log2, sqrt
 from statistics import median
 from typing import Any
 
@@ -129,19 +129,25 @@ class Costs:
                 self._known.setdefault(draft.drafter, []).append(draft)
         self._passes = _Residual(calibration.passes[0].rows[-1] if calibration else 0)
         self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
+        self._calibrated = calibration is not None
+        self._trees = _RobustAverage()
         self._deviation = _Deviation()
         self._drafting: dict[
             tuple[str, bool], _RobustAverage
         ] = {}  # by drafter; trees by themselves
         self._reading: dict[str, _RobustAverage] = {}
 
-    def passes(self, context: int, *, sharing: int = 1, most: int = ROWS) -> list[float]:
+    def passes(
+        self, context: int, *, sharing: int = 1, most: int = ROWS, trees: bool = False
+    ) -> list[float]:
         """Seconds of passes over 1, 2, ... `most` rows: of each of the `sharing` generations that
-        share a pass, its part of one in which all have so many rows."""
+        share a pass, its part of one in which all have so many rows. `trees`: what is beyond the
+        first row is a tree."""
         each = np.arange(1, most + 1)
         rows = sharing * each
         expected = self._expected(rows, context=context, sharing=sharing)
         seconds = expected * np.exp(self._passes.at(np.minimum(rows, _followed(sharing))))
+        seconds[1:] *= self._trees.value if trees else 1.0
         one_by_one = seconds[0] * each
         one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
         whole = np.maximum.accumulate(np.minimum(seconds, one_by_one))
@@ -179,11 +185,20 @@ class Costs:
             read_seconds=read_seconds,
         )
 
-    def observe_pass(self, rows: int, seconds: float, *, context: int, sharing: int = 1) -> None:
-        """A pass over `rows`, of all that were `sharing` it, took `seconds`."""
+    def observe_pass(
+        self, rows: int, seconds: float, *, context: int, sharing: int = 1, tree: bool = False
+    ) -> None:
+        """A pass over `rows`, of all that were `sharing` it, took `seconds`.
+
+        Where it was calibrated what up to `ROWS` rows cost in a chain, they show what a `tree`
+        costs beyond that. More rows are taken to do so too.
+        """
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
-        off = log(max(seconds, _LEAST) / float(expected[0]))
-        self._passes.observe(min(rows, _followed(sharing)), off)
+        off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
+        if tree and row <= ROWS and self._calibrated:
+            self._trees.observe(exp(off - float(self._passes.at(np.array([row]))[0])))
+            return
+        self._passes.observe(row, off - log(self._trees.value) if tree else off)
         if context <= self._reach:
             self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
 

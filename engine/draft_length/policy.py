@@ -245,16 +245,16 @@ class Automatic:
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
         self._end = context + measured.accepted + 1
-        passes = self.costs.passes(context, sharing=sharing, most=drafted + 1)
+        tree = measured.tree is not None
+        passes = self.costs.passes(context, sharing=sharing, most=drafted + 1, trees=tree)
         rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
-        self.costs.observe_pass(rows, seconds, context=context, sharing=sharing)
+        self.costs.observe_pass(rows, seconds, context=context, sharing=sharing, tree=tree)
         if not drafted:
             self._budget.count(1, 1.0)
             self._unchecked = 0
             self._parked = {name: max(left - 1, 0) for name, left in self._parked.items()}
             return
         self._unchecked += 1
-        tree = measured.tree is not None
         draft = self.costs.draft(measured.drafter, context=context, tree=tree)
         steps = tree_steps(measured.tree, passes) if measured.tree else drafted
         seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
@@ -310,7 +310,7 @@ class Automatic:
         largest = min(most, MOST)
         later = self.acceptance.by_rank(drafter, candidate.alternatives)
         best = best_trees(chances, later, most=largest)
-        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1)
+        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
         draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
         share = self.acceptance.share_of_trees(drafter)
         trees = tree_options(drafter, best.times(share), passes, draft)

@@ -50,23 +50,20 @@ class LookaheadDrafter(Memoryless):
         return LookaheadDrafter(self._window, self._size, self._most)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        rows = len(_joined(self._paths(tokens)))
         highest = self._window + self._size - 2
-        rows = (self._window + self._most) * (self._size - 1)
         return (DraftCandidate(self.name, highest, alternatives=self._most + 2, least=rows),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._read(tokens)
-        self._move(tokens)
-        paths = [*self._pool.behind(tokens[-1]), *self._paths()]
-        room = choice.length
+        paths, room = self._paths(tokens), choice.length
         if choice.tree is None:
             paths = paths[:1] if len(paths) > self._window else paths[-1:]
         else:
             room = len(choice.tree)
-        numbers = _joined(paths, room)
-        self._drafted = list(numbers)
+        self._drafted = _joined(paths)[:room]
+        numbers = {path: number for number, path in enumerate(self._drafted)}
         tree = Tree(tuple(numbers.get(path[:-1], COMMITTED) for path in numbers))
         return copied([path[-1] for path in numbers], tree, drafter=self.name, matched=0)
 
@@ -76,7 +73,7 @@ class LookaheadDrafter(Memoryless):
             return  # somebody else's draft, or none
         rows = likeliest[-len(drafted) :]
         after = {path: ids[0] for path, ids in zip(drafted, rows, strict=True)}
-        for i, path in enumerate(self._paths()):
+        for i, path in enumerate(self._through_columns()):
             column = self._columns[i]
             if path in after:
                 self._pool.add((*column, after[path]))
@@ -88,7 +85,13 @@ class LookaheadDrafter(Memoryless):
         if length < self._seen:
             self._forget()
 
-    def _paths(self) -> list[NGram]:
+    def _paths(self, tokens: list[int]) -> list[NGram]:
+        """All that is drafted behind `tokens`, the best first."""
+        self._read(tokens)
+        self._move(tokens)
+        return [*self._pool.behind(tokens[-1]), *self._through_columns()]
+
+    def _through_columns(self) -> list[NGram]:
         """From the text's end through each column."""
         firsts = tuple(column[0] for column in self._columns)
         return [(*firsts[:i], *column) for i, column in enumerate(self._columns)]
@@ -142,11 +145,6 @@ class NGramPool:
         return list(reversed(self._grams.get(token, {})))
 
 
-def _joined(paths: Sequence[NGram], room: int) -> dict[NGram, int]:
-    """The first `room` tokens of the tree of all paths: the way to each, and its number."""
-    numbers: dict[NGram, int] = {}
-    for path in paths:
-        for end in range(1, len(path) + 1):
-            if len(numbers) < room:
-                numbers.setdefault(path[:end], len(numbers))
-    return numbers
+def _joined(paths: Sequence[NGram]) -> list[NGram]:
+    """The tree of all paths: the way to each of its tokens."""
+    return list(dict.fromkeys(path[:end] for path in paths for end in range(1, len(path) + 1)))

@@ -129,34 +129,41 @@ class OtherTokenizerDrafter(Untaught):
         return self._draw(own, tokens, choice, sampling, key)
 
     def accept(self, path: Sequence[int]) -> None:
-        length = len(self._text.tokens)
-        if self._guessed is None:
-            self._accepted = len(path)
-            self._decoder.rewind(length + len(path))
-        else:
-            kept = self._guessed.own[len(path)]
-            self._read += kept
-            self._decoder.rewind(length + len(kept))
+        self._accepted = len(path)
+        self._take_back()
 
     def rewind(self, length: int) -> None:
         self._accepted = min(self._accepted, max(length - self._committed, 0))
         self._text.rewind(length)
         if self._text.settled < self._sure:
             self._sure, self._read = self._text.settled, []
-            self._decoder.rewind(self._sure)
+        self._take_back()
 
     def _follow(self, tokens: list[int]) -> list[int]:
-        """The committed tokens in its own. What it has read otherwise is taken back."""
+        """The committed tokens in its own. All that it has read otherwise is taken back, and the
+        last one, which the next draft reads."""
         drawn = tokens[self._committed : self._committed + self._accepted]
-        self._read += [self._translation.own[token] for token in drawn]
+        if self._guessed is None:
+            self._read += [self._translation.own[token] for token in drawn]
+        else:
+            self._read += self._guessed.own[len(drawn)]
         self._accepted = 0
         self._text.follow(tokens)
+        self._take_back()
         own, settled = self._text.tokens, self._text.settled
-        pairs = zip(self._read, own[self._sure :], strict=False)
-        agreeing = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self._decoder.rewind(min(self._sure + agreeing, max(len(own) - 1, 0)))
+        self._decoder.rewind(max(len(own) - 1, 0))
         self._sure, self._read = settled, own[settled:]
         return own
+
+    def _take_back(self) -> None:
+        """Forget what it has read, but for the text that it follows and what is accepted since."""
+        text = self._text.tokens[self._sure :]
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(self._read, text, strict=False))
+        agreeing = sum(1 for _ in pairs)
+        if agreeing == len(text):
+            guessed = self._guessed
+            agreeing += len(guessed.own[self._accepted]) if guessed else self._accepted
+        self._decoder.rewind(self._sure + agreeing)
 
     def _draw(
         self,

@@ -7,6 +7,7 @@ given the two before it.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from unittest import mock
 
 import mlx.core as mx
@@ -40,6 +41,7 @@ from tests.support.engine.accept_mutants import (
     resampled_from_p,
     too_willing,
 )
+from tests.support.engine.branching import Branching, Shaped, TakenForReplaced
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.markov import (
     Markov,
@@ -50,6 +52,14 @@ from tests.support.engine.markov import (
     random_table,
 )
 from tests.support.engine.tiny import build, noisy
+from tests.support.engine.tree_papers import (
+    Mistake,
+    Paper,
+    mistaken,
+    recursive_rejection,
+    traversal_verification,
+)
+from tests.support.mostly_slow import mostly_slow
 
 VOCABULARY = 5
 TABLE = random_table(VOCABULARY)
@@ -170,23 +180,29 @@ def test_a_repeatable_text_does_not_depend_on_its_drafts(drafting: str) -> None:
             assert write(decoder(TABLE), drafter, Fixed(3), task, PROMPT)[0] != plain
 
 
-def test_first_three_tokens_with_penalties() -> None:
-    sampling = replace(
-        WARM, repetition_penalty=1.4, frequency_penalty=0.8, penalty_window=3, logit_bias={2: 1.0}
-    )
+PENALIZED = replace(
+    WARM, repetition_penalty=1.4, frequency_penalty=0.8, penalty_window=3, logit_bias={2: 1.0}
+)
+
+
+def joint_with_penalties() -> NDArray[np.float64]:
     table = np.array(TABLE, dtype=np.float64)
     expected = np.ones((VOCABULARY,) * SHORT)
     for text in np.ndindex(expected.shape):
         for i in range(SHORT):
             history = [*PROMPT, *text[:i]]
-            row = slow_scores(table[history[-2], history[-1]].tolist(), history, sampling)
-            weights = np.exp(np.array(row) / sampling.temperature)
+            row = slow_scores(table[history[-2], history[-1]].tolist(), history, PENALIZED)
+            weights = np.exp(np.array(row) / PENALIZED.temperature)
             expected[text] *= weights[text[i]] / weights.sum()
+    return expected
+
+
+def test_first_three_tokens_with_penalties() -> None:
     unpenalized = joint(exact(TABLE, WARM), PROMPT, SHORT)
 
-    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), sampling, texts=1_000)
+    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), PENALIZED, texts=1_000)
 
-    assert excess(counts.ravel(), expected.ravel()) < 1.0
+    assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
     assert excess(counts.ravel(), unpenalized.ravel()) > 1.0
 
 
@@ -358,6 +374,104 @@ def test_drafter_with_a_shuffled_vocabulary() -> None:
     counts, _ = long_text(Shuffled([3, 0, 4, 1, 2]), Fixed(3), WARM, length=1_000)
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
+
+
+# --- Trees
+
+LOW = Tree((-1, -1, -1, 0, 0, 1))
+HIGH = Tree((-1, 0, 1, 0, -1, 4, -1))
+STEEP = Tree((-1, 0, 1, -1))
+
+
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("sampling", [WARM, replace(WARM, top_p=0.8)])
+def test_first_three_tokens_of_trees(rule: AcceptanceRule, sampling: Sampling) -> None:
+    drafter = Branching(DRAFTING["noisy"])
+
+    counts = short_texts(drafter, Shaped(LOW), sampling, texts=600, accept=rule)
+
+    expected = joint(exact(TABLE, sampling), PROMPT, SHORT)
+    assert counts[expected == 0].sum() == 0
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
+
+
+def test_first_three_tokens_of_trees_with_penalties() -> None:
+    # A history of one token less, or of a token beside, would give another distribution.
+    counts = short_texts(Branching(DRAFTING["noisy"]), Shaped(LOW), PENALIZED, texts=1_000)
+
+    assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
+
+
+@pytest.mark.parametrize("guesses", [False, True])
+@pytest.mark.parametrize("rule", [by_token, by_block])
+def test_long_text_of_trees(rule: AcceptanceRule, guesses: bool) -> None:
+    drafter = Branching(DRAFTING["random"], guesses=guesses)
+
+    counts, rulings = long_text(drafter, Shaped(LOW, HIGH), WARM, length=1_000, accept=rule)
+
+    assert excess(counts, exact(TABLE, WARM)) < 1.0
+    assert accepted(rulings) > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drafting", ["noisy", "hostile"])
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("sampling", CHAINS.values(), ids=CHAINS)
+def test_long_texts_of_trees(drafting: str, rule: AcceptanceRule, sampling: Sampling) -> None:
+    drafter = Branching(DRAFTING[drafting])
+
+    counts, _ = long_text(drafter, Shaped(LOW, HIGH), sampling, length=1_000, accept=rule)
+
+    possible = exact(TABLE, sampling)
+    assert counts[possible == 0].sum() == 0
+    if sampling.top_k != 1:
+        assert excess(counts, possible) < 1.0
+
+
+@pytest.mark.parametrize("drafting", DRAFTING)
+@pytest.mark.parametrize("sampling", [Sampling(), replace(WARM, repeatable=True), PENALIZED])
+def test_a_certain_text_does_not_depend_on_trees(drafting: str, sampling: Sampling) -> None:
+    if not sampling.greedy:
+        sampling = replace(sampling, repeatable=True)
+    task = no_ends(sampling, seed=5, length=60)
+    plain, _ = write(decoder(TABLE), NoDrafter(), Fixed(0), task, PROMPT)
+
+    text, rulings = write(
+        decoder(TABLE), Branching(DRAFTING[drafting]), Shaped(LOW, HIGH), task, PROMPT
+    )
+
+    assert text == plain
+    if drafting in {"noisy", "random"}:  # some later alternatives are right
+        trees = [Tree(ruling.parents) for ruling in rulings]
+        paths = zip(trees, (ruling.path for ruling in rulings), strict=True)
+        assert any(tree.ranks[token] for tree, path in paths for token in path)
+
+
+@pytest.mark.parametrize(
+    ("paper", "mistake"),
+    mostly_slow(
+        product([recursive_rejection, traversal_verification], [None, *Mistake]),
+        quick=[(traversal_verification, mistake) for mistake in [None, *Mistake]],
+    ),
+)
+def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) -> None:
+    drafting, tree = "random", LOW
+    if mistake is Mistake.COUNTED_TWICE:  # which shows where paths are long
+        drafting, tree = "noisy", STEEP
+    rule = mistaken(paper, mistake)
+
+    counts, _ = long_text(
+        Branching(DRAFTING[drafting]), Shaped(tree), WARM, length=2_500, accept=rule
+    )
+
+    assert (excess(counts, exact(TABLE, WARM)) > 1.0) == (mistake is not None)
+
+
+def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
+    for drafter, refuted in [(Branching, False), (TakenForReplaced, True)]:
+        policy = Shaped(LOW)
+        counts, _ = long_text(drafter(DRAFTING["random"]), policy, WARM, length=2_000)
+        assert (excess(counts, exact(TABLE, WARM)) > 1.0) == refuted
 
 
 # --- Seeds

@@ -51,9 +51,11 @@ from tests.support.engine.helpers import (
     plainly,
     ranked,
     run_greedily,
+    task,
+    write,
 )
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy
-from tests.support.engine.trees import Guessing
+from tests.support.engine.trees import Guessing, Shaped
 from tests.support.engine.writings import of_letters
 from tests.support.mostly_slow import mostly_slow
 
@@ -77,6 +79,7 @@ DRAFTERS = (
 )
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
+UNEVEN = Tree((-1, -1, 0, 1, 0, 2, 2, 3))
 
 
 @dataclass(frozen=True)
@@ -429,16 +432,10 @@ def test_comparison_notices_a_mutant_that_misreads_trees(mutant: Mutant) -> None
     case, expected = mutant.case, plain_of(mutant.case)
 
     def notices(seed: int) -> bool:
-        run = run_greedily(
-            model_of(case),
-            lambda _: Guessing([*PROMPT, *expected], seed=seed),
-            8,
-            count=COUNT,
-            block=case.block,
-            check_caches=False,
-            trees=True,
-        )
-        return run.tokens != expected
+        drafter = Guessing([*PROMPT, *expected], seed=seed)
+        target, policy = decoder(model_of(case), block=case.block), Shaped(UNEVEN)
+        target.branches = True  # the trial would notice the mutant
+        return write(target, drafter, policy, list(PROMPT), task(COUNT)).tokens != expected
 
     assert not any(notices(seed) for seed in range(8))
     with mutant.broken():

@@ -3,9 +3,11 @@
 from hypothesis import given
 
 from engine.events import Draft, DraftedToken, Event, Text, TokenVerdict, Verdict, WrittenToken
-from engine.rounds import Round, Rounds, Token, committed, joined, judged
+from engine.rounds import Round, Rounds, Token, branches, committed, joined, judged
 from engine.stats import tally
+from engine.tree import Tree
 from tests.engine.test_stats import runs
+from tests.support.app.traces import traces, tree_round
 from tests.support.engine.sessions import tokens_of
 
 
@@ -93,6 +95,48 @@ def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
     (one,) = judged([draft(1, "so", "<end>", "and"), verdict(1, 3, 2, None)])
     assert [token.fate for token in one.tokens] == ["accepted", "accepted", "discarded"]
     assert one.own is None
+
+
+def test_a_round_of_a_tree_by_hand() -> None:
+    tokens = ((" a", -1, 0.5), (" the", -1, 0.5), (" cat", 1, 0.5), (" dog", 1, 0.5))
+    drafted, ended = tree_round(1, *tokens, path=(1, 3))
+    assert drafted.tree == ended.tree == Tree((-1, -1, 1, 1))
+    assert [token.fate for token in drafted.tokens] == ["drafted"] * 4
+    fates = ["rejected", "accepted", "rejected", "accepted", "bonus"]
+    assert [token.fate for token in ended.tokens] == fates
+    assert [token.text for token in ended.committed] == [" the", " dog", " own"]
+    assert [token.text for token in drafted.best_path] == [" a"]
+    assert [token.text for token in ended.best_path] == [" the", " dog"]
+
+
+@given(events=traces())
+def test_branches_have_every_token_once_and_begin_at_earlier_ones(
+    events: tuple[Event, ...],
+) -> None:
+    for one in joined(events):
+        if not isinstance(one, Round) or not one.drafted:
+            continue
+        found, tree = branches(one.drafted), one.tree
+        assert sorted(token for branch in found for token in branch) == list(range(len(tree)))
+        assert len(found) == len(tree.paths)
+        known = {-1}
+        for branch in found:
+            assert tree.parents[branch[0]] in known
+            assert [tree.parents[token] for token in branch[1:]] == list(branch[:-1])
+            known |= set(branch)
+        accepted = tuple(n for n, token in enumerate(one.drafted) if token.fate == "accepted")
+        assert found[0][: len(accepted)] == accepted
+
+
+def test_the_most_promising_branch_has_the_most_tokens_to_expect() -> None:
+    def first(*tokens: tuple[str, int, float]) -> list[str]:
+        return [token.text for token in tree_round(1, *tokens)[0].best_path]
+
+    assert first(("short", -1, 0.4), ("long", -1, 0.5), ("on", 1, 0.9)) == ["long", "on"]
+    assert first(("likely", -1, 0.9), ("long", -1, 0.5), ("on", 1, 0.9)) == ["likely"]
+    # Drawn without replacement, q is that of a token once those before it are not it.
+    assert first(("first", -1, 0.6), ("second", -1, 0.75)) == ["first"]
+    assert first(("copied", -1, 1.0), ("too", -1, 1.0), ("longer", 1, 1.0)) == ["copied"]
 
 
 def test_a_draft_of_another_round_is_not_judged() -> None:

@@ -40,6 +40,7 @@ def test_an_old_answer_is_shown_as_it_was(answer: str, tmp_path: Path) -> None:
         for piece in Trace(events).pieces
     ]
     assert found == PIECES[answer]
+    assert all(one.tree.is_chain for one in judged(events)), "there were no trees then"
 
 
 @pytest.mark.parametrize("answer", PIECES)

@@ -175,10 +175,14 @@ def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
     assert box(bar, "Draft length").isEnabled()
 
 
-def test_draft_lengths_are_automatic_or_from_0_to_16(bar: PairBar) -> None:
+def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
+    bar: PairBar, chosen: list[tuple[str, str, str]]
+) -> None:
     chooser = box(bar, "Draft length")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
-    assert texts == ["Auto", *map(str, range(17))]
+    assert texts == ["Auto", *map(str, range(17)), *(f"Tree of {n}" for n in (4, 8, 16, 32))]
+    choose(bar, "Draft length", "Tree of 8")
+    assert chosen[-1][2] == bar.length == "tree:8"
 
 
 def test_nothing_moves_while_it_loads(bar: PairBar) -> None:

@@ -100,7 +100,7 @@ def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
 def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
     tokens = ((" a", -1, 0.5), (" the", -1, 0.3), (" cat", 1, 0.5))
     _, ended = tree_round(1, *tokens, path=(1, 2))
-    assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, in a tree 2 deep")
+    assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, 2 deep")
     verdicts = [ended.verdict, tree_round(2, *tokens)[1].verdict]
     stats = tally(verdict for verdict in verdicts if verdict)
     assert figures.acceptance_rate(stats) == Figure("33%", "2 of 6\ndrafted tokens")

@@ -26,9 +26,11 @@ from engine.events import (
     TokenVerdict,
     Verdict,
     WrittenToken,
+    from_json,
+    to_json,
 )
 from engine.stats import tally
-from tests.support.app.traces import recorded, text_of
+from tests.support.app.traces import recorded, text_of, tree_round
 
 EVENTS = recorded("stories_early_exit.jsonl")
 ROUNDS = 42
@@ -193,6 +195,31 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber: Scrubber) -> None
     scrubber.play()
     assert not scrubber.playing
     assert "no rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
+
+
+def test_a_tree_is_replayed_in_a_lane_that_has_room_for_it(scrubber: Scrubber) -> None:
+    lane = part(scrubber, DraftLane)
+    low = lane.sizeHint().height()
+    tokens = ((" a", -1, 0.5), (" the", -1, 0.3), (" cat", 1, 0.5), (" dog", 1, 0.2))
+    _, judged = tree_round(1, *tokens, path=(1, 3))
+    assert judged.verdict is not None
+    drafted = tuple(DraftedToken(t.id, t.text, t.q or 0.0) for t in judged.drafted)
+    spans = tuple(Span(1, index, 4) for index in range(3))
+    events: list[Event] = [
+        Draft("g", 1, drafted, "head", judged.tree.parents),
+        judged.verdict,
+        Text("g", " the dog own", spans),
+    ]
+    scrubber.show_trace(map(from_json, map(to_json, events)))
+    high = lane.sizeHint().height()
+    assert high > low
+    assert lane.shown is not None
+    assert lane.shown.round == judged
+    assert text(scrubber) == " the dog own"
+    scrubber.go_to(0)
+    assert lane.sizeHint().height() == high, "the text below does not jump"
+    scrubber.show_trace(EVENTS)
+    assert lane.sizeHint().height() == low
 
 
 def test_hostile_text_is_text(scrubber: Scrubber) -> None:

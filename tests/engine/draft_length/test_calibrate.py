@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -16,10 +17,12 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy
+from tests.support.engine.writings import single_bytes, trained
 
 
 def clock(step: float = 0.0) -> Iterator[float]:
@@ -131,6 +134,17 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
     assert_as_fresh(target, tokens, decoder(model))
     # What was made up began like this; nobody remembers.
     assert [each.drafter for each in drafter.candidates([3, 10])] == ["model"]
+
+
+def test_a_draft_that_has_more_or_fewer_tokens_than_were_asked_for(tmp_path: Path) -> None:
+    """The tokens of one model are not those of the other."""
+    ours, theirs = single_bytes(tmp_path / "ours"), trained(tmp_path / "theirs")
+    target, own = Decoder(build("llama", vocabulary=260)), Decoder(build("llama", vocabulary=450))
+    pair = Translation(ours, theirs, vocabulary=260, rows=450)
+    found = measure(target, OtherTokenizerDrafter(own, pair), step=0.003)
+    assert found is not None
+    assert "model" in [each.drafter for each in found.drafts]
+    assert own.length == 0
 
 
 def test_it_stays_within_its_budget() -> None:

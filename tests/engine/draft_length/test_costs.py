@@ -294,13 +294,27 @@ def test_far_more_rows_are_in_doubt_until_they_are_seen() -> None:
     assert doubts[2] > 2.0 * doubts[1]
 
     for _ in range(10):  # matrices have kernels of their own for so many
-        costs.observe_pass(40, 0.4 * calibrated[39], context=64)
+        costs.observe_pass(40, 0.4 * calibrated[39], context=64, tree=True)
         costs.observe_pass(1, calibrated[0], context=64)
     seen = costs.passes(64, most=MOST_ROWS)
     assert seen[39] == pytest.approx(0.4 * calibrated[39], rel=0.1)
     assert costs.doubt(40) < doubts[2]
     assert seen[0] == pytest.approx(calibrated[0], rel=0.05)
     assert seen[4] == pytest.approx(calibrated[4], rel=0.15)
+
+
+def test_rows_of_trees_may_be_dearer_than_those_of_chains() -> None:
+    costs = Costs(Calibration((SHALLOW,)))
+    chains = costs.passes(64, most=MOST_ROWS)
+    for _ in range(10):
+        costs.observe_pass(8, 1.4 * chains[7], context=64, tree=True)
+    trees = costs.passes(64, most=MOST_ROWS, trees=True)
+    assert costs.passes(64, most=MOST_ROWS) == chains
+    assert trees[0] == chains[0]
+    assert [trees[i] / chains[i] for i in (3, 7, 39)] == pytest.approx([1.4] * 3, rel=0.02)
+    for _ in range(10):  # which is no more than was expected
+        costs.observe_pass(40, trees[39], context=64, tree=True)
+    assert costs.passes(64, most=MOST_ROWS) == pytest.approx(chains, rel=0.02)
 
 
 def test_rows_that_were_measured_beyond_those_of_a_chain_count() -> None:

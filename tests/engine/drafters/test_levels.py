@@ -6,6 +6,8 @@ from itertools import product
 import mlx.core as mx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import engine.drafters.levels
@@ -18,6 +20,7 @@ from engine.tree import COMMITTED, Tree
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY
 from tests.support.engine.markov import random_table
+from tests.support.engine.trees import random_trees
 
 VOCABULARY = 5
 TABLE = random_table(VOCABULARY, sharpness=1.0)
@@ -173,6 +176,17 @@ def test_a_level_is_read_at_once_and_leaves_are_not_read(sampling: Sampling) -> 
         assert max(levels) <= engine.drafters.levels.ALTERNATIVES
     else:
         assert levels == [0, 2, 2]
+
+
+@given(shape=random_trees(), height=st.integers(0, 6))
+def test_what_is_no_higher_is_every_path_up_to_there(shape: Tree, height: int) -> None:
+    kept = [token for token in range(len(shape)) if len(shape.path(token)) <= height]
+    lower = shape.no_higher(height)
+    assert lower == shape.only(kept)
+    assert lower.height == min(height, shape.height)
+    assert [[kept[i] for i in lower.path(token)] for token in range(len(kept))] == [
+        list(shape.path(token)) for token in kept
+    ]
 
 
 # Greedy

@@ -84,6 +84,8 @@ def test_less_room_is_for_the_first_tokens() -> None:
         propose(drafter, [1, 2, 3, 1], tree_of(20))
         drafter.learn([1, 2, 3, 2, 3, 1], [[5], [6], [7], [8], [9], [10]])
     ids, parents = propose(made[0], [1, 2, 3, 1], tree_of(20))
+    (candidate,) = made[0].candidates([1, 2, 3, 1])
+    assert candidate.least == len(ids)
     assert propose(made[1], [1, 2, 3, 1], tree_of(3)) == (ids[:3], parents[:3])
 
 
@@ -227,7 +229,7 @@ def test_wrong_parents_are_noticed() -> None:
         return list(self._columns)
 
     with (
-        mock.patch.object(LookaheadDrafter, "_paths", behind_the_text),
+        mock.patch.object(LookaheadDrafter, "_through_columns", behind_the_text),
         pytest.raises(AssertionError),
     ):
         test_a_column_stands_behind_the_first_tokens_of_those_before_it()

@@ -1,13 +1,14 @@
 """Whatever the target commits, and however it comes, the drafter's tokens say the same."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.drafters.reencoding import Reencoding, Writing
-from tests.support.engine.writings import listed, single_bytes, stories, trained
+from tests.support.engine.writings import listed, single_bytes, stories, trained, unigram
 
 LONG = "The drafter reads 12345 words, über größere Flüsse.\n\nSo does the target 🌈 there. " * 12
 UNSPACED = "日本語の文章も少しだけ" * 60
@@ -206,6 +207,17 @@ def test_text_that_spells_a_special_token_is_text(tmp_path: Path) -> None:
     ours = listed(tmp_path / "ours", letters, special=["<us>"])
     assert ours.tokens("<us>") == [0, 2, 3, 1]
     assert fresh(ours, ours, [0, 2, 3, 1, 4]).tokens == [0, 2, 3, 1, 4]
+
+
+@pytest.mark.parametrize("prefix", ["always", "first", "never"])
+def test_no_space_is_put_before_a_part_of_a_text(
+    tmp_path: Path, prefix: Literal["always", "first", "never"]
+) -> None:
+    theirs = unigram(tmp_path / "theirs", prefix=prefix)
+    for text in ("the a", " the a", "ü the"):
+        assert spelled(theirs, theirs.tokens(text)) == text.encode()
+    for text in ("the", " the"):
+        assert spelled(stories(), stories().tokens(text)) == text.encode()
 
 
 def test_a_text_begins_once() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, trainers
-from tokenizers.models import BPE
+from tokenizers.models import BPE, Unigram
 
 from engine.drafters.reencoding import Writing
 from models.model_folder import ModelFolder
@@ -61,6 +62,20 @@ def trained(folder: Path, *, special: Sequence[str] = ("<eos>", "<user>", "<bot>
         show_progress=False,
     )
     tokenizer.train_from_iterator(_LINES, trainer)
+    return _written(folder, tokenizer)
+
+
+def unigram(folder: Path, *, prefix: Literal["always", "first", "never"]) -> Writing:
+    """SentencePiece's other kind, with byte fallback; `prefix`: where it puts a space first."""
+    words = {"▁": -3.0, "▁the": -2.0, "the": -2.5, "▁a": -2.2, "a": -3.0}
+    fallback = [(f"<0x{byte:02X}>", -9.0) for byte in range(256)]
+    tokenizer = Tokenizer(
+        Unigram([("<unk>", 0.0), *fallback, *words.items()], unk_id=0, byte_fallback=True)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prefix)
+    metaspace = decoders.Metaspace(prepend_scheme=prefix)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace])
+    tokenizer.add_special_tokens(["<unk>"])
     return _written(folder, tokenizer)
 
 
