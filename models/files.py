@@ -29,7 +29,8 @@ _LONGEST_STEM = 80
 def data_folder(home: Path | None = None) -> Path:
     """Where Slipstream keeps its data: `home`, else $SLIPSTREAM_HOME, else the user's data folder.
 
-    Conversations, calibrations, models, and the lists of downloads and model folders are in it.
+    Conversations, calibrations, models, the lists of downloads and model folders, and earlier
+    answers where they are learned from are in it.
     """
     if home is not None:
         return home

@@ -102,7 +102,8 @@ class SuffixDrafter(Untaught):
         places = self._here
         if not proposed.here and self._earlier is not None:
             places = self._earlier.places
-            self._earlier.use(proposed.place)
+            if accepted:
+                self._earlier.use(proposed.place)
         self._copy = _Copy(places, proposed.place + len(accepted), length + len(accepted))
 
     def rewind(self, length: int) -> None:

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from engine.cli import main as __main__
 from engine.cli.main import main
+from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Draft, Prefill, Verdict
 from engine.session import Remark
 from engine.stats import tally
@@ -49,6 +50,27 @@ def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None
         for length in ("auto", "4", "16"):
             drafted = generate("--drafter", name, "--draft-length", length)
             assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
+
+
+def test_answers_are_kept_only_where_that_is_asked_for(generate: Command) -> None:
+    folder = earlier_answers_folder()
+    plain = generate("--drafter", "suffix", "--draft-length", "4")
+    assert not folder.exists()
+    for _ in range(2):  # the second one is copied
+        learned = generate("--drafter", "suffix", "--draft-length", "4", "--learn")
+        assert (learned.code, learned.out) == (0, plain.out)
+        (file,) = folder.iterdir()
+        assert (file.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+    before = file.read_bytes()
+    assert generate("--drafter", "suffix", "--draft-length", "4").out == plain.out
+    assert file.read_bytes() == before
+
+
+def test_where_answers_cannot_be_kept_that_is_said(generate: Command) -> None:
+    folder = earlier_answers_folder()
+    folder.parent.mkdir()
+    folder.write_text("a file")
+    assert_refused(generate("--learn"), str(folder), "--learn")
 
 
 def test_without_sampling_options_the_models_default_holds(

@@ -197,6 +197,9 @@ def test_what_is_nearer_goes_first(tmp_path: Path) -> None:
 def test_what_is_accepted_from_an_answer_keeps_it(tmp_path: Path) -> None:
     earlier = kept(tmp_path, [list(range(20, 30)), list(range(40, 50)), list(range(60, 70))])
     drafter = SuffixDrafter(earlier)
+    propose(drafter, [1, *range(20, 28)])
+    drafter.accept(())  # of this one nothing was
+    drafter.rewind(0)
     propose(drafter, [1, 40, 41, 42])
     drafter.accept(range(2))
     earlier.learn(list(range(80, 90)))
