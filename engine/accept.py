@@ -83,7 +83,7 @@ class Outcomes:
 def greedily(drafted: mx.array, choices: mx.array, tree: Tree | None = None) -> VerdictArrays:
     """`drafted` (n,) int32; `choices` (n + 1,) int32, the target's first choice everywhere."""
     tree = tree or Tree.chain(drafted.size)
-    same = drafted == judging(choices, tree)
+    same = drafted == choices[mx.array(tree.parents, dtype=mx.int32) + 1]
     stands = mx.all(same | ~mx.array(tree.before), axis=-1)  # with all that is before it
     heights = mx.array([depth + 1 for depth in tree.depths], dtype=mx.int32)
     heights = mx.concatenate([mx.zeros((1,), dtype=mx.int32), mx.where(stands, heights, 0)])
@@ -97,12 +97,13 @@ def as_drawn(
     """`drafted` (n,) int32; `drawn` (n + 1,) int32 of `p` (n + 1, vocabulary): a draft changes
     nothing then, and is accepted as far as it is what was drawn."""
     verdict = greedily(drafted, drawn, tree)
-    return VerdictArrays(verdict.accepted, verdict.next, entries(judging(p, tree), drafted))
+    return VerdictArrays(verdict.accepted, verdict.next, of_drafted(p, drafted, tree))
 
 
-def judging(rows: mx.array, tree: Tree | None) -> mx.array:
-    """Of the rows of a pass, (n + 1, ...), for each drafted token that which judges it."""
-    return rows[:-1] if tree is None or tree.is_chain else rows[mx.array(tree.parents) + 1]
+def of_drafted(rows: mx.array, drafted: mx.array, tree: Tree | None) -> mx.array:
+    """Each drafted token's entry in the row that judges it: (n + 1, vocabulary), (n,) -> (n,)."""
+    tree = tree or Tree.chain(drafted.size)
+    return rows[mx.array(tree.parents, dtype=mx.int32) + 1, drafted]
 
 
 def by_token(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, as_drawn, by_block, greedily, judging
+from engine.accept import VerdictArrays, as_drawn, by_block, greedily, of_drafted
 from engine.batch import read_together
 from engine.decoder import Decoder
 from engine.device import fetch, start
@@ -364,7 +364,7 @@ def _judge(
     judged = (
         verdict.accepted,
         verdict.next,
-        entries(judging(p, tree), drafted),
+        of_drafted(p, drafted, tree),
         p[verdict.accepted, verdict.next],
         verdict.chance,
         *_likely(scored, drafted, verdict, tree, task),
@@ -398,7 +398,7 @@ def _likely(
         return ()
     of_rows = logprobs(scored)
     own = of_rows[verdict.accepted, verdict.next][None]
-    all_of_them = mx.concatenate([entries(judging(of_rows, tree), drafted), own])
+    all_of_them = mx.concatenate([of_drafted(of_rows, drafted, tree), own])
     return (all_of_them, *likeliest(of_rows, task.logprobs))
 
 
