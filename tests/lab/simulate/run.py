@@ -141,8 +141,17 @@ def draft_steps(words: Sequence[str]) -> dict[str, float]:
     return steps
 
 
-def recorded_traces(folder: Path = _RECORDED) -> list[Path]:
+def recorded_traces() -> list[Path]:
     """The traces in the source tree. Raises `Problem` where there are none."""
+    return _traces_in(_RECORDED)
+
+
+def tree_traces() -> list[Path]:
+    """Those with the paths that greedy answers take through a head's trees."""
+    return _traces_in(_TREES)
+
+
+def _traces_in(folder: Path) -> list[Path]:
     found = sorted(folder.glob("*.jsonl.gz"))
     if not found:
         raise Problem(
@@ -150,11 +159,6 @@ def recorded_traces(folder: Path = _RECORDED) -> list[Path]:
             "Make one (make record --out FILE), and name it: --traces.",
         )
     return found
-
-
-def tree_traces() -> list[Path]:
-    """Those with the paths that greedy answers take through a head's trees."""
-    return recorded_traces(_TREES)
 
 
 class Episode:
