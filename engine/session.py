@@ -25,11 +25,11 @@ from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
+from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
 from engine.draft_length.costs import Calibration
-from engine.draft_length.policy import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
@@ -153,7 +153,7 @@ class Session:
         if isinstance(self.drafter, NoDrafter):
             return []
         if not isinstance(self.policy, Automatic):
-            in_vain = self._wants_trees() and not self.decoder.branches
+            in_vain = isinstance(self.policy, FixedTree) and not self.decoder.branches
             return [Remark.ONLY_CHAINS] if in_vain else []
         remarks: list[Remark] = []
         with suppress(Problem):  # weights without a fingerprint have no key
@@ -178,11 +178,6 @@ class Session:
         self.policy = Automatic(calibration, acceptance)
         self._store()
         return remarks
-
-    def _wants_trees(self) -> bool:
-        """Whether the policy would have a drafter propose trees, if that could."""
-        candidate = DraftCandidate(self.drafter.name, most=LONGEST, alternatives=LONGEST)
-        return self.policy.choose([candidate], most=LONGEST, context=1).tree is not None
 
     def _store(self) -> None:
         """Store what was learned about the pair; its costs only while they are up to date."""
