@@ -101,8 +101,8 @@ class PairBar(QWidget):
         row.setSpacing(8)
         for box, text, width, stretch in (
             (self._target, "Target", 10, 4),
-            (self._drafter, "Drafter", 8, 2),
-            (self._length, "Draft length", 6, 0),
+            (self._drafter, "Drafter", 7, 2),
+            (self._length, "Draft length", 5, 0),
         ):
             label = QLabel(text)
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -293,7 +293,7 @@ def _lengths() -> tuple[Choice, ...]:
     """The draft lengths: automatic, or a number of tokens, behind each other or as a tree."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     trees = (
-        Choice(f"tree:{n}", f"Tree of {n}", "With alternatives; else a chain as deep")
+        Choice(f"tree:{n}", f"Tree {n}", "With alternatives; else a chain as deep")
         for n in _TREES
     )
     return (

@@ -180,8 +180,8 @@ def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
 ) -> None:
     chooser = box(bar, "Draft length")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
-    assert texts == ["Auto", *map(str, range(17)), *(f"Tree of {n}" for n in (4, 8, 16, 32))]
-    choose(bar, "Draft length", "Tree of 8")
+    assert texts == ["Auto", *map(str, range(17)), *(f"Tree {n}" for n in (4, 8, 16, 32))]
+    choose(bar, "Draft length", "Tree 8")
     assert chosen[-1][2] == bar.length == "tree:8"
 
 
