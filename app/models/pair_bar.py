@@ -293,8 +293,7 @@ def _lengths() -> tuple[Choice, ...]:
     """The draft lengths: automatic, or a number of tokens, behind each other or as a tree."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     trees = (
-        Choice(f"tree:{n}", f"Tree {n}", "With alternatives; else a chain as deep")
-        for n in _TREES
+        Choice(f"tree:{n}", f"Tree {n}", "With alternatives; else a chain as deep") for n in _TREES
     )
     return (
         Choice("auto", "Auto", "As long as drafting pays off"),
