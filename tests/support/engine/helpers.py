@@ -50,7 +50,7 @@ def decoder(
 def build_wide(architecture: str, **options: Any) -> nn.Module:
     """As `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
     wide = dict(tiny._CONFIGS[architecture])
-    if "head_dim" in wide:
+    if "head_dim" in wide and architecture != "qwen2":  # whose heads share the hidden size
         wide["head_dim"] = 32
     else:
         wide["hidden_size"] = wide["block_dim"] = 32 * wide["num_attention_heads"]
