@@ -14,15 +14,13 @@ from engine.draft_length import (
     DraftChoice,
     DraftLengthPolicy,
     MeasuredRound,
-    Reason,
     Why,
 )
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.draft_length.policy import Automatic, Fixed, FixedTree, MatchThreshold
+from engine.draft_length.policy import Automatic
 from engine.draft_length.trees import best_trees
 from engine.tree import COMMITTED, Tree
-
-HEAD = DraftCandidate("head", LONGEST)
+from tests.support.engine.policies import HEAD, MEASURED
 
 
 @dataclass(frozen=True)
@@ -521,14 +519,6 @@ def test_says_what_it_promises() -> None:
     )
 
 
-MEASURED = st.tuples(
-    st.integers(0, 20),
-    st.integers(0, 20),
-    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
-    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
-).map(lambda m: MeasuredRound(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3], drafter="head"))
-
-
 @given(history=st.lists(st.tuples(st.integers(0, 40), MEASURED), max_size=60))
 def test_any_history_gives_a_sound_choice_and_always_the_same(
     history: list[tuple[int, MeasuredRound]],
@@ -544,25 +534,6 @@ def test_any_history_gives_a_sound_choice_and_always_the_same(
         other.observe(measured)
 
 
-@given(
-    length=st.integers(0, 40),
-    mosts=st.lists(st.integers(0, 40), min_size=1, max_size=10),
-    measured=MEASURED,
-)
-def test_fixed_is_fixed(length: int, mosts: list[int], measured: MeasuredRound) -> None:
-    policy = Fixed(length)
-    for most in mosts:
-        choice = policy.choose([HEAD], most=most, context=0)
-        assert choice.length == min(length, most, LONGEST)
-        assert choice.rounds >= 1
-        policy.observe(measured)
-        assert policy.choose([HEAD], most=most, context=0) == choice
-
-
-def test_fixed_at_zero_says_so() -> None:
-    assert Fixed(0).choose([HEAD], most=10, context=0).reason == Reason(Why.OFF)
-
-
 def test_a_drafter_without_ideas_is_asked_again() -> None:
     # Lookup often has no guess: the loop then writes one token plainly, whatever was chosen.
     policy = Automatic()
@@ -571,120 +542,6 @@ def test_a_drafter_without_ideas_is_asked_again() -> None:
         policy.observe(MeasuredRound(0, 0, 0.0, 0.05))
 
     assert policy.choose([HEAD], most=16, context=0).length > 0
-
-
-def lookup(match: int, most: int = 100) -> DraftCandidate:
-    return DraftCandidate("lookup", most, match)
-
-
-def copied(accepted: int, *, proposed: int = 2) -> MeasuredRound:
-    return MeasuredRound(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
-
-
-def test_more_is_copied_the_more_matched() -> None:
-    threshold = MatchThreshold()
-    assert [threshold.most(lookup(match)) for match in (1, 2, 3, 5)] == [0, 4, 6, 10]
-    assert threshold.most(lookup(5, most=3)) == 3
-    assert threshold.most(HEAD) == HEAD.most
-
-
-def test_a_longer_match_is_required_while_copies_fall() -> None:
-    threshold = MatchThreshold()
-    required = [threshold.required]
-    while threshold.required < 8:
-        threshold.observe(copied(0))
-        required.append(threshold.required)
-    assert sorted(set(required)) == [2, 4, 8]
-    assert required == sorted(required)
-    assert (threshold.most(lookup(7)), threshold.most(lookup(8))) == (0, 16)
-
-    threshold.observe(MeasuredRound(3, 0, 0.01, 0.05, drafter="head"))  # not a copy
-    while threshold.required > 2:
-        threshold.observe(copied(2))
-    assert threshold.most(lookup(2)) == 4
-
-
-def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
-    policy = Fixed(6)
-    candidates = [lookup(2), HEAD]
-    first = policy.choose(candidates, most=16, context=0)
-    assert (first.length, first.drafter) == (4, "lookup")
-    for _ in range(10):
-        policy.observe(copied(0))
-    second = policy.choose(candidates, most=16, context=0)
-    assert (second.length, second.drafter) == (6, "head")
-
-
-WIDE = DraftCandidate("head", LONGEST, alternatives=4)
-
-
-def test_a_fixed_tree_has_as_many_tokens_as_there_is_room_for() -> None:
-    policy = FixedTree(8)
-    choice = policy.choose([WIDE], most=16, context=0)
-    assert choice.tree is not None
-    assert not choice.tree.is_chain
-    assert (len(choice.tree), choice.tree.height) == (8, choice.length)
-    assert max(choice.tree.ranks) < WIDE.alternatives
-    assert (choice.reason.tokens, choice.reason.length) == (8, choice.length)
-    little = policy.choose([WIDE], most=5, context=0).tree
-    assert little is not None
-    assert len(little) == 5
-    assert policy.choose([WIDE], most=0, context=0).reason == Reason(Why.NO_ROOM)
-    flat_ = policy.choose([replace(WIDE, most=1)], most=16, context=0).tree
-    assert flat_ is not None
-    assert (len(flat_), flat_.height) == (4, 1)
-
-
-def test_a_fixed_tree_is_a_chain_as_high_where_there_are_no_alternatives() -> None:
-    tree, chain = (FixedTree(16).choose([each], most=64, context=0) for each in (WIDE, HEAD))
-    assert chain.tree is None
-    assert chain.length == tree.length < 16
-
-
-def test_a_fixed_tree_goes_where_tokens_are_accepted() -> None:
-    policies = [FixedTree(8), FixedTree(8)]
-    for policy, path in zip(policies, [(0, 1, 2), (1,)], strict=True):
-        for _ in range(200):
-            shape = Tree((-1, 0, 1)) if len(path) == 3 else Tree((-1, -1))
-            policy.observe(
-                MeasuredRound(
-                    len(shape), len(path), 0.01, 0.05, drafter="head", tree=shape, path=path
-                )
-            )
-    policies += [policy.another() for policy in policies]
-    trees = [policy.choose([WIDE], most=16, context=0).tree for policy in policies]
-    deep, wide, *again = (tree or Tree.chain(8) for tree in trees)
-    assert deep.height > wide.height
-    assert wide.children(COMMITTED)[:2] == (0, 1)
-    assert again == [deep, wide]
-    policies[0].restart()
-    assert policies[0].choose([WIDE], most=16, context=0) == FixedTree(8).choose(
-        [WIDE], most=16, context=0
-    )
-
-
-def test_a_fixed_tree_copies_what_passes_and_else_asks_the_next() -> None:
-    policy = FixedTree(8)
-    candidates = [replace(lookup(2), alternatives=3), HEAD]
-    first = policy.choose(candidates, most=16, context=0)
-    assert (first.drafter, first.length <= 4) == ("lookup", True)
-    for _ in range(10):
-        policy.observe(copied(0))
-    assert policy.choose(candidates, most=16, context=0).drafter == "head"
-    waiting = policy.choose([lookup(2)], most=16, context=0)
-    assert (waiting.length, waiting.wake) == (0, 8)
-
-
-def test_fixed_waits_for_a_match() -> None:
-    policy = Fixed(6)
-    for _ in range(5):
-        policy.observe(copied(0))
-    waiting = policy.choose([lookup(2)], most=16, context=0)
-    assert waiting.length == 0
-    assert waiting.rounds > 1
-    assert waiting.wake == 4
-    policy.restart()
-    assert policy.choose([lookup(2)], most=16, context=0).length == 4
 
 
 @given(q=st.floats(0.0, 1.0), chances=st.lists(st.floats(0.0, 1.0), max_size=12))
