@@ -239,7 +239,7 @@ class MeasuredRound:
             proposed=len(shape),
             accepted=len(path),
             drafter=part.drafter,
-            q=tuple(self.q[number] for number in part.numbers),
+            q=self.q[: len(shape)],
             tree=None if shape.is_chain else shape,
             path=path,
             parts=(),

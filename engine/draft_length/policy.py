@@ -20,7 +20,7 @@ from engine.draft_length import (
     Reason,
     Why,
 )
-from engine.draft_length.acceptance import MATCHES, Acceptance
+from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
 from engine.draft_length.costs import Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
@@ -31,7 +31,7 @@ from engine.draft_length.options import (
     tree_steps,
     with_stops,
 )
-from engine.draft_length.trees import MOST, best_trees
+from engine.draft_length.trees import MOST, BestTrees, best_trees
 
 
 class MatchThreshold:
@@ -105,8 +105,8 @@ class FixedTree:
     """The best tree of as many tokens in every round, by the acceptance that was observed so far.
 
     A drafter that proposes chains drafts one as high as the tree would be. Copies only where the
-    match passes the threshold. Where one drafter copies and another does not, both have half of it,
-    as far as the copy goes.
+    match passes the threshold. Where one drafter copies and another does not, it is divided between
+    them so that the most tokens are expected, with at least one for each.
     """
 
     _USUAL = 4  # alternatives, by which a chain is made as high as a tree
@@ -124,36 +124,47 @@ class FixedTree:
             if candidate.parts and (choice := self._draft_joint(candidate, room)):
                 return choice
         for candidate in candidates:
-            highest = min(room, self._threshold.most(candidate))
-            if highest and not candidate.parts:
-                return self._draft(candidate, highest).within(most)
+            if not candidate.parts and min(room, self._threshold.most(candidate)):
+                return self._draft(candidate, room).within(most)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         return DraftChoice(0, Reason(Why.NO_CANDIDATE), rounds=16, wake=self._threshold.required)
 
     def _draft_joint(self, candidate: DraftCandidate, room: int) -> DraftChoice | None:
         copy, other = candidate.parts
-        copied = min(room // 2, self._threshold.most(copy))
-        left = room - copied
-        if not copied or not (highest := min(left, other.most)):
+        most = min(room - 1, self._threshold.most(copy))
+        if most <= 0 or not other.most:
             return None
-        second = self._draft(other, highest).within(left)
-        parts = DraftChoice(copied, second.reason, copy.drafter), second
+        copied = expected_tokens(self._acceptance.chances(copy.drafter, most, match=copy.match))
+        beside = self._best(other, room - 1).tokens
+        rejected = 2.0 - copied[1]
+
+        def worth(count: int) -> float:
+            return copied[count] + rejected * beside[min(room - count, len(beside) - 1)]
+
+        count = max(range(1, most + 1), key=worth)
+        second = self._draft(other, room - count).within(room - count)
+        parts = DraftChoice(count, second.reason, copy.drafter), second
         joint = DraftChoice.joint(parts, reason=second.reason, drafter=candidate.drafter)
-        size = len(joint.shape)
-        reason = Reason(Why.FIXED, candidate.drafter, joint.length, tokens=size)
+        reason = Reason(Why.FIXED, joint.drafter, joint.length, tokens=len(joint.shape))
         return replace(joint, reason=reason)
 
-    def _draft(self, candidate: DraftCandidate, highest: int) -> DraftChoice:
+    def _draft(self, candidate: DraftCandidate, room: int) -> DraftChoice:
         drafter, branches = candidate.drafter, candidate.alternatives > 1
-        best = best_trees(
-            self._acceptance.chances(drafter, highest, match=candidate.match),
-            self._acceptance.by_rank(drafter, candidate.alternatives if branches else self._USUAL),
-            most=self._tokens,
-        ).tree
+        best = self._best(candidate, room).tree
         tree = best if branches and not best.is_chain else None
         reason = Reason(Why.FIXED, drafter, best.height, tokens=len(tree.parents) if tree else 0)
         return DraftChoice(best.height, reason, drafter, tree=tree)
+
+    def _best(self, candidate: DraftCandidate, room: int) -> BestTrees:
+        """The best trees by one drafter, no higher than there is room for and it can propose."""
+        drafter, highest = candidate.drafter, min(room, self._threshold.most(candidate))
+        alternatives = candidate.alternatives if candidate.alternatives > 1 else self._USUAL
+        return best_trees(
+            self._acceptance.chances(drafter, highest, match=candidate.match),
+            self._acceptance.by_rank(drafter, alternatives),
+            most=self._tokens,
+        )
 
     def observe(self, measured: MeasuredRound) -> None:
         self._threshold.observe(measured)
@@ -221,6 +232,7 @@ class Automatic:
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
     _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
+    _SHARE_DOUBT = 0.5  # how far what is expected beside a copy is
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
     _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
@@ -433,16 +445,20 @@ class Automatic:
 
     def _trial(self, option: DraftOption, more: Sequence[DraftOption]) -> DraftChoice | None:
         """In turns one of those that may be better than this one, and show more."""
-        hopeful = []
-        for each in more:
-            doubt = self._doubt(each) + (self._RANK_DOUBT if each.branches else 0.0)
-            if each.gain * exp(doubt) >= option.gain:
-                hopeful.append(each)
+        hopeful = [each for each in more if self._hope(each) >= option.gain]
         if not hopeful:
             return None
         self._trials += 1
         best = hopeful[self._trials % len(hopeful)]
         return self._choice(best, Why.TREE_TRIAL if best.branches else Why.LONGER_TRIAL)
+
+    def _hope(self, option: DraftOption) -> float:
+        """The gain that it may have for all that is known."""
+        gain = option.gain * exp(self._doubt(option))
+        if option.parts:
+            beside = option.tokens - option.parts[0].tokens
+            return gain * (1.0 + (exp(self._SHARE_DOUBT) - 1.0) * beside / option.tokens)
+        return gain * exp(self._RANK_DOUBT) if option.branches else gain
 
     def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
         self._asked = option
