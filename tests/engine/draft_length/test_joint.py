@@ -155,7 +155,7 @@ def calibrated(world: World) -> Automatic:
 
 
 def test_where_rows_are_dear_nothing_is_as_it_is_not_without() -> None:
-    world = World(steep, copied=0.95)
+    world = World(steep, copied=0.85)
     without, beside = (run(calibrated(world), world, joint=joint) for joint in (False, True))
     assert beside.choices == without.choices
     assert any(choice.length for choice in beside.choices)
