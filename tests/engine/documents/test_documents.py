@@ -1,0 +1,50 @@
+"""What is known of a document, and of the places in it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents import Document, Section, document_from_json
+
+TEXTS = st.lists(st.text(max_size=20), max_size=5)
+
+
+def made(texts: list[str]) -> Document:
+    sections = tuple(Section("page", i, text) for i, text in enumerate(texts, start=1))
+    return Document("a.pdf", "pdf", "00", sections, without_text=(2,), hidden=1)
+
+
+@given(TEXTS)
+def test_every_offset_belongs_to_the_section_that_is_there(texts: list[str]) -> None:
+    document = made(texts)
+    for section, start in zip(document.sections, document.starts, strict=True):
+        assert document.text[start:].startswith(section.text)
+        for offset in range(start, start + len(section.text)):
+            assert document.sections[document.section_at(offset)] is section
+
+
+@given(TEXTS)
+def test_it_is_read_as_it_was_written(texts: list[str]) -> None:
+    document = made(texts)
+    assert document_from_json(document.to_json()) == document
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"name": 1}'])
+def test_anything_else_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        document_from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        (Section("page", 3, ""), "page 3"),
+        (Section("sheet", 1, "", "Prices"), "sheet Prices"),
+        (Section("slide", 2, "", "Plans"), "slide 2, Plans"),
+        (Section("lines", 1, "", "app/start.py"), "app/start.py, line 1"),
+        (Section("lines", 9, ""), "line 9"),
+        (Section("part", 2, "", "Scope"), "Scope"),
+    ],
+)
+def test_a_place_in_words(section: Section, place: str) -> None:
+    assert section.place == place
