@@ -94,8 +94,8 @@ class DraftCandidate:
     first, beyond the usual. `alternatives`: how many it can propose for a place; with 1 it proposes
     chains. `least`: tokens of a tree, fewer of which are worth less than their share of its rows.
 
-    `parts`: of a joint candidate, those that could stand side by side in one tree: a copy, which is
-    tried first, and what a drafter that does not copy could propose.
+    `parts`: of a joint candidate, those that could stand in one tree: a copy, which is tried first,
+    and what a drafter that does not copy could propose.
     """
 
     drafter: str
@@ -108,7 +108,7 @@ class DraftCandidate:
 
     @staticmethod
     def joint(copy: "DraftCandidate", other: "DraftCandidate") -> "DraftCandidate":
-        """The guesses of two drafters side by side."""
+        """The guesses of both in one tree."""
         return DraftCandidate(
             f"{copy.drafter}+{other.drafter}",
             max(copy.most, other.most),
@@ -131,9 +131,9 @@ class DraftChoice:
     `tree`: the shape of the draft, `length` tokens high; None for a chain. Its tokens come in the
     order of their worth, and a drafter that knows better may propose another tree of as many.
 
-    `parts`: what each of several drafters is asked for, whose drafts stand side by side in `tree`,
-    in the order in which they are tried. `tried`: tokens that are tried before this draft, so that
-    to draw them behind the committed ones would be in vain.
+    `parts`: what each drafter of a joint draft is asked for, in the order in which they are tried.
+    `tried`: tokens that are tried before this draft, so that to draw them behind the committed ones
+    would be in vain.
     """
 
     length: int
@@ -149,7 +149,7 @@ class DraftChoice:
 
     @staticmethod
     def joint(parts: Sequence["DraftChoice"], *, reason: Reason, drafter: str) -> "DraftChoice":
-        """Their drafts side by side."""
+        """Their drafts in one tree."""
         tree = side_by_side([part.shape for part in parts])
         return DraftChoice(tree.height, reason, drafter, tree=tree, parts=tuple(parts))
 

@@ -29,8 +29,8 @@ _BESIDE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48))
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
-    """A chain of `drafted` tokens by `drafter`, or the first ones of `trees`, or several `parts`
-    side by side.
+    """A chain of `drafted` tokens by `drafter`, or the first ones of `trees`, or several `parts` in
+    one tree.
 
     `length`: how high it is. `tokens`: how many the round is expected to commit; `cost`: its time,
     in plain passes; `drafting`: of that, what drafting takes.
@@ -137,7 +137,7 @@ def tree_options(
 def joint_options(
     drafter: str, copy: DraftOptions, other: DraftOptions, passes: Sequence[float], *, share: float
 ) -> list[DraftOption]:
-    """What a copy and another draft side by side are expected to bring, by their tokens together.
+    """What a copy and another draft in one tree are expected to bring, by their tokens together.
 
     `passes`: as above. `share`: how many times as many tokens of the other are accepted as it would
     have accepted alone, where the copy's first one is rejected.

@@ -1,10 +1,10 @@
 """Several drafters as one: each names its candidates, and the choice names one, or two of them.
 
-Two draft side by side: what one copies and what another proposes become alternatives in one tree,
-which the target reads in one pass; the copy is tried first. Where both are certain, greedy ones
-too, what begins alike is there once, so that the path that is accepted may belong to both. What is
-drawn stays by itself, as its shape must not depend on what was drawn; it is drawn without the token
-that the copy begins with, which is rejected by the time the other is tried.
+A joint draft is one tree of what one drafter copies and what another proposes, behind the same
+committed tokens, which the target reads in one pass; the copy is tried first. Where both are
+certain, greedy ones too, what begins alike is there once, so that the path that is accepted may
+belong to both. What is drawn stays by itself, as its shape must not depend on what was drawn; it is
+drawn without the token that the copy begins with, which is rejected by the time the other is tried.
 """
 
 from collections.abc import Iterator, Sequence

@@ -476,10 +476,10 @@ def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
         assert (excess(counts, exact(TABLE, WARM)) > 1.0) == refuted
 
 
-# --- Side by side
+# --- Joint drafts
 
 
-def side_by_side(kind: str) -> Cascade:
+def copier_and(kind: str) -> Cascade:
     """What is copied, which is certain, beside what is drawn or certain too."""
     others: dict[str, Callable[[], Drafter]] = {
         "tree": lambda: Branching(DRAFTING["noisy"]),
@@ -490,10 +490,10 @@ def side_by_side(kind: str) -> Cascade:
     return Cascade(SuffixDrafter(), others[kind]())
 
 
-def long_text_side_by_side(
+def long_text_of_joint_drafts(
     kind: str, *, rule: AcceptanceRule = by_block, size: int = 6, length: int = 1_000
 ) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
-    return long_text(side_by_side(kind), FixedTree(size), COLD, length=length, accept=rule)
+    return long_text(copier_and(kind), FixedTree(size), COLD, length=length, accept=rule)
 
 
 COLD = replace(WARM, temperature=0.5)
@@ -502,7 +502,7 @@ COLD = replace(WARM, temperature=0.5)
 @pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("kind", ["tree", "hostile tree", "chain", "recycling"])
 def test_long_text_of_a_copy_beside_another_draft(kind: str, rule: AcceptanceRule) -> None:
-    counts, rulings = long_text_side_by_side(kind, rule=rule)
+    counts, rulings = long_text_of_joint_drafts(kind, rule=rule)
 
     assert excess(counts, exact(TABLE, COLD)) < 1.0
     together = [each for each in rulings if "+" in each.reason.drafter]
@@ -515,7 +515,7 @@ def test_long_text_of_a_copy_beside_another_draft(kind: str, rule: AcceptanceRul
 def test_first_three_tokens_of_a_copy_beside_another_draft(kind: str) -> None:
     prompt = [2, 1, 0, 4, 2, 1]  # so that there is something to copy
     counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
-    target, drafter = decoder(TABLE), side_by_side(kind)
+    target, drafter = decoder(TABLE), copier_and(kind)
     for seed in range(1_000):
         task = no_ends(WARM, seed=seed, length=SHORT)
         counts[tuple(write(target, drafter, FixedTree(6), task, prompt)[0])] += 1
@@ -544,7 +544,7 @@ def test_parts_that_say_what_is_not_so_are_refuted(
     mutant: Callable[[Sequence[DraftArrays]], list[mx.array]],
 ) -> None:
     with mock.patch.object(engine.drafters.cascade, "_distributions", mutant):
-        counts, _ = long_text_side_by_side("tree", length=2_000)
+        counts, _ = long_text_of_joint_drafts("tree", length=2_000)
     assert excess(counts, exact(TABLE, COLD)) > 1.0
 
 

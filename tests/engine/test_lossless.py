@@ -76,10 +76,10 @@ DRAFTERS = (
     "block",
     "cascade",
     "trees",
-    "side by side",
+    "joint",
     "other tokens",
 )
-OF_TREES = ("trees", "side by side")
+OF_TREES = ("trees", "joint")
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
 UNEVEN = Tree((-1, -1, 0, 1, 0, 2, 2, 3))
@@ -155,7 +155,7 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return block_drafter(target, "dspark")
         case "trees":
             return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
-        case "side by side":
+        case "joint":
             text = [*PROMPT, *plain_of(case)]
             copy = Copying(text, wrong=now_and_then(2), silent=now_and_then(3))
             return Cascade(copy, Guessing(text, wrong=now_and_then(4)))
@@ -234,9 +234,9 @@ def test_drafters_are_what_they_are_called() -> None:
     trees = run_of(case, "trees", 5)
     assert any(guess and guess.parents for guess, _ in trees.rounds)
     assert 0 < trees.accepted < trees.proposed
-    together = run_of(case, "side by side", 5)
-    assert "copy+known" in [guess.drafter for guess, _ in together.rounds if guess]
-    assert 0 < together.accepted < together.proposed
+    jointly = run_of(case, "joint", 5)
+    assert "copy+known" in [guess.drafter for guess, _ in jointly.rounds if guess]
+    assert 0 < jointly.accepted < jointly.proposed
     early = run_of(case, "early-exit", 3)
     assert 0 < early.accepted < early.proposed
     other = run_of(case, "other tokens", 3)

@@ -1,4 +1,4 @@
-"""A copy and another draft side by side: when a policy asks for both, and what it learns."""
+"""Joint drafts: when a policy asks for a copy and another draft in one tree, and what it learns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

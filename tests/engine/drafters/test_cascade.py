@@ -1,4 +1,4 @@
-"""Drafters side by side in one tree: what each has in it, what it is told, what is committed."""
+"""Joint drafts: what each drafter has in the tree, what it is told, what is committed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,7 +93,7 @@ def cascade(copy: DraftArrays | None, head: DraftArrays | None) -> tuple[Cascade
     return Cascade(*drafters), drafters
 
 
-def test_a_copy_and_another_can_stand_side_by_side() -> None:
+def test_a_copy_and_another_can_draft_jointly() -> None:
     joint, _ = cascade(None, None)
     copy, head, together = joint.candidates([1, 2])
     assert (copy.parts, head.parts) == ((), ())
@@ -251,7 +251,7 @@ def copying(text: Sequence[int], seed: int) -> Copying:
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text"])
 @pytest.mark.parametrize("other", ["model", "early-exit", "head", "lookahead", "recycling", "tree"])
-def test_side_by_side_they_write_what_the_target_writes(architecture: str, other: str) -> None:
+def test_jointly_they_write_what_the_target_writes(architecture: str, other: str) -> None:
     """And target and drafter hold afterwards what was committed."""
     model = build(architecture)
     text = plainly(model, count=40, block=64)
@@ -298,7 +298,7 @@ def test_both_have_tokens_accepted() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
-def test_side_by_side_only_where_the_target_reads_trees(architecture: str) -> None:
+def test_jointly_only_where_the_target_reads_trees(architecture: str) -> None:
     model = build(architecture)
     text = plainly(model, count=40)
     target = decoder(model)
