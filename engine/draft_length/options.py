@@ -143,25 +143,31 @@ def joint_options(
     have accepted alone, where the copy's first one is rejected.
     """
     rejected = 2.0 - copy.chains[0].tokens
-    best: dict[int, DraftOption] = {}
+    others = [each for each in other if each.drafted in _BESIDE]
+    best: dict[int, tuple[float, DraftOption, DraftOption]] = {}
     for one in copy.chains:
-        for two in other:
+        if one.drafted not in _BESIDE:
+            continue
+        for two in others:
             drafted = one.drafted + two.drafted
-            if not {one.drafted, two.drafted} <= _BESIDE or drafted >= len(passes):
+            if drafted >= len(passes):
                 continue
-            drafting = one.drafting + two.drafting
-            made = DraftOption(
-                drafter,
-                max(one.length, two.length),
-                drafted,
-                tokens=one.tokens + rejected * share * (two.tokens - 1.0),
-                cost=passes[drafted] / passes[0] + drafting,
-                drafting=drafting,
-                parts=(one, two),
-            )
-            if drafted not in best or made.gain > best[drafted].gain:
-                best[drafted] = made
-    return [best[drafted] for drafted in sorted(best)]
+            tokens = one.tokens + rejected * share * (two.tokens - 1.0)
+            gain = tokens / (passes[drafted] / passes[0] + one.drafting + two.drafting)
+            if drafted not in best or gain > best[drafted][0]:
+                best[drafted] = gain, one, two
+    return [
+        DraftOption(
+            drafter,
+            max(one.length, two.length),
+            drafted,
+            tokens=one.tokens + rejected * share * (two.tokens - 1.0),
+            cost=passes[drafted] / passes[0] + one.drafting + two.drafting,
+            drafting=one.drafting + two.drafting,
+            parts=(one, two),
+        )
+        for drafted, (_, one, two) in sorted(best.items())
+    ]
 
 
 def tree_steps(tree: Tree, passes: Sequence[float]) -> float:

@@ -403,21 +403,18 @@ class Automatic:
     def _best(self, options: Mapping[str, DraftOptions]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
-        paying = [
-            option
-            for each in options.values()
-            for option in each
-            if option.gain >= self._budget.required_gain(parked=self._is_parked(option))
-        ]
+        paying = list[DraftOption]()
+        for name, each in options.items():
+            joint = next((option.parts for option in each.trees if option.parts), ())
+            names = {part.drafter for part in joint} or {name}
+            required = self._budget.required_gain(parked=not names.isdisjoint(self._parked))
+            paying += [option for option in each if option.gain >= required]
         best = max(paying, key=lambda option: option.gain, default=None)
         for option in paying:
             if best and option.alike(self._last):
                 lost = best.gain * option.cost - option.tokens
                 return option if lost <= self._STEADY * best.tokens else best
         return best
-
-    def _is_parked(self, option: DraftOption) -> bool:
-        return any(each.drafter in self._parked for each in option.parts or (option,))
 
     def _draft(
         self,
