@@ -17,14 +17,14 @@ from engine.documents.decoding import decode
 from engine.documents.limits import FOLDER_ENTRIES, FOLDER_FILE_BYTES, TEXT_BYTES, size
 from engine.documents.notebook import read_notebook
 from engine.documents.plain import cut_lines, lines_of
-from engine.documents.read import Read
+from engine.documents.read import Read, told
 from models.errors import Problem
 
 _START = 8192  # where a file that is no text has a NUL
-_TOOLS = re.compile(r"\.git|\.hg|\.svn|\.venv|__pycache__|node_modules|\.DS_Store")
+_UNTOLD = re.compile(r"\.git|\.hg|\.svn|\.DS_Store")
+_TOOLS = re.compile(r"\.venv|__pycache__|node_modules")
 _LOCK = re.compile(r".+\.lock|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum")
 _IGNORE_FILE = ".gitignore"
-_NAMED = 3  # of what is left out for a reason
 
 
 def read_folder(folder: Path) -> tuple[Read, str]:
@@ -46,11 +46,10 @@ def read_folder(folder: Path) -> tuple[Read, str]:
         try:
             sections += _sections(name, data)
         except Problem:
-            left_out.add("no text", name)
+            left_out.add("No texts", name)
     if not sections:
-        said = "; ".join(left_out.told())
         raise Problem(
-            "The folder has no text that can be read." + (f" Left out: {said}." if said else ""),
+            " ".join(("The folder has no text that can be read.", *left_out.told())),
             "Attach another one, or the files themselves.",
         )
     return Read(tuple(sections), left_out=left_out.told()), digest.hexdigest()
@@ -66,11 +65,7 @@ class _LeftOut:
         self.names.setdefault(reason, []).append(name)
 
     def told(self) -> tuple[str, ...]:
-        return tuple(
-            f"{len(names):,} {reason}: {', '.join(names[:_NAMED])}"
-            + (", ..." if len(names) > _NAMED else "")
-            for reason, names in self.names.items()
-        )
+        return tuple(line for each in self.names.items() for line in told(*each))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         try:
             found = sorted(folder.iterdir())
         except OSError:
-            left_out.add("that cannot be opened", folder.relative_to(top).as_posix())
+            left_out.add("Closed to this program", folder.relative_to(top).as_posix())
             continue
         entries += len(found)
         if entries > FOLDER_ENTRIES:
@@ -107,16 +102,18 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         for path in found:
             name = path.relative_to(top).as_posix()
             mode = path.lstat().st_mode
+            if _UNTOLD.fullmatch(path.name):
+                continue
             if stat.S_ISLNK(mode):
-                left_out.add("links", name)
+                left_out.add("Links", name)
             elif _TOOLS.fullmatch(path.name):
-                left_out.add("of tools", name)
+                left_out.add("Folders of tools", name)
             elif _ignored(path, rules, is_folder=stat.S_ISDIR(mode)):
-                left_out.add("ignored by .gitignore", name)
+                left_out.add("Ignored by Git", name)
             elif stat.S_ISDIR(mode):
                 inner.append((path, rules))
             elif not stat.S_ISREG(mode):
-                left_out.add("neither files nor folders", name)
+                left_out.add("Neither files nor folders", name)
             else:
                 yield path
         waiting += reversed(inner)
@@ -124,18 +121,18 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
 
 def _text_of(path: Path, name: str, left_out: _LeftOut) -> bytes | None:
     if _LOCK.fullmatch(path.name):
-        left_out.add("lock files", name)
+        left_out.add("Lock files", name)
         return None
     try:
         with path.open("rb") as file:
             data = file.read(FOLDER_FILE_BYTES + 1)
     except OSError:
-        left_out.add("that cannot be opened", name)
+        left_out.add("Closed to this program", name)
         return None
     if b"\0" in data[:_START]:
-        left_out.add("no text", name)
+        left_out.add("No texts", name)
     elif len(data) > FOLDER_FILE_BYTES:
-        left_out.add(f"larger than {size(FOLDER_FILE_BYTES)}", name)
+        left_out.add(f"Larger than {size(FOLDER_FILE_BYTES)}", name)
     else:
         return data
     return None

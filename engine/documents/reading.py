@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import engine
 from engine.documents import Document, document_from_json
 from engine.documents.confine import TOO_MUCH_MEMORY
 from engine.documents.limits import MEMORY_BYTES, RESULT_BYTES, SECONDS, size
 from engine.documents.page_picture import Box, PagePicture
 from models.errors import Problem
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
+_FOLDER = Path(__file__).parents[2]  # where `-m engine` finds this copy
 _COMPLAINT_BYTES = 4096  # kept of standard error, its end
 _BLOCK_BYTES = 1 << 16
 _LOOKS_APART_SECONDS = 0.05
