@@ -6,9 +6,11 @@ Each of its characters is known by its number on the page, so that its box can b
 
 import ctypes
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import pypdfium2
@@ -27,6 +29,8 @@ LONGEST = 6000
 
 _MADE = -1  # a character of the text that the page does not have: the end of a line
 _HYPHENS = (0x02, 0xFFFE, 0xFFFF)  # how PDFium says that a word goes on in the next line
+_LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D)
+_APART = 1.4  # times the usual distance of lines: another paragraph
 _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
 _UNSEEN = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
@@ -120,42 +124,71 @@ class _Text:
 
 
 def _text(characters: pypdfium2.PdfTextPage) -> _Text:
-    """The lines of a page, without spaces at their ends."""
+    """The lines of a page, without spaces at their ends, and an empty one between paragraphs."""
+    lines = [_stripped(line) for line in _lines(characters)]
+    lines = [line for line in lines if line]
+    breaks = _breaks([_baseline(characters, line) for line in lines])
     text: list[str] = []
     numbers: list[int] = []
+    for line, above in zip(lines, breaks, strict=True):
+        text += above
+        numbers += [_MADE] * len(above)
+        for letter, number in line:
+            text.append(letter)
+            numbers.append(number)
+    return _Text("".join(text), tuple(numbers))
 
-    def end_line() -> None:
-        while text and text[-1].isspace() and (text[-1] != "\n" or text[-2:] == ["\n", "\n"]):
-            text.pop()
-            numbers.pop()
-        if text:
-            text.append("\n")
-            numbers.append(_MADE)
 
-    upper = 0
-    for number in range(pdfium.FPDFText_CountChars(characters)):
-        code = pdfium.FPDFText_GetUnicode(characters, number)
+_Line = list[tuple[str, int]]
+
+
+def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
+    """The characters of each line, with their numbers on the page."""
+    line: _Line = []
+    upper = 0  # the first half of a character that has two
+    raw = characters.raw  # a wrapper takes its time, for each character
+    for number in range(pdfium.FPDFText_CountChars(raw)):
+        code = pdfium.FPDFText_GetUnicode(raw, number)
         if 0xD800 <= code < 0xDC00:
             upper = code
             continue
         if 0xDC00 <= code < 0xE000:
-            if not upper:
-                continue
-            code = 0x10000 + ((upper - 0xD800) << 10) + code - 0xDC00
+            code = 0x10000 + ((upper - 0xD800) << 10) + code - 0xDC00 if upper else 0
         upper = 0
         if code in _HYPHENS:
-            text.append("-")
-            numbers.append(number)
-            end_line()
-        elif code in (0x0A, 0x0B, 0x0C):
-            end_line()
-        elif code not in (0, 0x0D) and code <= 0x10FFFF:
-            text.append(chr(code))
-            numbers.append(number)
-    end_line()
-    start = next((i for i, each in enumerate(text) if not each.isspace()), len(text))
-    end = max(len(text) - 1, start)
-    return _Text("".join(text[start:end]), tuple(numbers[start:end]))
+            line.append(("-", number))
+        elif code not in _LINE_ENDS and 0 < code <= sys.maxunicode:
+            line.append((chr(code), number))
+        if code in _HYPHENS or code in _LINE_ENDS:
+            yield line
+            line = []
+    yield line
+
+
+def _stripped(line: _Line) -> _Line:
+    start, end = 0, len(line)
+    while start < end and line[start][0].isspace():
+        start += 1
+    while start < end and line[end - 1][0].isspace():
+        end -= 1
+    return line[start:end]
+
+
+def _baseline(characters: pypdfium2.PdfTextPage, line: _Line) -> float:
+    """How far above the page's lower edge the line begins."""
+    x, y = ctypes.c_double(), ctypes.c_double()
+    pdfium.FPDFText_GetCharOrigin(characters, line[0][1], x, y)
+    return y.value
+
+
+def _breaks(baselines: Sequence[float]) -> list[str]:
+    """What goes before each line: an empty one too where they are further apart than usual, or the
+    text goes on further up."""
+    steps = [above - below for above, below in pairwise(baselines)]
+    downward = sorted(step for step in steps if step > 0)
+    usual = downward[len(downward) // 2] if downward else math.inf
+    apart = (step > usual * _APART or step < -usual for step in steps)
+    return ["", *("\n\n" if each else "\n" for each in apart)][: len(baselines)]
 
 
 class _Picture:
@@ -247,18 +280,19 @@ _Look = Literal["plain", "tiny", "doubtful"]
 
 
 def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Text) -> int:
-    """How many characters are tiny, or have the colour of what is beneath them."""
+    """How many characters are tiny, beside the page, or of the colour of what is beneath them."""
     looks: dict[int, _Look] = {}
     faint, doubtful = 0, []
+    raw = characters.raw
     for letter, number in zip(text.text, text.numbers, strict=True):
         if letter.isspace() or number == _MADE:
             continue
-        written = pdfium.FPDFText_GetTextObject(characters, number)
-        key = ctypes.cast(written, ctypes.c_void_p).value
-        if key is None:
+        written = pdfium.FPDFText_GetTextObject(raw, number)
+        if not written:
             continue
+        key = ctypes.addressof(written.contents)
         if key not in looks:
-            looks[key] = _look(characters, number, written)
+            looks[key] = _look(page, characters, number, written)
         look = looks[key]
         if look == "tiny":
             faint += 1
@@ -273,13 +307,20 @@ def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Te
     return faint
 
 
-def _look(characters: pypdfium2.PdfTextPage, number: int, written: Any) -> _Look:
+def _look(
+    page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, number: int, written: Any
+) -> _Look:
     """Of a character, and of all that were written with it."""
     size, matrix = pdfium.FPDFText_GetFontSize(characters, number), pdfium.FS_MATRIX()
     if pdfium.FPDFText_GetMatrix(characters, number, matrix):
         size *= math.hypot(matrix.c, matrix.d)
     if abs(size) < TINY_POINTS:
         return "tiny"
+    x, y = ctypes.c_double(), ctypes.c_double()
+    pdfium.FPDFText_GetCharOrigin(characters, number, x, y)
+    left, bottom, right, top = page.get_bbox()
+    if not (left <= x.value <= right and bottom <= y.value <= top):
+        return "doubtful"
     if pdfium.FPDFTextObj_GetTextRenderMode(written) in _UNSEEN:
         return "doubtful"
     colour = [ctypes.c_uint() for _ in range(4)]
