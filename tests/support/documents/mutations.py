@@ -1,8 +1,8 @@
 """Files that were right, and are broken: read one after the other in a process that may do little.
 
-`python -m tests.support.documents.mutations FORMAT COUNT` reads as many as that and prints what came
-of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too long;
-the last number on standard error says which one it was.
+`python -m tests.support.documents.mutations FORMAT COUNT` reads as many as that and prints what
+came of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too
+long; the last number on standard error says which one it was.
 """
 
 import faulthandler
@@ -102,11 +102,16 @@ def read(sample: Sample, data: bytes, number: int) -> str:
             shown = document.sections[0]
             draw_page(data, shown.number, spans=[(0, len(shown.text)), (3, 1 << 40)], width=300)
     except Problem as problem:
-        assert problem.message.isprintable(), ascii(problem.message)
-        assert len(problem.message) < _LONGEST_MESSAGE, problem.message
-        assert problem.remedy
+        _judge_problem(problem)
         return "problem"
     return "document"
+
+
+def _judge_problem(problem: Problem) -> None:
+    """It can be shown to a person."""
+    assert problem.message.isprintable(), ascii(problem.message)
+    assert len(problem.message) < _LONGEST_MESSAGE, problem.message
+    assert problem.remedy
 
 
 def _judge(document: Document) -> None:
