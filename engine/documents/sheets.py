@@ -1,0 +1,123 @@
+"""Reads a workbook: the values that its program computed last, sheet by sheet.
+
+A row is a line, its cells between ` | `; rows and columns without values are left out. A long sheet
+becomes several sections, so that a place in it is near. Hidden sheets are not read, since nobody
+sees them. A formula stands as it is written where no value of it is stored.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from datetime import datetime, time
+from itertools import batched, repeat
+from typing import Any
+
+from openpyxl import load_workbook
+
+from engine.documents import Section
+from engine.documents.read import Read
+from engine.documents.web import BETWEEN_CELLS
+from engine.documents.zips import Archive, reading
+
+MOST_CELLS = 5_000_000
+"""Of all sheets together; empty ones before a row's last one count too."""
+
+ROWS_OF_SECTION = 50
+
+_QUOTED = re.compile(r'"[^"]*"|\\.|_.')
+
+
+def read_xlsx(data: bytes) -> Read:
+    archive = Archive(data)
+    with reading("workbook"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
+        copy = archive.only_xml()
+        values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
+        formulas: Any = repeat(None)
+        if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
+            formulas = load_workbook(copy, read_only=True, keep_links=False).worksheets
+        sections: list[Section] = []
+        left_out, cells_left = [], MOST_CELLS
+        for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
+            if sheet.sheet_state != "visible":
+                left_out.append(f"sheet {sheet.title}: it is hidden")
+                continue
+            rows = _Rows()
+            if not rows.read(sheet, with_formulas, most_cells=cells_left):
+                left_out.append(
+                    f"sheet {sheet.title} from row {rows.seen}: a workbook is read up to its cell "
+                    f"{MOST_CELLS:,}"
+                )
+            cells_left -= rows.cells
+            sections += rows.sections(sheet.title)
+        return Read(tuple(sections), left_out=tuple(left_out))
+
+
+class _Rows:
+    """The rows of a sheet that have values: their numbers, and the text of each cell by its
+    column."""
+
+    def __init__(self) -> None:
+        self.seen = self.cells = 0
+        self._rows: list[tuple[int, dict[int, str]]] = []
+
+    def read(self, sheet: Any, formulas: Any | None, *, most_cells: int) -> bool:
+        """Whether all were read."""
+        others = repeat(()) if formulas is None else _rows(formulas)
+        for row, other in zip(_rows(sheet), others, strict=False):
+            self.seen += 1
+            self.cells += len(row) + 1
+            if self.cells > most_cells:
+                return False
+            cells = {column: text for column, cell in enumerate(row) if (text := _text(cell))}
+            for column, cell in enumerate(other):
+                if column not in cells and (formula := _formula(cell.value)):
+                    cells[column] = formula
+            if cells:
+                self._rows.append((self.seen, cells))
+        return True
+
+    def sections(self, title: str) -> Iterator[Section]:
+        columns = sorted(set().union(*(cells for _, cells in self._rows)))
+        for rows in batched(self._rows, ROWS_OF_SECTION):
+            text = "\n".join(_line(columns, cells) for _, cells in rows)
+            number = rows[0][0] if len(self._rows) > ROWS_OF_SECTION else 0
+            yield Section("sheet", number, text, title)
+
+
+def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
+    """As they are: what a sheet says of its size is not believed."""
+    sheet.reset_dimensions()
+    rows: Iterator[tuple[Any, ...]] = sheet.iter_rows()
+    return rows
+
+
+def _line(columns: list[int], cells: dict[int, str]) -> str:
+    last = max(cells)
+    return BETWEEN_CELLS.join(cells.get(column, "") for column in columns if column <= last)
+
+
+def _text(cell: Any) -> str:
+    """Of a value, as a person reads it."""
+    match cell.value:
+        case None:
+            return ""
+        case bool(value):
+            return str(value).upper()
+        case int(value) | float(value):
+            if "%" in _QUOTED.sub("", cell.number_format or ""):
+                return f"{value * 100:.12g}%"
+            return str(value) if isinstance(value, int) else f"{value:.15g}"
+        case datetime(hour=0, minute=0, second=0) as value:
+            return value.date().isoformat()
+        case datetime() as value:
+            return value.isoformat(" ", "seconds" if value.second else "minutes")
+        case time() as value:
+            return value.isoformat("seconds" if value.second else "minutes")
+        case value:
+            return " ".join(str(value).split())
+
+
+def _formula(value: Any) -> str:
+    text = getattr(value, "text", value)  # that of an array formula is within
+    return text if isinstance(text, str) and text.startswith("=") and len(text) > 1 else ""
