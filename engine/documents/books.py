@@ -5,7 +5,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from engine.documents import BETWEEN, Section
-from engine.documents.read import Read
+from engine.documents.read import Read, told
 from engine.documents.web import Page, decoded, read_page, shortened
 from engine.documents.zips import Archive, damaged, reading
 from models.errors import Problem
@@ -21,17 +21,17 @@ def read_epub(data: bytes) -> Read:
     with reading("book"):
         _refuse_locked(archive)
         sections: list[Section] = []
-        left_out = []
+        missing = []
         for name in _chapters(archive):
             if name not in archive.names:
-                left_out.append(f"{name}: it is missing in the book")
+                missing.append(name)
                 continue
             page = _page(archive, name)
             if page.parts:
                 heading = next((part.headings[-1] for part in page.parts if part.headings), "")
                 text = BETWEEN.join(part.text for part in page.parts)
                 sections.append(Section("chapter", len(sections) + 1, text, shortened(heading)))
-        return Read(tuple(sections), left_out=tuple(left_out))
+        return Read(tuple(sections), left_out=told("Missing chapters", missing))
 
 
 def _refuse_locked(archive: Archive) -> None:
@@ -40,7 +40,7 @@ def _refuse_locked(archive: Archive) -> None:
         methods = archive.xml(_ENCRYPTION).iterfind("{*}EncryptedData/{*}EncryptionMethod")
         if any(method.get("Algorithm") not in _OF_FONTS for method in methods):
             raise Problem(
-                "This book is locked by its seller (DRM).", "Attach one that is not locked."
+                "The book is locked by its seller (DRM).", "Attach one that is not locked."
             )
 
 

@@ -5,9 +5,12 @@ this one. It raises `Problem` for what cannot be read. It need not drop hidden c
 long texts, nor know the file's name: `child` does that for all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.documents import Section
+
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +21,11 @@ class Read:
     without_text: tuple[int, ...] = ()
     faint: int = 0
     left_out: tuple[str, ...] = ()
+
+
+def told(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    """What was left out, in a line, or none: "Hidden sheets: Old, Older."."""
+    if not names:
+        return ()
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return (f"{what}: {', '.join(names[:_NAMED])}{more}.",)

@@ -11,19 +11,30 @@ from collections.abc import Iterator
 from datetime import datetime, time
 from itertools import batched, repeat
 from typing import Any
+from xml.etree.ElementTree import fromstring, tostring
 
 from openpyxl import load_workbook
 
 from engine.documents import Section
-from engine.documents.read import Read
+from engine.documents.read import Read, told
 from engine.documents.web import BETWEEN_CELLS
-from engine.documents.zips import Archive, reading
+from engine.documents.zips import Archive, local_name, reading
 
-MOST_CELLS = 5_000_000
-"""Of all sheets together; empty ones before a row's last one count too."""
+MOST_CHARACTERS = 15_000_000
+"""Of all sheets together, what stands between cells included, as many may be empty."""
 
 ROWS_OF_SECTION = 50
 
+_STRICT = (
+    (
+        b"http://purl.oclc.org/ooxml/spreadsheetml/main",
+        b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    ),
+    (
+        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    ),
+)
 _QUOTED = re.compile(r'"[^"]*"|\\.|_.')
 
 
@@ -31,26 +42,44 @@ def read_xlsx(data: bytes) -> Read:
     archive = Archive(data)
     with reading("workbook"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
-        copy = archive.only_xml()
+        copy = archive.only_xml(_prepared)
         values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
         formulas: Any = repeat(None)
         if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
             formulas = load_workbook(copy, read_only=True, keep_links=False).worksheets
         sections: list[Section] = []
-        left_out, cells_left = [], MOST_CELLS
+        hidden, cut, left = [], [], MOST_CHARACTERS
         for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
             if sheet.sheet_state != "visible":
-                left_out.append(f"sheet {sheet.title}: it is hidden")
+                hidden.append(sheet.title)
                 continue
             rows = _Rows()
-            if not rows.read(sheet, with_formulas, most_cells=cells_left):
-                left_out.append(
-                    f"sheet {sheet.title} from row {rows.seen}: a workbook is read up to its cell "
-                    f"{MOST_CELLS:,}"
-                )
-            cells_left -= rows.cells
+            if not rows.read(sheet, with_formulas, most_characters=left):
+                cut.append(f"{sheet.title} from row {rows.seen}")
+            left -= rows.characters
             sections += rows.sections(sheet.title)
-        return Read(tuple(sections), left_out=tuple(left_out))
+        return Read(
+            tuple(sections),
+            left_out=told("Hidden sheets", hidden)
+            + told(f"Behind the first {MOST_CHARACTERS:,} characters", cut),
+        )
+
+
+def _prepared(xml: bytes) -> bytes:
+    """What openpyxl needs. It sees nothing in a file of the strict kind, and fails where something
+    is odd about how cells look, of which only the formats of numbers matter here."""
+    for strict, transitional in _STRICT:
+        xml = xml.replace(strict, transitional)
+    if b"<cellXfs" not in xml:
+        return xml
+    root = fromstring(xml)
+    for part in list(root):
+        if local_name(part) not in ("cellXfs", "numFmts"):
+            root.remove(part)
+    for look in root.iterfind("{*}cellXfs/{*}xf"):
+        look[:] = []
+        look.attrib = {"numFmtId": look.get("numFmtId", "0")}
+    return tostring(root)
 
 
 class _Rows:
@@ -58,21 +87,21 @@ class _Rows:
     column."""
 
     def __init__(self) -> None:
-        self.seen = self.cells = 0
+        self.seen = self.characters = 0
         self._rows: list[tuple[int, dict[int, str]]] = []
 
-    def read(self, sheet: Any, formulas: Any | None, *, most_cells: int) -> bool:
+    def read(self, sheet: Any, formulas: Any | None, *, most_characters: int) -> bool:
         """Whether all were read."""
         others = repeat(()) if formulas is None else _rows(formulas)
         for row, other in zip(_rows(sheet), others, strict=False):
             self.seen += 1
-            self.cells += len(row) + 1
-            if self.cells > most_cells:
-                return False
             cells = {column: text for column, cell in enumerate(row) if (text := _text(cell))}
             for column, cell in enumerate(other):
                 if column not in cells and (formula := _formula(cell.value)):
                     cells[column] = formula
+            self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
+            if self.characters > most_characters:
+                return False
             if cells:
                 self._rows.append((self.seen, cells))
         return True

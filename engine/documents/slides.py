@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from engine.documents import Section
-from engine.documents.read import Read
+from engine.documents.read import Read, told
 from engine.documents.web import BETWEEN_CELLS, raised, shortened
-from engine.documents.zips import Archive, reading
+from engine.documents.zips import Archive, local_name, reading
 
 _TITLES = ("title", "ctrTitle")
 _ON_EVERY_SLIDE = ("dt", "ftr", "hdr", "sldNum", "sldImg")
@@ -22,19 +22,23 @@ def read_pptx(data: bytes) -> Read:
         (presentation,) = _related(archive, "", "officeDocument").values()
         by_id = _related(archive, presentation, "slide")
         listed = archive.xml(presentation).iterfind("{*}sldIdLst/{*}sldId")
-        sections, without_text, left_out = [], [], []
+        sections, without_text, hidden = [], [], []
         for number, slide in enumerate(listed, start=1):
             part = by_id[_id(slide)]
             tree = archive.xml(part)
             if tree.get("show") in ("0", "false"):
-                left_out.append(f"slide {number}: it is hidden")
+                hidden.append(str(number))
                 continue
             title, text = _read_slide(archive, part, tree)
             if text:
                 sections.append(Section("slide", number, text, shortened(title)))
             else:
                 without_text.append(number)
-        return Read(tuple(sections), without_text=tuple(without_text), left_out=tuple(left_out))
+        return Read(
+            tuple(sections),
+            without_text=tuple(without_text),
+            left_out=told("Hidden slides", hidden),
+        )
 
 
 def _read_slide(archive: Archive, part: str, tree: Element) -> tuple[str, str]:
@@ -62,9 +66,9 @@ def _shapes(element: Element) -> Iterator[Element]:
     """Those of a slide and of the groups on it, in the order in which they are drawn. Of
     alternatives for different programs, the first."""
     for child in element:
-        if _name(child) in ("sp", "graphicFrame", "cxnSp"):
+        if local_name(child) in ("sp", "graphicFrame", "cxnSp"):
             yield child
-        elif _name(child) == "AlternateContent":
+        elif local_name(child) == "AlternateContent":
             yield from _shapes(child[0]) if len(child) else ()
         else:
             yield from _shapes(child)
@@ -78,17 +82,17 @@ def _placeholder(shape: Element) -> str:
 def _lines(element: Element) -> Iterator[str]:
     """Of paragraphs and of rows, those that have text."""
     for child in element:
-        if _name(child) == "tr":
+        if local_name(child) == "tr":
             cells = [" ".join(" ".join(_lines(cell)).split()) for cell in child.iterfind("{*}tc")]
             while cells and not cells[-1]:
                 cells.pop()
             yield from [BETWEEN_CELLS.join(cells)] if cells else []
-        elif _name(child) == "p":
+        elif local_name(child) == "p":
             text = "".join(_pieces(child)).rstrip()
             properties = child.find("{*}pPr")
             level = 0 if properties is None else int(properties.get("lvl", "0"))
             yield from ["  " * min(level, 8) + text] if text else []
-        elif _name(child) == "AlternateContent":
+        elif local_name(child) == "AlternateContent":
             yield from _lines(child[0]) if len(child) else ()
         else:
             yield from _lines(child)
@@ -96,9 +100,9 @@ def _lines(element: Element) -> Iterator[str]:
 
 def _pieces(paragraph: Element) -> Iterator[str]:
     for child in paragraph:
-        if _name(child) == "br":
+        if local_name(child) == "br":
             yield "\n"
-        elif _name(child) in ("r", "fld"):
+        elif local_name(child) in ("r", "fld"):
             text = child.findtext("{*}t") or ""
             properties = child.find("{*}rPr")
             high = properties is not None and not properties.get("baseline", "0").startswith(
@@ -126,8 +130,3 @@ def _related(archive: Archive, part: str, kind: str) -> dict[str, str]:
 def _id(slide: Element) -> str:
     """That of its relation; `id` without a namespace is another."""
     return next(value for name, value in slide.attrib.items() if name.endswith("}id"))
-
-
-def _name(element: Element) -> str:
-    """Without its namespace, of which there are two: transitional and strict."""
-    return element.tag.rpartition("}")[2]

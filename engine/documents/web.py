@@ -30,11 +30,11 @@ _TABLE = _CELLS | _ROW_GROUPS | {"table", "tr", "caption"}
 _SPACED = _HEADINGS | _LISTS | {"blockquote", "dl", "figure", "hr", "p", "pre", "table"}
 _BLOCKS = (_SPACED | _TABLE - _CELLS) | _names(
     """address article aside body center dd details dialog dir div dt fieldset figcaption footer
-    form header html legend li main nav optgroup option search section summary"""
+    form header html legend li main nav optgroup option search section summary text"""
 )
 _NEVER_SHOWN = _names(
-    """annotation annotation-xml audio canvas datalist iframe noembed noframes noscript object
-    script select style svg template title video"""
+    """annotation annotation-xml audio canvas datalist defs desc iframe metadata noembed noframes
+    noscript object script select style symbol template title video"""
 )
 _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta

@@ -1,10 +1,11 @@
 """Reads a Word document: mammoth makes HTML of it, and what reads HTML makes the text.
 
 Changes that are suggested in it are read as if they were accepted. Text that is formatted as hidden
-is dropped, since nobody sees it. Pictures, comments, headers and footers are not read.
+is dropped, since nobody sees it. Pictures, formulas, comments, headers and footers are not read.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, fromstring, tostring
 
@@ -13,26 +14,69 @@ import mammoth
 from engine.documents import Section
 from engine.documents.read import Read
 from engine.documents.web import read_page
-from engine.documents.zips import Archive, reading
+from engine.documents.zips import Archive, local_name, reading
 
 NOTES = "Notes"
 
 _FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
 _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
+_TOLD = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
+_KEPT = {  # of how something looks: most of a document is about that, and slows mammoth down
+    "pPr": {"numPr", "pStyle", "rPr"},
+    "rPr": {"del", "vertAlign"},
+    "tcPr": {"gridSpan", "vMerge"},
+    "trPr": {"del", "tblHeader"},
+}
+_DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
+_TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "ruby", "rubyBase"}
+"""Mammoth drops these with all that is in them."""
 
 
 def read_docx(data: bytes) -> Read:
     archive = Archive(data)
     with reading("Word document"):
-        seen = _Seen()
-        copy = archive.only_xml(seen.change)
+        left_out = Counter[str]()
+
+        def prepare(xml: bytes) -> bytes:
+            root = fromstring(xml)
+            for element in list(root.iter()):
+                left_out[local_name(element)] += 1
+                element[:] = _prepared(element)
+            return tostring(root)
+
+        def count(_: object) -> list[object]:
+            left_out["picture"] += 1
+            return []
+
         html = mammoth.convert_to_html(
-            copy,
-            convert_image=seen.image,
+            archive.only_xml(prepare),
+            convert_image=count,
             include_embedded_style_map=False,
             external_file_access=False,
         ).value
-        return Read(tuple(_sections(html)), left_out=seen.left_out())
+        return Read(tuple(_sections(html)), left_out=tuple(_told(left_out)))
+
+
+def _prepared(parent: Element) -> Iterator[Element]:
+    """What mammoth needs of what is in an element, and nothing that is hidden."""
+    for child in parent:
+        name = local_name(child)
+        if name in _TRANSPARENT:
+            yield from _prepared(child)
+        elif name in _KEPT:
+            child[:] = [part for part in child if local_name(part) in _KEPT[name]]
+            if len(child):
+                yield child
+        elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
+            yield child
+
+
+def _is_hidden(run: Element) -> bool:
+    hidden = run.find("{*}rPr/{*}vanish")
+    return hidden is not None and not any(
+        name.endswith("}val") and value in ("0", "false", "off")
+        for name, value in hidden.attrib.items()
+    )
 
 
 def _sections(html: str) -> Iterator[Section]:
@@ -46,41 +90,7 @@ def _sections(html: str) -> Iterator[Section]:
         yield Section("part", len(parts) + 1, part.text, NOTES)
 
 
-class _Seen:
-    """What of a document is not read, counted while the rest is."""
-
-    def __init__(self) -> None:
-        self.pictures = self.formulas = self.comments = 0
-
-    def image(self, _: object) -> list[object]:
-        self.pictures += 1
-        return []
-
-    def change(self, xml: bytes) -> bytes:
-        """A part without its hidden text."""
-        self.formulas += len(re.findall(rb"<(?:\w+:)?oMath[ >]", xml))
-        self.comments += len(re.findall(rb"<(?:\w+:)?commentReference[ />]", xml))
-        if b"vanish" not in xml:
-            return xml
-        root = fromstring(xml)
-        for parent in list(root.iter()):
-            for run in parent.findall("{*}r"):
-                if _is_hidden(run):
-                    parent.remove(run)
-        return tostring(root)
-
-    def left_out(self) -> tuple[str, ...]:
-        counted = {
-            "picture": self.pictures,
-            "formula": self.formulas,
-            "comment": self.comments,
-        }
-        return tuple(f"{n} {what}{'s' * (n > 1)}" for what, n in counted.items() if n)
-
-
-def _is_hidden(run: Element) -> bool:
-    hidden = run.find("{*}rPr/{*}vanish")
-    return hidden is not None and not any(
-        name.endswith("}val") and value in ("0", "false", "off")
-        for name, value in hidden.attrib.items()
-    )
+def _told(seen: Counter[str]) -> Iterator[str]:
+    for name, what in _TOLD.items():
+        if seen[name]:
+            yield f"{seen[name]} {what}{'s' * (seen[name] > 1)}."

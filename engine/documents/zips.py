@@ -31,7 +31,7 @@ _CANNOT_BE_READ = (BadZipFile, EOFError, NotImplementedError, OSError, ValueErro
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Whatever a file makes a library raise is a Problem: "This `what` is damaged"."""
+    """Whatever a file makes a library raise is a Problem: "The `what` is damaged"."""
     try:
         yield
     except (Problem, MemoryError):
@@ -42,7 +42,7 @@ def reading(what: str) -> Iterator[None]:
 
 def damaged(what: str) -> Problem:
     return Problem(
-        f"This {what}.", "Open it in the program that made it, save it again, and attach that."
+        f"The {what}.", "Open it in the program that made it, save it again, and attach that."
     )
 
 
@@ -63,7 +63,7 @@ class Archive:
             raise _too_large(f"unpacks to more than {MOST_BYTES // 1_000_000} MB")
         if any(member.flag_bits & 1 for member in members):
             raise Problem(
-                "This file is protected by a password.", "Save it without one, and attach that."
+                "The file is encrypted with a password.", "Save it without, and attach it again."
             )
         if any(_LEAVES.search(member.filename) for member in members):
             raise damaged("file is damaged: it has parts that belong outside of it")
@@ -114,16 +114,21 @@ class Archive:
         return copy
 
 
+def local_name(element: Element) -> str:
+    """Without its namespace: office files have two for each, transitional and strict."""
+    return element.tag.rpartition("}")[2]
+
+
 def _refuse_document_type(xml: bytes) -> None:
     """It stands before the first element, so nothing else is read here."""
     try:
         next(iterparse(BytesIO(xml), ("start",), forbid_dtd=True), None)
     except DTDForbidden:
         raise Problem(
-            "This file has XML with a document type, which no such file needs.",
-            "It may be made to do harm: attach it only if you know who made it, saved anew.",
+            "The file has XML with a document type: no such file needs it, and it can do harm.",
+            "Ask whoever made it for a PDF.",
         ) from None
 
 
 def _too_large(what: str) -> Problem:
-    return Problem(f"This file {what}.", "Attach a part of it, or its text.")
+    return Problem(f"The file {what}.", "Attach a part of it, or its text.")
