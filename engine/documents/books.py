@@ -67,7 +67,7 @@ def _path(package: str, item: Element) -> str:
 
 def _page(archive: Archive, name: str) -> Page:
     """A page may have a document type, and what reads HTML knows no entities but HTML's."""
-    text = decoded(archive.read(name))
+    text = decoded(archive.read(name)).text
     if "<!ENTITY" in text:
         raise damaged(f"book is damaged: {name} has entities of its own")
     return read_page(text)

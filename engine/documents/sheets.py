@@ -16,12 +16,13 @@ from xml.etree.ElementTree import fromstring, tostring
 from openpyxl import load_workbook
 
 from engine.documents import Section
+from engine.documents.limits import WORKBOOK_CHARACTERS
 from engine.documents.read import Read, told
 from engine.documents.web import BETWEEN_CELLS
 from engine.documents.zips import Archive, local_name, reading
 
-MOST_CHARACTERS = 15_000_000
-"""Of all sheets together, what stands between cells included, as many may be empty."""
+MOST_ROWS = 1_048_576
+"""A sheet has no more, whatever it says."""
 
 ROWS_OF_SECTION = 50
 
@@ -48,7 +49,7 @@ def read_xlsx(data: bytes) -> Read:
         if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
             formulas = load_workbook(copy, read_only=True, keep_links=False).worksheets
         sections: list[Section] = []
-        hidden, cut, left = [], [], MOST_CHARACTERS
+        hidden, cut, left = [], [], WORKBOOK_CHARACTERS
         for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
             if sheet.sheet_state != "visible":
                 hidden.append(sheet.title)
@@ -61,7 +62,7 @@ def read_xlsx(data: bytes) -> Read:
         return Read(
             tuple(sections),
             left_out=told("Hidden sheets", hidden)
-            + told(f"Behind the first {MOST_CHARACTERS:,} characters", cut),
+            + told(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
 
@@ -100,7 +101,7 @@ class _Rows:
                 if column not in cells and (formula := _formula(cell.value)):
                     cells[column] = formula
             self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
-            if self.characters > most_characters:
+            if self.characters > most_characters or self.seen > MOST_ROWS:
                 return False
             if cells:
                 self._rows.append((self.seen, cells))

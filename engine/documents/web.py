@@ -5,6 +5,7 @@ between ` | `. Repairs what browsers repair, as far as it moves text. Fetches an
 """
 
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -13,6 +14,7 @@ from html.parser import HTMLParser
 from operator import eq
 
 from engine.documents import Section
+from engine.documents.decoding import Decoded, decode
 from engine.documents.read import Read
 
 BETWEEN_CELLS = " | "
@@ -34,7 +36,7 @@ _BLOCKS = (_SPACED | _TABLE - _CELLS) | _names(
 )
 _NEVER_SHOWN = _names(
     """annotation annotation-xml audio canvas datalist defs desc iframe metadata noembed noframes
-    noscript object script select style symbol template title video"""
+    noscript object rp script select style symbol template title video"""
 )
 _EMPTY = _names(
     """area base basefont bgsound br col command embed frame hr image img input keygen link meta
@@ -61,7 +63,6 @@ _CHARSET = re.compile(  # those of the web: Python has others, which are no char
     [\w-]*)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _RAISED = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")  # noqa: RUF001
 
 
@@ -84,12 +85,14 @@ class Page:
 
 
 def read_html(data: bytes) -> Read:
-    page = read_page(decoded(data))
+    known = decoded(data)
+    page = read_page(known.text)
     return Read(
         tuple(
             Section("part", number, part.text, part.label or shortened(page.title))
             for number, part in enumerate(page.parts, start=1)
-        )
+        ),
+        left_out=known.remarks,
     )
 
 
@@ -101,23 +104,17 @@ def read_page(html: str) -> Page:
     return reader.page()
 
 
-def decoded(data: bytes) -> str:
-    """By its first bytes, what it says of itself, or what it looks like; never fails."""
-    for mark, encoding in _MARKS.items():
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    said = _CHARSET.search(data[:2048])
+def decoded(data: bytes) -> Decoded:
+    """By what it says of itself, else as any text. Raises Problem."""
+    said = None if data.startswith(BOM_UTF8) else _CHARSET.search(data[:2048])
     if said:
         # What calls itself Latin 1 is Windows' superset of it, as browsers have it.
         name = re.sub(
             r"^(iso-?8859-?1|latin-?1|us-ascii|ascii)$", "cp1252", said[1].decode().lower()
         )
         with suppress(LookupError):
-            return data.decode(name, "replace")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+            return Decoded(data.decode(name, "replace"))
+    return decode(data)
 
 
 def raised(text: str) -> str:
@@ -145,7 +142,7 @@ class _Table:
     def add(self, text: str) -> None:
         self._reach()
         columns, rows = self.spans
-        for _ in range(min(columns, _MOST_COLUMNS - len(self.row))):
+        for _ in range(max(min(columns, _MOST_COLUMNS - len(self.row)), 1)):
             self.below[len(self.row)] = rows - 1
             self.row.append(text)
             text = ""
@@ -219,8 +216,6 @@ class _Reader(HTMLParser):
         self._open[tag] += 1
 
     def handle_endtag(self, tag: str) -> None:
-        if tag == "br":
-            self.handle_starttag(tag, [])
         self._end_nearest({tag}, within=() if tag in _TABLE else _CELLS)
 
     def handle_data(self, data: str) -> None:
@@ -275,6 +270,8 @@ class _Reader(HTMLParser):
             self._line.append(" ")
 
     def _begin(self, tag: str, given: dict[str, str | None]) -> None:
+        if tag in ("pre", "table") and self._in_cell:
+            self._lay_out()
         if tag in _BLOCKS:
             self._break(2 if tag in _SPACED and not self._counts else 1)
         if tag in _LISTS:
@@ -282,11 +279,13 @@ class _Reader(HTMLParser):
         elif tag == "li":
             self._begin_item(given)
         elif tag == "table":
-            self._begin_table()
+            self._tables.append(_Table())
         elif tag in _CELLS and self._tables:
             self._begin_cell(given)
         elif tag == "sup":
             self._raised = len(self._line)
+        elif tag == "rt":
+            self._line.append("(")
 
     def _end(self, tag: str) -> None:
         if tag in _HEADINGS and not self._in_cell:
@@ -310,6 +309,8 @@ class _Reader(HTMLParser):
             piece = "".join(self._line[self._raised :])
             self._line[self._raised :] = [raised(piece)]
             self._raised = None
+        elif tag == "rt":
+            self._line.append(")")
         if tag in _BLOCKS:
             self._break(2 if tag in _SPACED and not self._counts else 1)
 
@@ -325,16 +326,12 @@ class _Reader(HTMLParser):
             self._counts[-1] = number + 1
             self._bullet = f"{indent}{number}. "
 
-    def _begin_table(self) -> None:
-        if self._tables and self._tables[-1].in_cell:
-            outer = self._tables[-1]
-            outer.layout, outer.in_cell = True, False
-            line, self._line = self._line, []
-            self._write(outer.end_row())
-            self._line = line
-            self._end_line()
-            self._gap = 2
-        self._tables.append(_Table())
+    def _lay_out(self) -> None:
+        """What is read is no table, but a page laid out by one."""
+        table = self._tables[-1]
+        table.layout, table.in_cell = True, False
+        self._write(table.end_row())
+        self._end_line()
 
     def _begin_cell(self, given: dict[str, str | None]) -> None:
         self._end_line()
@@ -385,10 +382,10 @@ class _Reader(HTMLParser):
         return self._in_cell or any(self._open[name] for name in _HEADINGS)
 
     def _break(self, gap: int) -> None:
-        if self._open["pre"] and not self._in_one_line:
-            return
         if self._in_one_line:
             self._line.append(" ")
+        elif self._open["pre"]:
+            self._line.append("" if "".join(self._line[-1:]).endswith("\n") else "\n")
         else:
             self._end_line()
             self._gap = max(self._gap, gap)

@@ -28,7 +28,7 @@ _KEPT = {  # of how something looks: most of a document is about that, and slows
     "trPr": {"del", "tblHeader"},
 }
 _DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
-_TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "ruby", "rubyBase"}
+_TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
 """Mammoth drops these with all that is in them."""
 
 
@@ -61,7 +61,9 @@ def _prepared(parent: Element) -> Iterator[Element]:
     """What mammoth needs of what is in an element, and nothing that is hidden."""
     for child in parent:
         name = local_name(child)
-        if name in _TRANSPARENT:
+        if name == "ruby":
+            yield from _prepared(_with_reading_behind(child))
+        elif name in _TRANSPARENT:
             yield from _prepared(child)
         elif name in _KEPT:
             child[:] = [part for part in child if local_name(part) in _KEPT[name]]
@@ -69,6 +71,17 @@ def _prepared(parent: Element) -> Iterator[Element]:
                 yield child
         elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
             yield child
+
+
+def _with_reading_behind(ruby: Element) -> Element:
+    """How a word is read, which stands above it, in brackets behind it."""
+    base, above = ruby.findall("{*}rubyBase"), ruby.findall("{*}rt")
+    texts = [text for part in above for text in part.iterfind(".//{*}t") if text.text]
+    if texts:
+        texts[0].text = f"({texts[0].text}"
+        texts[-1].text = f"{texts[-1].text})"
+    ruby[:] = base + above
+    return ruby
 
 
 def _is_hidden(run: Element) -> bool:

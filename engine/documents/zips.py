@@ -16,12 +16,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from defusedxml import DTDForbidden
 from defusedxml.ElementTree import iterparse
 
+from engine.documents.limits import ZIP_BYTES, ZIP_MEMBERS, ZIP_RATIO, size
 from models.errors import Problem
-
-MOST_MEMBERS = 10_000
-MOST_BYTES = 500_000_000
-MOST_RATIO = 250
-"""What the sheets of real workbooks reach stays below; a zip made to burst has 1,000."""
 
 _UNSUSPICIOUS_BYTES = 1_000_000
 _ENTRY = b"PK\x01\x02"
@@ -52,15 +48,15 @@ class Archive:
     def __init__(self, data: bytes) -> None:
         """Raises Problem where it is no zip, or one that promises too much."""
         # Counted before zipfile makes an object of each.
-        if data.count(_ENTRY) > MOST_MEMBERS:
-            raise _too_large(f"has more than {MOST_MEMBERS:,} parts")
+        if data.count(_ENTRY) > ZIP_MEMBERS:
+            raise _too_large(f"has more than {ZIP_MEMBERS:,} parts")
         try:
             self._zip = ZipFile(BytesIO(data))
         except _CANNOT_BE_READ as error:
             raise damaged("file is damaged: it is no complete zip") from error
         members = self._zip.infolist()
-        if sum(member.file_size for member in members) > MOST_BYTES:
-            raise _too_large(f"unpacks to more than {MOST_BYTES // 1_000_000} MB")
+        if sum(member.file_size for member in members) > ZIP_BYTES:
+            raise _too_large(f"unpacks to more than {size(ZIP_BYTES)}")
         if any(member.flag_bits & 1 for member in members):
             raise Problem(
                 "The file is encrypted with a password.", "Save it without, and attach it again."
@@ -68,7 +64,7 @@ class Archive:
         if any(_LEAVES.search(member.filename) for member in members):
             raise damaged("file is damaged: it has parts that belong outside of it")
         self.names = tuple(dict.fromkeys(self._zip.namelist()))
-        self._bytes_left = MOST_BYTES
+        self._bytes_left = ZIP_BYTES
 
     def read(self, name: str) -> bytes:
         """Raises Problem where there is no such part, and where it is not what it promised."""
@@ -78,7 +74,7 @@ class Archive:
             raise damaged(f"file is damaged: {name} is missing") from None
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise damaged("file is packed in a way that such files are not")
-        most = min(self._bytes_left, max(_UNSUSPICIOUS_BYTES, MOST_RATIO * member.compress_size))
+        most = min(self._bytes_left, max(_UNSUSPICIOUS_BYTES, ZIP_RATIO * member.compress_size))
         try:
             with self._zip.open(member) as file:
                 content = file.read(most + 1)
