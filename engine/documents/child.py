@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.documents import Document, Format
+from engine.documents.books import read_epub
 from engine.documents.confine import TOO_MUCH_MEMORY, confine
 from engine.documents.folders import read_folder
 from engine.documents.hidden import in_one_line, with_plain_lines, without_hidden
@@ -24,14 +25,23 @@ from engine.documents.notebook import read_notebook
 from engine.documents.pdf import draw_page, read_pdf
 from engine.documents.plain import read_csv, read_markdown, read_text
 from engine.documents.read import Read
+from engine.documents.sheets import read_xlsx
+from engine.documents.slides import read_pptx
+from engine.documents.web import read_html
+from engine.documents.word import read_docx
 from models.errors import Problem
 
 _READERS: dict[Format, Callable[[bytes], Read]] = {
     "csv": read_csv,
+    "docx": read_docx,
+    "epub": read_epub,
+    "html": read_html,
     "markdown": read_markdown,
     "notebook": read_notebook,
     "pdf": read_pdf,
+    "pptx": read_pptx,
     "text": read_text,
+    "xlsx": read_xlsx,
 }
 
 

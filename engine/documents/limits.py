@@ -10,6 +10,15 @@ FOLDER_FILE_BYTES = 1_000_000
 TEXT_BYTES = 50_000_000
 """Of what is read, as UTF-8."""
 
+ZIP_MEMBERS = 10_000
+ZIP_BYTES = 500_000_000
+"""That it unpacks to."""
+ZIP_RATIO = 250
+"""Of what is unpacked to what is packed. Sheets of real workbooks stay below; a zip that is made to
+burst has 1,000."""
+WORKBOOK_CHARACTERS = 15_000_000
+"""Of all sheets together, what stands between cells included, as many may be empty."""
+
 RESULT_BYTES = 4 * TEXT_BYTES
 """What the process may write: in JSON a character takes more room."""
 
