@@ -94,16 +94,31 @@ def _heading(attached: Attached) -> str:
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
-    """What is given, cut where another section begins; the first part of each with its place."""
+    """What is given, cut where another section begins; each part with its place, but for a document
+    that is given whole and has one."""
     document = attached.document
     given = attached.passages
     if given is None:
         given = (Passage(0, len(document.text)),)
-    for passage in given:
+    named = attached.passages is not None or len(document.sections) > 1
+    for passage in _joined(given, document.text):
         first, last = document.section_at(passage.start), document.section_at(passage.end - 1)
         for number in range(first, last + 1):
             section, start = document.sections[number], document.starts[number]
             begin, end = max(start, passage.start), min(start + len(section.text), passage.end)
             if begin < end:
-                named = section.place if len(document.sections) > 1 or section.label else ""
-                yield named, Passage(begin, end)
+                yield document.place(begin) if named or section.label else "", Passage(begin, end)
+
+
+def _joined(passages: Sequence[Passage], text: str) -> Iterator[Passage]:
+    """Passages with nothing but white space between them become one."""
+    current: Passage | None = None
+    for passage in passages:
+        if current is not None and not text[current.end : passage.start].strip():
+            current = Passage(current.start, passage.end)
+            continue
+        if current is not None:
+            yield current
+        current = passage
+    if current is not None:
+        yield current
