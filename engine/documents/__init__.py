@@ -92,6 +92,13 @@ class Document:
         """The number, from 0, of the section at this offset in the text."""
         return max(bisect_right(self.starts, offset) - 1, 0)
 
+    def continues(self, number: int) -> bool:
+        """Whether a section, by its number from 0, goes on in the text of the one before it, and
+        was cut from it only to have a place."""
+        before, section = self.sections[max(number - 1, 0)], self.sections[number]
+        alike = before.kind == section.kind == "lines" and before.label == section.label
+        return number > 0 and alike
+
     def place(self, offset: int) -> str:
         """Where the character at this offset stands, in words; of source the line."""
         number = self.section_at(offset)

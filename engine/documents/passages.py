@@ -119,7 +119,9 @@ def _strength(document: Document, headings: Mapping[int, str], end: int, start: 
     lines = gap.count("\n")
     section = document.section_at(start)
     if lines and section != document.section_at(end - 1):
-        return 5
+        if not document.continues(section):
+            return 5
+        lines = 1
     if start in headings:
         return 4
     if lines > 1:
@@ -230,9 +232,11 @@ class PassageIndex:
 
 def terms(question: str) -> tuple[str, ...]:
     """The words of a question that tell one passage from another, each once, in their order."""
-    found = [match[0] for match in _TERM.finditer(unicodedata.normalize("NFKC", question))]
-    distinct = {word.casefold(): word for word in reversed(found) if not _stops(word)}
-    return tuple(reversed(distinct.values()))[:_MOST_TERMS]
+    distinct: dict[str, str] = {}
+    for match in _TERM.finditer(unicodedata.normalize("NFKC", question)):
+        if not _stops(match[0]):
+            distinct.setdefault(match[0].casefold(), match[0])
+    return tuple(distinct.values())[:_MOST_TERMS]
 
 
 def _stops(word: str) -> bool:

@@ -12,7 +12,14 @@ from math import ceil
 
 from engine.documents import Document
 from engine.documents.passages import Key, PassageIndex, choose, terms
-from engine.documents.prompt import Attached, Passage, Sent, SentDocument, write_message
+from engine.documents.prompt import (
+    Attached,
+    Passage,
+    Sent,
+    SentDocument,
+    in_passages,
+    write_message,
+)
 from models.errors import Problem
 
 MOST_PASSAGE_TOKENS = 8192
@@ -52,7 +59,7 @@ class Plan:
         tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
         if not document.passages:
             return f"whole, {tokens}"
-        told = f"{document.passages:,} passages of {document.among:,}, {tokens}"
+        told = f"{in_passages(document.passages, document.among)}, {tokens}"
         if document.number in self.from_beginning:
             return f"{told}, from its beginning: no word of the question is found in it"
         return f"{told}, found by: {', '.join(self.words)}"
