@@ -6,10 +6,13 @@ kept as it was sent: what the model gets of them is never made anew.
 
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text as Styled
 
 from engine.documents import Document
@@ -17,6 +20,7 @@ from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
+from engine.documents.reading import Cancelled
 from engine.events import Stats
 from engine.interrupts import noting
 from engine.request import ChatMessage, Request, chat
@@ -28,40 +32,47 @@ _FEWEST_READ = 64  # tokens, for a speed of reading to mean something
 
 
 class Reader(Protocol):
-    """`engine.documents.reading.read_document`."""
+    """As `engine.documents.reading.read_document` does."""
 
     def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+
+
+def read_attached(path: Path, console: Console, read: Reader) -> Document:
+    """Read a file or a folder, and tell what of it nobody will see. Raises Problem, also after a
+    Ctrl-C."""
+    name = one_line(path.name or str(path))
+    with noting(signal.SIGINT) as interrupted, console.status(f"Reading {escape(name)}"):
+        try:
+            document = read(path, cancelled=interrupted)
+        except Cancelled:
+            raise Problem(f"{name} was not read to its end.", "Attach it again.") from None
+    for line in lacks(document):
+        _tell(console, f"{document.name}: {line}", style="yellow")
+    return document
 
 
 class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
-    def __init__(self, session: Session, console: Console, read: Reader) -> None:
-        self._session, self._console, self._read = session, console, read
-        self._index = PassageIndex()
-        self._documents: dict[int, Document] = {}
+    def __init__(
+        self, session: Session, console: Console, documents: Sequence[Document] = ()
+    ) -> None:
+        self._session, self._console = session, console
+        self._closing = ExitStack()
+        self._documents = dict(enumerate(documents, start=1))
         self._sent: dict[str, Sent] = {}  # by the text of a message
         self._seconds_per_token: float | None = None
 
-    def attach(self, path: Path) -> None:
-        """Read a file or a folder, which goes with the next message. Raises Problem."""
-        name = one_line(path.name or str(path))
-        with noting(signal.SIGINT) as interrupted, self._console.status(f"Reading {name}"):
-            document = self._read(path, cancelled=interrupted)
+    def attach(self, document: Document) -> None:
+        """It goes with the next message."""
         self._documents[len(self._documents) + 1] = document
-        for line in lacks(document):
-            self._tell(f"{document.name}: {line}", style="yellow")
-
-    def detach(self) -> None:
-        """Of all documents: a new conversation has none."""
-        self.close()
-        self._index, self._documents, self._sent = PassageIndex(), {}, {}
 
     def close(self) -> None:
-        self._index.close()
+        self._closing.close()
 
-    def __bool__(self) -> bool:
-        return bool(self._documents)
+    @cached_property
+    def _index(self) -> PassageIndex:
+        return self._closing.enter_context(PassageIndex())
 
     def write(
         self, question: str, request: Request, *, before: Sequence[ChatMessage], more: bool
@@ -71,6 +82,8 @@ class Attachments:
         `before`: the messages before it that are still read. `more`: other questions may follow,
         and need room too. Raises Problem where a document has none.
         """
+        if not self._documents:
+            return question
         sent = self._sent_in(before)
         made = plan(
             question,
@@ -83,9 +96,13 @@ class Attachments:
             asked_before=sent[-1].question if sent else "",
         )
         for document in made.sent.documents:
-            self._tell(self._told(made, document))
+            _tell(self._console, self._told(made, document))
         if made.about_all:
-            self._tell(_about_all(made, context=self._session.target.context_length), "yellow")
+            _tell(
+                self._console,
+                _about_all(made, context=self._session.target.context_length),
+                "yellow",
+            )
         self._sent[made.sent.text] = made.sent
         return made.sent.text
 
@@ -97,6 +114,8 @@ class Attachments:
 
     def show_all(self, messages: Sequence[ChatMessage]) -> None:
         """Print which there are, and what these messages have of them."""
+        if not self._documents:
+            _tell(self._console, "No file is attached. /attach FILE attaches one.")
         sent = self._sent_in(messages)
         for number, document in self._documents.items():
             parts = [one for each in sent for one in each.documents if one.number == number]
@@ -105,7 +124,7 @@ class Attachments:
                 given = sum(part.passages for part in parts)
                 state = in_passages(given, parts[0].among) if given else "whole"
             told = filter(None, (document.name, size_in_words(document), state))
-            self._tell(f"{number}. {', '.join(told)}")
+            _tell(self._console, f"{number}. {', '.join(told)}")
 
     def show(self, number: int, messages: Sequence[ChatMessage]) -> None:
         """Print what the model got of a document, or all of one that is yet to be sent. Raises
@@ -145,8 +164,9 @@ class Attachments:
         tokenizer = self._session.target.tokenizer
         return len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
-    def _tell(self, line: str, style: str = "dim") -> None:
-        self._console.print(Styled(clean(line)), style=style, highlight=False, soft_wrap=True)
+
+def _tell(console: Console, line: str, style: str = "dim") -> None:
+    console.print(Styled(clean(line)), style=style, highlight=False, soft_wrap=True)
 
 
 def _about_all(made: Plan, *, context: int) -> str:
