@@ -7,6 +7,7 @@ kept as it was sent: what the model gets of them is never made anew.
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -16,12 +17,13 @@ from rich.markup import escape
 from rich.text import Text as Styled
 
 from engine.documents import Document
+from engine.documents.by_section import NOTE_TOKENS, section_by_section
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled
-from engine.events import Stats
+from engine.events import Stats, Text
 from engine.interrupts import noting
 from engine.request import ChatMessage, Request, chat
 from engine.session import Session
@@ -106,6 +108,25 @@ class Attachments:
         self._sent[made.sent.text] = made.sent
         return made.sent.text
 
+    def write_by_section(
+        self, question: str, request: Request, *, before: Sequence[ChatMessage]
+    ) -> str:
+        """The text of a message with notes on every part of the documents, which the model makes
+        now and which are told."""
+        room = self._room([*before, ChatMessage("user", question)], request, more=False)
+        asks = section_by_section(question, self._documents, count=self._count, room=room)
+        shorter = replace(
+            request, max_tokens=min(request.max_tokens, NOTE_TOKENS), grammar=None, stops=()
+        )
+        ask = next(asks)
+        while ask.place:
+            with self._console.status(escape(f"Part {ask.number} of {ask.among}: {ask.place}")):
+                events = self._session.answer([*before, ChatMessage("user", ask.prompt)], shorter)
+                note = "".join(event.delta for event in events if isinstance(event, Text))
+            _tell(self._console, f"{ask.place}: {one_line(note)}")
+            ask = asks.send(note)
+        return ask.prompt
+
     def learn(self, stats: Stats) -> None:
         """Learn from an answer how fast prompts are read."""
         read = stats.prompt_tokens - stats.reused_tokens
@@ -173,6 +194,7 @@ def _about_all(made: Plan, *, context: int) -> str:
     names = " and ".join(each.name for each in made.sent.documents if each.passages)
     return (
         f"This asks about all of {names}, and the model gets passages only: it cannot count or "
-        f"summarize what it does not get. All of it has about {made.whole_tokens:,} tokens, and "
-        f"the context {context:,}."
+        f"sum up what it does not get. All has about {made.whole_tokens:,} tokens, and the context "
+        f"{context:,}. A larger --context would hold it, where the model has one; "
+        "slipstream generate --section-by-section reads it part by part."
     )

@@ -117,6 +117,14 @@ def generate(
     measure: Measure = False,
     learn: Learn = False,
     attach: Attach = None,
+    section_by_section: Annotated[
+        bool,
+        typer.Option(
+            "--section-by-section",
+            help="Ask of each part of the attached files, then of the notes: for what passages "
+            "cannot answer, such as counting and summing up.",
+        ),
+    ] = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="Answer in JSON that obeys the JSON schema in this file.")
@@ -150,6 +158,8 @@ def generate(
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
+    if section_by_section and not attach:
+        raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     documents = [read_attached(path, errors, read_document) for path in attach or ()]
     session = open_session(
@@ -170,7 +180,10 @@ def generate(
     )
     before = [ChatMessage("system", system)] * bool(system)
     with closing(Attachments(session, errors, documents)) as attachments:
-        text = attachments.write(text, request, before=before, more=False)
+        if section_by_section:
+            text = attachments.write_by_section(text, request, before=before)
+        else:
+            text = attachments.write(text, request, before=before, more=False)
     messages = [*before, ChatMessage("user", text)]
     answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
