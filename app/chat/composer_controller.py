@@ -103,7 +103,7 @@ class ComposerController(QObject):
         """Count how much of the context is used; the composer shows it once it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(message.content for message in branch))
+        texts = (system_prompt, *(message.prompt for message in branch))
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, self._composer.text), written=writing.tokens if writing is not None else 0

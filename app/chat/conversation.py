@@ -435,7 +435,7 @@ def can_go_on(message: Message) -> bool:
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(ChatMessage(message.role, message.content) for message in branch))
+    return (*system, *(ChatMessage(message.role, message.prompt) for message in branch))
 
 
 def _same(one: Message, other: Message) -> bool:

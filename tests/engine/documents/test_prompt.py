@@ -1,10 +1,18 @@
 """What a model is given of documents, and where each character comes from."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section
-from engine.documents.prompt import Attached, Passage, write_message
+from engine.documents.prompt import (
+    Attached,
+    Passage,
+    Sent,
+    SentDocument,
+    sent_from_json,
+    write_message,
+)
 
 PAGES = Document(
     "plan.pdf",
@@ -55,3 +63,36 @@ def test_every_character_of_a_document_is_known_as_its(given: list[Attached], as
                 assert source == (document.number, part.offset + i)
                 assert documents[document.number].text[source[1]] == sent.text[part.start + i]
     assert sent.source(len(sent.text) - len(asked)) is None
+
+
+def test_another_question_keeps_all_before_it() -> None:
+    attached = [Attached(1, PAGES), Attached(2, PAGES)]
+    sent = write_message("Who?", attached)
+    assert sent.question == "Who?"
+    assert sent.asked("Where?") == write_message("Where?", attached)
+    assert sent.given(1) + sent.given(2) + "Who?" == sent.text
+
+
+def test_a_deleted_document_leaves_the_places_of_the_others() -> None:
+    sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)])
+    rest = sent.without(1)
+    assert rest.given(2) == sent.given(2)
+    assert rest.given(1).startswith("[")
+    assert rest.question == "Who?"
+    for place in range(len(rest.text)):
+        source = rest.source(place)
+        assert source is None or source[0] == 2
+        if source:
+            assert PAGES.text[source[1]] == rest.text[place]
+
+
+def test_what_was_sent_is_read_as_it_was_written() -> None:
+    sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)]).without(1)
+    assert sent_from_json(sent.to_json()) == sent
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 2), (-1, 2), (0, 99)])
+def test_places_outside_of_the_text_are_refused(start: int, end: int) -> None:
+    wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
+    with pytest.raises(ValueError, match="document 1"):
+        sent_from_json(wrong.to_json())
