@@ -13,6 +13,8 @@ from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
 from app.conversations.store import Store
+from app.documents.attachments import Read
+from app.documents.plain_reading import read_plain
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.formulas import FormulaLayouts
 from app.models.library import Library
@@ -49,11 +51,13 @@ class Application(QObject):
         theme: Theme,
         library: Library,
         server: LocalServer,
+        read: Read = read_plain,
     ) -> None:
+        """`read` reads files that are attached."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
-        self.server = server
+        self.server, self.read = server, read
         self.begun = False
         self._learning = settings.learn
         self.answers = Answers(store, engine, parent=self)

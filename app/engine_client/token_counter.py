@@ -51,6 +51,10 @@ class TokenCounter(QObject):
         if typed or not self._timer.isActive():  # an answer must not put it off for ever
             self._timer.start()
 
+    def known(self, text: str) -> int | None:
+        """How many tokens a text has that was counted with the last ones; None for others."""
+        return self._known.get(text)
+
     def _begin(self) -> None:
         if self._target is not None and not self._busy:
             self._busy = True
