@@ -121,8 +121,8 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
     for each in attached:
         document, ranges, start = each.document, [], len(text)
         text += f"[{_heading(each)}]\n"
-        for place, part in _parts(each):
-            text += f"\n[{place}]\n" if place else ""
+        for lead, part in _parts(each):
+            text += lead
             ranges.append(Range(len(text), part.start, part.end - part.start))
             text += document.text[part.start : part.end] + "\n"
         text += f"[End of document {each.number}]\n\n"
@@ -162,20 +162,45 @@ def _heading(attached: Attached) -> str:
     name = f"Document {attached.number}: {attached.document.name}"
     if attached.passages is None:
         return name
-    return f"{name}, {len(attached.passages)} passages of {attached.among}"
+    return f"{name}, {in_passages(len(attached.passages), attached.among)}"
+
+
+def in_passages(given: int, among: int) -> str:
+    """How much that is of a document: "9 passages of 140"."""
+    return f"{given:,} passage{'s' * (given != 1)} of {among:,}"
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
-    """What is given, cut where another section begins; the first part of each with its place."""
+    """What is given, cut where another section begins, each part with what stands before it: its
+    place, but for a document that has one and is given whole; or the blank lines of a text."""
     document = attached.document
     given = attached.passages
     if given is None:
         given = (Passage(0, len(document.text)),)
-    for passage in given:
+    named = attached.passages is not None or len(document.sections) > 1
+    for passage in _joined(given, document.text):
         first, last = document.section_at(passage.start), document.section_at(passage.end - 1)
         for number in range(first, last + 1):
             section, start = document.sections[number], document.starts[number]
             begin, end = max(start, passage.start), min(start + len(section.text), passage.end)
-            if begin < end:
-                named = section.place if len(document.sections) > 1 or section.label else ""
-                yield named, Passage(begin, end)
+            if begin >= end:
+                continue
+            lead = f"\n[{document.place(begin)}]\n" if named or section.label else ""
+            if number > first and document.continues(number):
+                before = document.sections[number - 1]
+                lead = "\n" * (section.number - before.number - before.text.count("\n") - 1)
+            yield lead, Passage(begin, end)
+
+
+def _joined(passages: Sequence[Passage], text: str) -> Iterator[Passage]:
+    """Passages with nothing but white space between them become one."""
+    current: Passage | None = None
+    for passage in passages:
+        if current is not None and not text[current.end : passage.start].strip():
+            current = Passage(current.start, passage.end)
+            continue
+        if current is not None:
+            yield current
+        current = passage
+    if current is not None:
+        yield current

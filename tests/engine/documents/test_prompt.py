@@ -96,3 +96,26 @@ def test_places_outside_of_the_text_are_refused(start: int, end: int) -> None:
     wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
     with pytest.raises(ValueError, match="document 1"):
         sent_from_json(wrong.to_json())
+
+
+def test_a_text_that_was_cut_to_have_places_stands_as_it_was() -> None:
+    lines = [f"line {i}" if i % 7 else "" for i in range(1, 40)]
+    sections = tuple(
+        Section("lines", start + 1, "\n".join(lines[start : start + 9]).rstrip(), "a.py")
+        for start in (0, 10, 20, 30)
+    )
+    source = Document("src", "folder", "00", (*sections, Section("lines", 1, "line 1", "b.py")))
+    sent = write_message("Why?", [Attached(1, source)])
+    assert sent.text.count("line 1]") == 2
+    assert "line 11]" not in sent.text
+    written = sent.text.split("\n")
+    assert written.index("line 39") - written.index("line 1") == 38
+
+
+def test_passages_say_where_they_begin_and_are_joined() -> None:
+    text = Section("lines", 11, "one\ntwo\nthree four\nfive six")
+    document = Document("a.txt", "text", "00", (text,))
+    passages = (Passage(4, 7), Passage(8, 13), Passage(19, 27))
+    sent = write_message("Why?", [Attached(1, document, passages, among=9)])
+    assert "\n[line 12]\ntwo\nthree\n\n[line 14]\nfive six\n" in sent.text
+    assert sent.documents[0].passages == 3
