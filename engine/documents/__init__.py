@@ -65,8 +65,8 @@ class Document:
     """`name` of the file, without its folder; `digest`, the file's sha256 in hexadecimal digits.
 
     `without_text`: the numbers of pages that show something and have no text. `hidden`: how many
-    characters that nobody sees were dropped. `faint`: how many there are that are white or tiny,
-    and are part of the text all the same. `left_out`: what was not read, each with the reason.
+    characters that nobody sees were dropped. `faint`: how many there are that are white, tiny or
+    beside the page, and are part of the text all the same. `left_out`: what was not read, each with the reason.
     """
 
     name: str
