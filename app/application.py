@@ -14,7 +14,6 @@ from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
 from app.conversations.store import Store
 from app.documents.attachments import Read
-from app.documents.plain_reading import read_plain
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.formulas import FormulaLayouts
 from app.models.library import Library
@@ -26,6 +25,7 @@ from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.steps import Stepper, Steps
 from app.theme.style import Theme
+from engine.documents.reading import read_document
 from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
@@ -51,7 +51,7 @@ class Application(QObject):
         theme: Theme,
         library: Library,
         server: LocalServer,
-        read: Read = read_plain,
+        read: Read = read_document,
     ) -> None:
         """`read` reads files that are attached."""
         super().__init__()

@@ -54,7 +54,6 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("File", "open_in_window", "Open in a new window"),
     "File",
     Command("File", "attach", "Attach files…", "Ctrl+Shift+A"),
-    Command("File", "attach_folder", "Attach a folder…"),
     "File",
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),

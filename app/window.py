@@ -293,7 +293,6 @@ class Window(QMainWindow):
                 "find_previous": lambda: self.presenter.finder.step(-1),
                 "send": self.composer.send,
                 "attach": self.composer_controller.documents.ask,
-                "attach_folder": self.composer_controller.documents.ask_for_folder,
                 "next_conversation": lambda: self.sidebar.step(+1),
                 "previous_conversation": lambda: self.sidebar.step(-1),
                 "go_to_conversations": self._go_to_conversations,

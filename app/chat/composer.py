@@ -4,7 +4,7 @@ Knows whether a message can be sent now; not who answers, nor where unsent text 
 of tokens comes from outside.
 """
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -47,7 +48,7 @@ class Composer(QWidget):
         stopped: end the answer that is being written (the button, or Esc).
         changed(str): the unsent text as it is now; not emitted for `set_text`.
         remedy_asked: carry out the remedy that was offered.
-        attach_asked: the person wants to attach files.
+        attach_asked, folder_asked: the person wants to attach files, or a folder.
         files_given(list[Path]): these were dropped or pasted.
     """
 
@@ -56,6 +57,7 @@ class Composer(QWidget):
     changed = Signal(str)
     remedy_asked = Signal()
     attach_asked = Signal()
+    folder_asked = Signal()
     files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -73,21 +75,21 @@ class Composer(QWidget):
         self._remedy = QPushButton()
         self._tokens = _line()
         self._attach = SignButton("attach")
-        self._attach.setAccessibleName("Attach files")
-        self._attach.setToolTip("Attach files; folders can be dropped here")
+        self._attach.setAccessibleName("Attach files or a folder")
+        self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
         self._button = RoundButton()
         self._arrange()
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
         self.setTabOrder(self.documents, self.field)
         self.setTabOrder(self.field, self._remedy)
-        self.setTabOrder(self._remedy, self._attach)
-        self.setTabOrder(self._attach, self._button)
+        self.setTabOrder(self._remedy, self._button)
+        self.setTabOrder(self._button, self._attach)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
         self.field.files_given.connect(self.files_given)
-        self._attach.clicked.connect(self.attach_asked)
+        self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
         self._button.clicked.connect(self._press)
         self._remedy.clicked.connect(self.remedy_asked)
@@ -226,6 +228,13 @@ class Composer(QWidget):
             painter.setPen(QColor(colours.link if focused else colours.bar))
             box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
             painter.drawRoundedRect(box, _RADIUS, _RADIUS)
+
+    def _ask_what_to_attach(self) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("Files…", self.attach_asked.emit)
+        menu.addAction("A folder…", self.folder_asked.emit)
+        menu.popup(self._attach.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
 
     def _press(self) -> None:
         if self.answering:

@@ -48,7 +48,7 @@ class ComposerController(QObject):
         self.editing = 0
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
-            composer, conversation, answers, store, read=read, tokens=self.tokens, loaded=loaded
+            composer, conversation, answers, store, read=read, tokens=self.tokens
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
@@ -74,6 +74,7 @@ class ComposerController(QObject):
     def use(self, loaded: Loaded) -> None:
         """Count as this model does."""
         self.tokens.use(Path(loaded.target))
+        self.documents.use(loaded)
 
     def edit(self, message: int) -> None:
         """Put a message back into the composer, to send another version of it."""

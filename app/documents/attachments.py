@@ -10,18 +10,23 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from app.conversations.store import Store
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
+from engine.documents.reading import Cancelled
 from models.errors import Problem
 
-Read = Callable[[Path, Callable[[], bool]], Document]
-"""Reads a file or a folder, until the second argument says that it was cancelled. Raises Problem.
-"""
+
+class Read(Protocol):
+    """Reads a file or a folder. Raises Problem, and Cancelled soon after it was `cancelled`."""
+
+    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+
+
 MOST_AT_ONCE = 50  # files; more of them are a folder
 
 
@@ -183,13 +188,15 @@ class Attachments(QObject):
             yield from self._attach(file)
         except Problem as problem:
             file.shown = replace(file.shown, problem=problem)
+        except Cancelled:
+            pass
         self._reading = None
         self.changed.emit()
         self._go_on()
 
     def _attach(self, file: _File) -> Steps:
         read, path, cancelled = self._read, file.path, file.cancelled.is_set
-        document: Document = yield in_thread(lambda: read(path, cancelled))
+        document: Document = yield in_thread(lambda: read(path, cancelled=cancelled))
         if file.cancelled.is_set():
             return
         if not document.text.strip():

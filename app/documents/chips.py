@@ -11,11 +11,12 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
+from app.status_line import Standing, StatusLine
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.style import colours_of, set_ink, small_font
 from engine.documents import Document, SectionKind
-from engine.documents.prompt import SentDocument
+from engine.documents.prompt import SentDocument, in_passages
 from models.in_words import one_line
 
 _COUNTED: tuple[SectionKind, ...] = ("sheet", "slide", "chapter", "cell")
@@ -55,9 +56,24 @@ class DocumentChips(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(4)
+        self._remark = StatusLine(wraps=True)
+        self._remark.setContentsMargins(8, 0, 4, 0)
+        self._remark.hide()
+        self._column.addWidget(self._remark)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
         self.hide()
+
+    @property
+    def remark(self) -> str:
+        """The line below the chips."""
+        return self._remark.text
+
+    def say(self, remark: str, standing: Standing = "warning") -> None:
+        """Show a line on all of them; empty for none."""
+        if remark != self.remark:
+            self._remark.say(remark, standing)
+            self._remark.setVisible(bool(remark))
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
         """Show these. A widget stays while its place does, and with it the focus."""
@@ -70,12 +86,11 @@ class DocumentChips(QWidget):
             widget = ChipWidget(removal=self._removal)
             widget.view.clicked.connect(partial(self.view_asked.emit, place))
             widget.removal_asked.connect(partial(self.remove_asked.emit, place))
-            self._column.addWidget(widget)
+            self._column.insertWidget(place, widget)
             self.chips.append(widget)
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
         self.setVisible(bool(chips))
-        self.updateGeometry()
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
@@ -240,8 +255,7 @@ def chip_of_sent(sent: SentDocument) -> Chip:
     """The chip of a document in a message that was sent."""
     if not sent.ranges:
         return Chip(sent.name, "deleted", removes=False)
-    words = f"{sent.passages} passages of {sent.among}" if sent.passages else "whole"
-    return Chip(sent.name, words)
+    return Chip(sent.name, in_passages(sent.passages, sent.among) if sent.passages else "whole")
 
 
 def _counted(count: int, what: str) -> str:

@@ -51,9 +51,13 @@ class TokenCounter(QObject):
         if typed or not self._timer.isActive():  # an answer must not put it off for ever
             self._timer.start()
 
-    def known(self, text: str) -> int | None:
-        """How many tokens a text has that was counted with the last ones; None for others."""
-        return self._known.get(text)
+    @property
+    def counting(self) -> Count | None:
+        """Counts a text at once, in whatever thread; None while no tokenizer has been read."""
+        measure, known = self._measure, self._known
+        if measure is None:
+            return None
+        return lambda text: known[text] if text in known else measure(text)
 
     def _begin(self) -> None:
         if self._target is not None and not self._busy:
