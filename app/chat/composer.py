@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.prompt_edit import PromptEdit
-from app.documents.chips import DocumentChips
+from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
@@ -110,7 +110,7 @@ class Composer(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
         column.setSpacing(4)
-        column.addWidget(self.documents)
+        column.addWidget(ChipsArea(self.documents))
         column.addWidget(self.field)
         column.addLayout(said)
         column.addLayout(below)
@@ -193,6 +193,8 @@ class Composer(QWidget):
             self._announce(self.blocked)
             if self._remedy.isVisible():
                 self._remedy.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif self.unready == self.documents.remark != "":
+            self._announce(self.unready)
         elif self.unready:
             self._notify(self.unready)
         else:

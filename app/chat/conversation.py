@@ -340,6 +340,7 @@ class OpenConversation(QObject):
             if visit != self._visit:
                 return record.id
             self.record = self.record or record
+            self._listing.refresh()
         return self.record.id
 
     def _on_listed(self) -> None:

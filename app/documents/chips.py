@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.status_line import Standing, StatusLine
 from app.theme.hover_button import HoverButton
@@ -23,6 +32,7 @@ _COUNTED: tuple[SectionKind, ...] = ("sheet", "slide", "chapter", "cell")
 _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
+_HIGHEST = 190  # pixels, of chips that are scrolled beyond that
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +53,19 @@ class Chip:
 class DocumentChips(QWidget):
     """Some chips below each other; takes no room while there are none.
 
-    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0.
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0; `changed`:
+        there are others, or they say something else.
     """
 
     view_asked = Signal(int)
     remove_asked = Signal(int)
+    changed = Signal()
 
     def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
         """`removal` is what removing is called: at a button "Remove", in the menu anything else."""
         super().__init__(parent)
         self._removal = removal
+        self._wide = removal == _REMOVE
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(4)
@@ -74,6 +87,7 @@ class DocumentChips(QWidget):
         if remark != self.remark:
             self._remark.say(remark, standing)
             self._remark.setVisible(bool(remark))
+            self.changed.emit()
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
         """Show these. A widget stays while its place does, and with it the focus."""
@@ -86,16 +100,58 @@ class DocumentChips(QWidget):
             widget = ChipWidget(removal=self._removal)
             widget.view.clicked.connect(partial(self.view_asked.emit, place))
             widget.removal_asked.connect(partial(self.remove_asked.emit, place))
-            self._column.insertWidget(place, widget)
+            alignment = Qt.AlignmentFlag(0) if self._wide else Qt.AlignmentFlag.AlignLeft
+            self._column.insertWidget(place, widget, 0, alignment)
             self.chips.append(widget)
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
         self.setVisible(bool(chips))
+        self.changed.emit()
+
+    def height_at(self, width: int) -> int:
+        """How high they are; notes are wrapped at this width."""
+        self._column.activate()
+        if self._column.hasHeightForWidth():
+            return self._column.totalHeightForWidth(width)
+        return self._column.totalSizeHint().height()
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
         """All buttons, from the first chip to the last."""
         return tuple(button for chip in self.chips for button in chip.buttons)
+
+
+class ChipsArea(QScrollArea):
+    """Some chips, as high as they are up to a limit; they are scrolled beyond it."""
+
+    def __init__(self, chips: DocumentChips) -> None:
+        super().__init__()
+        self._chips = chips
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidgetResizable(True)
+        self.setWidget(chips)
+        self.viewport().setAutoFillBackground(False)
+        chips.setAutoFillBackground(False)
+        chips.installEventFilter(self)
+        chips.changed.connect(self._fit)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:  # in another font, say
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        shown = bool(self._chips.chips)
+        if shown:
+            self.setFixedHeight(min(self._chips.height_at(self.viewport().width()), _HIGHEST))
+        self.setVisible(shown)
 
 
 class ChipWidget(QWidget):
@@ -107,10 +163,11 @@ class ChipWidget(QWidget):
     def __init__(self, *, removal: str) -> None:
         super().__init__()
         self._removal = removal
-        self._name, self._words, self._notes = _Elided(), QLabel(), QLabel()
+        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=60)  # the end tells the kind
+        self._words = _Elided(Qt.TextElideMode.ElideRight, least=230)
+        self._notes = QLabel()
         for label in (self._name, self._words, self._notes):
             label.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._notes.setWordWrap(True)
         colours = colours_of(self)
         self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
@@ -194,19 +251,18 @@ class ChipWidget(QWidget):
 
 
 class _Elided(QLabel):
-    """A name, its middle left out where it is too long, as the end tells the kind of file."""
+    """A text of which a part is left out where it is too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
         super().__init__()
+        self._mode, self._least = mode, least
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(60, super().minimumSizeHint().height())
+        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        shown = self.fontMetrics().elidedText(
-            self.text(), Qt.TextElideMode.ElideMiddle, self.width()
-        )
+        shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
         with QPainter(self) as painter:
             painter.setPen(self.palette().windowText().color())
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)

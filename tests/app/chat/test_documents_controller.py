@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QMessageBox, QPushButton
 
 from app.chat.message import MessageWidget
-from app.documents.text_dialog import TextDialog
 from app.window import Window
 from engine.documents.prompt import Sent
 from engine.request import ChatMessage
@@ -30,8 +26,10 @@ def attach(window: Window, until: Until, *paths: Path) -> None:
     window.composer.files_given.emit(list(paths))
     documents = window.composer_controller.documents
     until(
-        lambda: not documents.attachments.reading
-        and len(window.composer.documents.chips) == before + len(paths)
+        lambda: (
+            not documents.attachments.reading
+            and len(window.composer.documents.chips) == before + len(paths)
+        )
     )
 
 

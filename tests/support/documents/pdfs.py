@@ -23,7 +23,13 @@ class Page:
 
 
 def line(
-    text: str, *, x: float = 20, y: float = 250, size: float = 12, before: str = "", matrix: str = ""
+    text: str,
+    *,
+    x: float = 20,
+    y: float = 250,
+    size: float = 12,
+    before: str = "",
+    matrix: str = "",
 ) -> str:
     """A line of text in Helvetica; `before`: operators that say how it is painted."""
     shown = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
@@ -109,7 +115,10 @@ def _file(objects: Sequence[str], trailer: str) -> bytes:
         data += f"{number} 0 obj\n{content}\nendobj\n".encode("cp1252")
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     count = len(objects) + 1
-    return data + (
-        f"xref\n0 {count}\n0000000000 65535 f \n{table}"
-        f"trailer\n<< /Size {count} /Root 1 0 R {trailer} >>\nstartxref\n{len(data)}\n%%EOF\n"
-    ).encode()
+    return (
+        data
+        + (
+            f"xref\n0 {count}\n0000000000 65535 f \n{table}"
+            f"trailer\n<< /Size {count} /Root 1 0 R {trailer} >>\nstartxref\n{len(data)}\n%%EOF\n"
+        ).encode()
+    )
