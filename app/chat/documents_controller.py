@@ -118,7 +118,20 @@ class DocumentsController(QObject):
         work = self._work(question)
         self._plan = None
         self.attachments.hide()
-        return None if work is None else in_thread(lambda: work().sent)
+        if work is None:
+            return None
+        sent: Future[Sent] = Future()
+
+        def steps() -> Steps:
+            planned = yield in_thread(work)
+            sent.set_result(planned.sent)
+
+        self._stepper.run(steps(), failed=sent.set_exception)
+        return sent
+
+    def prompt(self, question: str) -> str:
+        """The same as far as it is planned already."""
+        return question if self._plan is None else self._plan.sent.asked(question).text
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Attach these files and folders to the message that is being written."""

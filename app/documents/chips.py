@@ -102,6 +102,7 @@ class DocumentChips(QWidget):
             widget.removal_asked.connect(partial(self.remove_asked.emit, place))
             alignment = Qt.AlignmentFlag(0) if self._wide else Qt.AlignmentFlag.AlignLeft
             self._column.insertWidget(place, widget, 0, alignment)
+            widget.show()  # only then does the layout make room for it
             self.chips.append(widget)
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
