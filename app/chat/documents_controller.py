@@ -270,6 +270,7 @@ class DocumentsController(QObject):
 
     def _on_opened(self) -> None:
         record = self._conversation.record
+        self._plan = self._refused = None
         self.attachments.show(record.id if record is not None else None)
         self._plan_soon()
 
@@ -328,8 +329,10 @@ class DocumentsController(QObject):
     def _standing(self) -> list[SentDocument]:
         """Documents of earlier messages that this one gets passages of."""
         new = {number for number, _ in self.attachments.ready}
+        sent = (message.sent for message in self._conversation.branch)
+        earlier = {one.number for each in sent if each for one in each.documents} - new
         planned = self._plan.sent.documents if self._plan else ()
-        return [document for document in planned if document.number not in new]
+        return [document for document in planned if document.number in earlier]
 
     def _show(self) -> None:
         """Show the chips, and why nothing can be sent with them, if anything."""
