@@ -19,10 +19,11 @@ from app.chat.conversation import OpenConversation
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
-from app.documents.chips import Chip, chip_of_sent, lacks, shortened, size_in_words
+from app.documents.chips import Chip, chip_of_sent, shortened
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, Count, TokenCounter
 from app.steps import Stepper, Steps, in_thread
+from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent, SentDocument, in_passages
