@@ -19,7 +19,7 @@ from engine.request import ChatMessage
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
-from tests.support.documents.pdfs import pdf
+from tests.support.documents.pdfs import line, pdf
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -436,7 +436,7 @@ def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(
     window = open_window()
     until(lambda: window.loader.loaded is not None)
     path = tmp_path / "plan.pdf"
-    path.write_bytes(pdf("The roof leaks.", "The cellar is dry."))
+    path.write_bytes(pdf(line("The roof leaks."), line("The cellar is dry.")))
     attach(window, until, path)
     assert chips(window)[0].startswith("plan.pdf, 2 pages · whole, ")
     send(window, "What leaks?")
