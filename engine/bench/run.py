@@ -59,11 +59,12 @@ def run_bench(
     """
     check(options)
     prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
+    names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
+    found = [resolve_drafters(name, options.target) for name in names]  # before it takes long
     load_once = cache(load)
     target = load_once(options.target)
     session = Session(target)
-    for drafter in options.drafters:  # a wrong one should be known at once
-        drafters = resolve_drafters(drafter, target.folder)
+    for drafters in found:
         make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
@@ -80,7 +81,7 @@ def run_bench(
         label=f"{backend}, {target.precision}",
         drafters=tuple(
             (folder.name, load_once(ModelFolder(folder)).precision)
-            for folder in model_folders(options.drafters)
+            for folder in model_folders(names)
         ),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),
