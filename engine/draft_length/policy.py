@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp
 
-from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
+from engine.draft_length import (
+    LONGEST,
+    LONGEST_COPY,
+    DraftCandidate,
+    DraftChoice,
+    MeasuredRound,
+    Reason,
+    Why,
+)
 from engine.draft_length.acceptance import MATCHES, Acceptance
-from engine.draft_length.costs import Calibration, Costs
+from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
     DraftOptions,
@@ -213,6 +221,7 @@ class Automatic:
         self.acceptance = Acceptance()
         if self._remembered is not None:
             self.acceptance = Acceptance.from_json(self._remembered)
+        self._stood: dict[str, int] = {}  # tokens of each copier's last draft that were accepted
         self._parked: dict[str, int] = {}  # tokens until each parked drafter is tried again
         self._last: DraftOption | None = None
         self._asked: DraftOption | None = None
@@ -255,6 +264,7 @@ class Automatic:
             self._parked = {name: max(left - 1, 0) for name, left in self._parked.items()}
             return
         self._unchecked += 1
+        self._stood[measured.drafter] = measured.accepted
         draft = self.costs.draft(measured.drafter, context=context, tree=tree)
         steps = tree_steps(measured.tree, passes) if measured.tree else drafted
         seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
@@ -300,16 +310,19 @@ class Automatic:
 
     def _options(self, candidate: DraftCandidate, most: int, context: int) -> DraftOptions:
         drafter, behind = candidate.drafter, candidate.behind
-        highest = min(most, candidate.most, LONGEST)
+        # A copy may be twice as long as what stood of the last one, as far as its rows pay.
+        stood = self._stood.get(drafter, 0) if candidate.match else 0
+        longest = min(max(2 * stood, LONGEST), LONGEST_COPY)
+        highest = min(most, candidate.most, longest)
         chances = self.acceptance.chances(drafter, highest, match=candidate.match)
-        passes = self.costs.passes(context, sharing=self._sharing)
+        passes = self.costs.passes(context, sharing=self._sharing, most=max(highest + 1, ROWS))
         draft = self.costs.draft(drafter, context=context, behind=behind)
         chains = draft_options(drafter, chances, passes, draft)
         if candidate.alternatives == 1:
             return DraftOptions(chains, [])
         largest = min(most, MOST)
         later = self.acceptance.by_rank(drafter, candidate.alternatives)
-        best = best_trees(chances, later, most=largest)
+        best = best_trees(chances[:LONGEST], later, most=largest)
         passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
         draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
         share = self.acceptance.share_of_trees(drafter)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.draft_length import LONGEST, LONGEST_COPY, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.lookup import SLOTS, copied, merged
 from engine.earlier_answers import EarlierAnswers
@@ -104,7 +104,8 @@ class SuffixDrafter(Untaught):
 
     def continuations(self, tokens: list[int], count: int) -> list[Continuation]:
         """The `count` likeliest ways to go on behind `tokens`, likeliest first, each at most
-        `LONGEST` tokens; no two begin alike."""
+        `LONGEST_COPY` tokens, of which one place gives what is behind `LONGEST`; no two begin
+        alike."""
         self._here.extend(tokens[len(self._here.text) :])
         places, found = self._here, self._copy.matches(self._here, tokens)
         if self._earlier is not None:
@@ -115,10 +116,13 @@ class SuffixDrafter(Untaught):
         votes = [(place, _PER_TOKEN ** (matched - match)) for place, matched in found]
         total, made = _weight(votes), []
         for token, voters in _ways(places.text, votes, [], wraps=here)[:count]:
-            drafted, share = [token], _weight(voters) / total
-            while len(drafted) < LONGEST:
+            drafted, agreed = [token], _weight(voters)
+            share = agreed / total
+            while len(drafted) < LONGEST_COPY:
+                if len(drafted) == LONGEST:
+                    voters, agreed = voters[:1], voters[0][1]
                 ways = _ways(places.text, voters, drafted, wraps=here)
-                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * share * total:
+                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * agreed:
                     break
                 token, voters = ways[0]
                 drafted.append(token)
