@@ -19,6 +19,7 @@ from engine.bench.figures import seconds_to_go
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
     accept_cost,
+    at_depth,
     measure_curve,
     measure_roofline,
     peak_rss_bytes,
@@ -165,11 +166,12 @@ def _with_probes(
     )
     if options.baselines:
         reads_all = reads_all_weights(target.model)
-        setup = replace(
-            setup,
-            curve=measure_curve(decoder, depth=depth),
-            roofline=measure_roofline(decoder, depth) if reads_all else None,
-        )
+        with at_depth(decoder, depth) as tokens:
+            setup = replace(
+                setup,
+                roofline=measure_roofline(decoder) if reads_all else None,
+                curve=measure_curve(decoder, tokens),
+            )
     mx.clear_cache()
     return setup
 

@@ -1,4 +1,4 @@
-"""`Automatic` where a drafter copies: drafts grow while copies stand, where their rows are cheap."""
+"""`Automatic` where a drafter copies: drafts grow while copies stand, if their rows are cheap."""
 
 from collections.abc import Callable
 from itertools import pairwise
