@@ -55,7 +55,7 @@ def test_what_is_measured() -> None:
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
     shallow, deep = found.passes
-    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16)
+    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
     assert shallow.context < 100
     assert deep.context > 1000
     assert {1, 4, 16} <= set(deep.rows)
