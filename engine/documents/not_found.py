@@ -119,6 +119,8 @@ def _numbers(text: WordIndex) -> set[str]:
     """All that the numbers of a text may be read as."""
     written = {match[1] for form in text.forms if (match := _NUMBER.match(form))}
     written |= {match[0] for match in _GROUPED.finditer(text.text)}
+    several = (re.split("[.,]", number) for number in written)  # 10,20,30 may be three
+    written |= {part for parts in several if len(parts) > 2 for part in parts if len(part) != 3}
     return set().union(*map(readings, written))
 
 
@@ -130,8 +132,6 @@ def readings(written: str) -> set[str]:
     found = {_plain(whole, last)} if whole else {_plain(last, "")}
     if whole and len(last) == 3:
         found.add(_plain(whole + last, ""))
-    if len(groups) > 2:  # perhaps no number, but several
-        found |= {_plain(group, "") for group in groups if len(group) != 3}
     return found
 
 
