@@ -22,8 +22,8 @@ from app.models.readiness import Readiness
 from app.race.race import Race
 from app.server.local_server import LocalServer
 from app.settings import Settings
+from app.steps import Stepper, Steps
 from app.theme.style import Theme
-from engine import earlier_answers
 from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
@@ -55,7 +55,8 @@ class Application(QObject):
         self.settings, self.theme, self.library = settings, theme, library
         self.server = server
         self.begun = False
-        self._learning = settings.learn
+        self._stepper = Stepper(self)
+        self._learning = settings.learn  # or what was learned is not deleted yet
         self.answers = Answers(store, engine, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
@@ -95,23 +96,20 @@ class Application(QObject):
             self.server.switch(True)
 
     def _learn_or_forget(self) -> None:
-        """Make the folder of earlier answers where a person wants them to be kept, and delete it
-        when that is switched off: without it the engine neither reads nor writes."""
-        folder, wanted = self.store.earlier_answers, self.settings.learn
-        try:
-            if wanted:
-                earlier_answers.begin(folder)
-            elif self._learning:
-                earlier_answers.end(folder)
-            self._learning = wanted
-        except OSError as error:
-            what, reason = "kept" if wanted else "deleted", error.strerror or error
-            self.troubled.emit(
-                Problem(
-                    f"Earlier answers cannot be {what} in {folder}: {reason}.",
-                    "Check that you may write there, then change the setting again.",
-                )
-            )
+        self._stepper.run(self._keep_or_drop(), failed=self.troubled.emit)
+
+    def _keep_or_drop(self) -> Steps:
+        """Keep earlier answers where a person wants that, and delete all of them when that is
+        switched off. The store does one after the other, so the last change holds."""
+        before, self._learning = self._learning, self.settings.learn
+        if self._learning:
+            yield self.store.keep_earlier_answers()
+        elif before:
+            try:
+                yield self.store.drop_earlier_answers()
+            except Problem:
+                self._learning = True  # so that the next change tries again
+                raise
 
     def close(self) -> None:
         """Save everything and stop the engine. Waits for both."""
@@ -126,4 +124,5 @@ class Application(QObject):
         self.answers.save()
         self.backups.stop()
         self.listing.close()
+        self._stepper.close()
         self.store.close()

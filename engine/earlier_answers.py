@@ -8,17 +8,18 @@ one that finds it gone forgets all that it had read. A file that is damaged coun
 What was drafted from longest ago goes first. Knows files and ids; no text, no model and no MLX.
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from engine.places import GAP, Places
 from models.files import data_folder, replacing
@@ -30,6 +31,7 @@ _LEAST_TOKENS = 8  # in shorter answers there is little to copy
 _KEPT = 0.75  # of the most, where there were more: so that not every answer makes another index
 _MOST_BYTES = 16 * MOST_TOKENS  # no file of ours is longer
 _VERSION = 1
+LOCK_SECONDS = 3.0  # to wait for another process, which needs less than one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class EarlierAnswers:
         kept = tuple(tokens[:MOST_TOKENS])
         if len(kept) < _LEAST_TOKENS or not self._path.parent.is_dir():
             return
-        with suppress(OSError), FileLock(_lock(self._path.parent)):
+        with suppress(OSError), _locked(self._path.parent):
             self.refresh()
             others = [each for each in self._answers if each.tokens != kept]
             answers = _bounded([*others, _Answer(self._learned + 1, kept)])
@@ -151,7 +153,7 @@ def begin(folder: Path) -> None:
 def forget(folder: Path) -> None:
     """Delete what was kept; what is answered from now on is kept again. Raises OSError."""
     if folder.is_dir():
-        with FileLock(_lock(folder)):
+        with _locked(folder):
             for path in folder.iterdir():
                 path.unlink()
 
@@ -159,13 +161,25 @@ def forget(folder: Path) -> None:
 def end(folder: Path) -> None:
     """A person wants nothing to be kept any more: delete all of it. Raises OSError."""
     if folder.is_dir():
-        with FileLock(_lock(folder)):
+        with _locked(folder):
             shutil.rmtree(folder)
 
 
-def _lock(folder: Path) -> Path:
-    """Beside the folder, so that a lock never makes it."""
-    return folder.with_name(f".{folder.name}.lock")
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """No other process changes the folder meanwhile. Raises OSError where one does so for long.
+
+    The lock lies beside the folder, so that it never makes it.
+    """
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    try:
+        lock.acquire(timeout=LOCK_SECONDS)
+    except Timeout as error:
+        raise TimeoutError(errno.ETIMEDOUT, "another program is using them") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _bounded(answers: list[_Answer]) -> list[_Answer]:

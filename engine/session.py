@@ -427,6 +427,7 @@ class Session:
                     break
         yield from telling.finish()
         if self._earlier is not None and ending != "cancelled" and not cancelled():
+            # Before `Done`: whoever deletes the chat behind that has this forgotten, too.
             self._earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed and not task.company.in_turns:

@@ -218,6 +218,26 @@ class Store:
         """Remove for good what was deleted longer ago than that. Returns how many."""
         return self._do(filing.purge, before_ms=to_milliseconds(self._clock() - older_than))
 
+    # What is learned from answers
+
+    def keep_earlier_answers(self) -> Future[None]:
+        """Make the folder of earlier answers: without it the engine neither reads nor writes."""
+        return self._thread.submit(self._change_earlier_answers, earlier_answers.begin, "kept")
+
+    def drop_earlier_answers(self) -> Future[None]:
+        """Delete that folder with all that is in it."""
+        return self._thread.submit(self._change_earlier_answers, earlier_answers.end, "deleted")
+
+    def _change_earlier_answers(self, change: Callable[[Path], None], what: str) -> None:
+        folder = self.earlier_answers
+        try:
+            change(folder)
+        except OSError as error:
+            raise Problem(
+                f"Earlier answers cannot be {what} in {folder}: {error.strerror or error}.",
+                "Check that you may write there, then change the setting again.",
+            ) from error
+
     # Messages
 
     def branch(self, conversation: int) -> Future[tuple[Message, ...]]:

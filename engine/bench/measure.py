@@ -16,7 +16,8 @@ not taken from a data sheet.
 import resource
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, cast
@@ -95,15 +96,24 @@ def curve_of(calibration: Calibration, drafters: Sequence[str]) -> PassCurve:
     return PassCurve(passes.context, points, drafter, one_token.get(drafter))
 
 
-def measure_curve(decoder: Decoder, *, depth: int) -> PassCurve | None:
-    """For the model of `decoder`, which must be empty and is empty afterwards, behind about `depth`
-    tokens. Takes a few seconds; None where timings varied too much."""
+@contextmanager
+def at_depth(decoder: Decoder, depth: int) -> Iterator[list[int]]:
+    """Have `decoder`, which is empty before and after, hold `depth` tokens meanwhile: random ones,
+    which are given with the next one."""
     ids = mx.random.randint(0, decoder.vocabulary, (depth + 1,), key=mx.random.key(0))
     tokens: list[int] = ids.tolist()  # type: ignore[assignment]  # one list, as there is one axis
     for _ in decoder.prefill(tokens):
         pass
+    try:
+        yield tokens
+    finally:
+        decoder.rewind(0)
+
+
+def measure_curve(decoder: Decoder, tokens: Sequence[int]) -> PassCurve | None:
+    """Behind these tokens, of which `decoder` holds all but the last. Takes a few seconds; None
+    where timings varied too much."""
     calibration = calibrate(decoder, NoDrafter(), tokens)
-    decoder.rewind(0)
     return None if calibration is None else curve_of(calibration, ())
 
 
@@ -203,13 +213,13 @@ class Roofline:
         return passes / seconds / self.passes_per_second if seconds > 0 else None
 
 
-def measure_roofline(decoder: Decoder, depth: int, *, probe_bytes: int = _PROBE_BYTES) -> Roofline:
-    """For the model of `decoder`, which must be empty and is empty afterwards."""
+def measure_roofline(decoder: Decoder, *, probe_bytes: int = _PROBE_BYTES) -> Roofline:
+    """For the model of `decoder`, behind what it holds."""
     return Roofline(
         measure_bandwidth(probe_bytes),
         weight_bytes(decoder.model),
-        cache_bytes(decoder, depth),
-        depth,
+        cache_bytes(decoder),
+        decoder.length,
     )
 
 
@@ -237,13 +247,9 @@ def _own_bytes(module: nn.Module) -> int:
     return sum(array.nbytes for _, array in arrays)
 
 
-def cache_bytes(decoder: Decoder, depth: int) -> int:
-    """What the caches hold of `depth` tokens, room for more not counted."""
-    for _ in decoder.prefill([0] * (depth + 1)):
-        pass
-    held = sum(map(_used_bytes, decoder.timeline.layers))
-    decoder.rewind(0)
-    return held
+def cache_bytes(decoder: Decoder) -> int:
+    """What the caches hold, room for more not counted."""
+    return sum(map(_used_bytes, decoder.timeline.layers))
 
 
 def _used_bytes(layer: Any) -> int:

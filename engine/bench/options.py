@@ -1,6 +1,7 @@
 """What a benchmark is asked to measure, and which options are refused."""
 
 from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 
 from engine.accept import by_block, by_token
@@ -18,16 +19,17 @@ class BenchOptions:
     """What to measure.
 
     `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each
-    length, and mlx-lm with each model drafter and fixed length. `prompts`, `sets` and
-    `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
-    `baselines`: whether plain decoding runs too, without which only acceptance is measured.
-    `cool_down`: rest where heat has slowed the machine by more than this share; 0:
-    never. `out`: the JSON file, brought up to date after every prompt.
+    length, and mlx-lm with each model drafter and fixed length. `runners`: drafters with one length
+    each, `DRAFTER/LENGTH`, beside those. `prompts`, `sets` and `per_category`: see `load_prompts`.
+    `rules` ("block", "token") matter to samples only. `baselines`: whether plain decoding runs too,
+    without which only acceptance is measured. `cool_down`: rest where heat has slowed the machine
+    by more than this share; 0: never. `out`: the JSON file, brought up to date after every prompt.
     """
 
     target: ModelFolder
     drafters: tuple[str, ...] = ("lookup",)
     lengths: tuple[str, ...] = ("auto", "4")
+    runners: tuple[str, ...] = ()
     prompts: Path | None = None
     sets: tuple[str, ...] = ()
     per_category: int = 2
@@ -40,10 +42,18 @@ class BenchOptions:
     cool_down: float = 0.15
     out: Path | None = None
 
+    @property
+    def drafting(self) -> tuple[tuple[str, str], ...]:
+        """The drafters that are run, each with its length; plain decoding is none of them. Raises
+        `Problem`."""
+        chosen = map(_drafter_and_length, self.runners)
+        pairs = dict.fromkeys([*product(self.drafters, self.lengths), *chosen])
+        return tuple((drafter, length) for drafter, length in pairs if drafter != "none")
+
 
 def check(options: BenchOptions) -> None:
     """Raise `Problem` for options that cannot be met."""
-    for length in options.lengths:
+    for length in (*options.lengths, *(length for _, length in options.drafting)):
         make_policy(length)
     for rule in set(options.rules) - set(RULES):
         raise Problem(f"There is no rule {rule!r}.", f"Choose from {', '.join(RULES)}.")
@@ -53,6 +63,19 @@ def check(options: BenchOptions) -> None:
         raise Problem(
             "Nothing would be measured.", "Give at least one repeat, one temperature and one rule."
         )
+    if not options.baselines and not options.drafting:
+        raise Problem("Nothing would be measured.", "Name a drafter, or leave --no-baselines out.")
+
+
+def _drafter_and_length(runner: str) -> tuple[str, str]:
+    """A drafter may be a path: the length stands behind the last slash. Raises `Problem`."""
+    drafter, _, length = runner.rpartition("/")
+    if not drafter or not length:
+        raise Problem(
+            f"The runner {runner!r} is no drafter with a length.",
+            "Join the two with a slash, as in suffix+head/auto or head/tree:8.",
+        )
+    return drafter, length
 
 
 def label(drafter: str) -> str:
@@ -74,4 +97,7 @@ def as_plain(options: BenchOptions) -> dict[str, object]:
         name: value.name if isinstance(value, Path | ModelFolder) else value
         for name, value in values.items()
         if name != "out"
-    } | {"drafters": [label(name) for name in options.drafters]}
+    } | {
+        "drafters": [label(name) for name in options.drafters],
+        "runners": ["/".join((label(d), n)) for d, n in map(_drafter_and_length, options.runners)],
+    }

@@ -46,6 +46,7 @@ _FLAGS = {
     "target": "target",
     "drafters": "drafter",
     "lengths": "draft-length",
+    "runners": "runner",
     "prompts": "prompts",
     "sets": "set",
     "per_category": "per-category",

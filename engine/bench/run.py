@@ -19,6 +19,7 @@ from engine.bench.figures import seconds_to_go
 from engine.bench.machine import this_machine
 from engine.bench.measure import (
     accept_cost,
+    at_depth,
     measure_curve,
     measure_roofline,
     peak_rss_bytes,
@@ -59,11 +60,12 @@ def run_bench(
     """
     check(options)
     prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
+    names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
+    found = [resolve_drafters(name, options.target) for name in names]  # before it takes long
     load_once = cache(load)
     target = load_once(options.target)
     session = Session(target)
-    for drafter in options.drafters:  # a wrong one should be known at once
-        drafters = resolve_drafters(drafter, target.folder)
+    for drafters in found:
         make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
@@ -80,7 +82,7 @@ def run_bench(
         label=f"{backend}, {target.precision}",
         drafters=tuple(
             (folder.name, load_once(ModelFolder(folder)).precision)
-            for folder in model_folders(options.drafters)
+            for folder in model_folders(names)
         ),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),
@@ -159,11 +161,12 @@ def _with_probes(
     )
     if options.baselines:
         reads_all = reads_all_weights(target.model)
-        setup = replace(
-            setup,
-            curve=measure_curve(decoder, depth=depth),
-            roofline=measure_roofline(decoder, depth) if reads_all else None,
-        )
+        with at_depth(decoder, depth) as tokens:
+            setup = replace(
+                setup,
+                roofline=measure_roofline(decoder) if reads_all else None,
+                curve=measure_curve(decoder, tokens),
+            )
     mx.clear_cache()
     return setup
 

@@ -263,7 +263,8 @@ def _measurement(
 def make_runners(
     options: BenchOptions, target: LoadedModel, temperature: float, load: Load
 ) -> list[Runner]:
-    """Plain decoding of both, ours with each drafter, length and rule, and mlx-lm's with models."""
+    """Plain decoding of both, ours with each drafter, its length and each rule, and mlx-lm's with
+    models."""
     rules = options.rules[:1] if temperature == 0.0 else options.rules
     runners: list[Runner] = []
     if options.baselines:
@@ -276,30 +277,26 @@ def make_runners(
             load=load,
         )
         runners += [plain, MlxLmRunner(MLX_LM, target=target)]
-    for drafter in dict.fromkeys(options.drafters):
-        if drafter == "none":
-            continue  # that is PLAIN
+    for drafter, length in options.drafting:
         folder = Path(drafter).expanduser()
-        for length in dict.fromkeys(options.lengths):
-            runners += [
-                SlipstreamRunner(
-                    f"slipstream {label(drafter)} {length}"
-                    + (f" {rule}" if len(rules) > 1 else ""),
+        runners += [
+            SlipstreamRunner(
+                f"slipstream {label(drafter)} {length}" + (f" {rule}" if len(rules) > 1 else ""),
+                target=target,
+                drafter=drafter,
+                policy=make_policy(length),
+                rule=RULES[rule],
+                load=load,
+            )
+            for rule in rules
+        ]
+        if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():
+            runners.append(
+                MlxLmSpeculativeRunner(
+                    f"mlx-lm {label(drafter)} {length}",
                     target=target,
-                    drafter=drafter,
-                    policy=make_policy(length),
-                    rule=RULES[rule],
-                    load=load,
+                    draft_model=load(ModelFolder(folder)).model,
+                    length=int(length),
                 )
-                for rule in rules
-            ]
-            if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():
-                runners.append(
-                    MlxLmSpeculativeRunner(
-                        f"mlx-lm {label(drafter)} {length}",
-                        target=target,
-                        draft_model=load(ModelFolder(folder)).model,
-                        length=int(length),
-                    )
-                )
+            )
     return runners

@@ -18,7 +18,7 @@ import mlx.core as mx
 from rich.console import Console
 
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
-from engine.bench.measure import PassCurve, cache_bytes, curve_of, weight_bytes
+from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
 from engine.blas import MatrixLibrary, choose_blas
 from engine.circumstances import OVERLOADED
 from engine.draft_length.calibrate import calibrate
@@ -207,7 +207,8 @@ class _PairChecks:
             yield _refused("drafter", problem)
             return
         yield check_drafter(self._name, session.drafter.name)
-        token = cache_bytes(session.decoder, _KV_PROBE) / _KV_PROBE
+        with at_depth(session.decoder, _KV_PROBE):
+            token = cache_bytes(session.decoder) / _KV_PROBE
         yield check_fit(
             weights=mx.get_active_memory() or weight_bytes(target.model),
             token=token,

@@ -216,6 +216,14 @@ def bench(
         list[str] | None,
         typer.Option("--draft-length", metavar="N|tree:N|auto", help="Repeatable."),
     ] = None,
+    runner: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DRAFTER/LENGTH",
+            help="A drafter with one length, head/tree:8 say, beside each drafter with each "
+            "length where these are named; repeatable.",
+        ),
+    ] = None,
     prompts: Prompts = None,
     set_: Sets = None,
     per_category: PerCategory = 2,
@@ -255,10 +263,12 @@ def bench(
     if from_ is not None:
         show_kept(from_, console, to=markdown, plot=plot)
         return
+    alone = runner and not drafter and not draft_length
     options = BenchOptions(
         target=target_folder(target),
-        drafters=tuple(drafter or [DEFAULT_DRAFTER]),
-        lengths=tuple(draft_length or ["auto", "4"]),
+        drafters=() if alone else tuple(drafter or [DEFAULT_DRAFTER]),
+        lengths=() if alone else tuple(draft_length or ["auto", "4"]),
+        runners=tuple(runner or ()),
         prompts=prompts,
         sets=tuple(set_ or ()),
         per_category=per_category,

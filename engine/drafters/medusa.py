@@ -17,6 +17,7 @@ number each token is.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,21 +129,17 @@ class MedusaDrafter(Memoryless):
         end = self._end(tokens)
         state = self._states.between(end - 1, end)[0]  # (1, width)
         if choice.tree is not None:
-            return draft_tree(
-                by_depth(lambda depth: self._logits(left[depth], state)),
-                tokens=tokens,
-                choice=replace(choice, tree=choice.tree.no_higher(len(left))),
-                vocabulary=self._vocabulary,
-                sampling=sampling,
-                key=key,
-                drafter=self.name,
+            choice = replace(choice, tree=choice.tree.no_higher(len(left)))
+            read = by_depth(lambda depth: self._logits(left[depth], state))
+            draft = partial(draft_tree, read)
+        else:
+            choice, heads = choice.within(len(left)), iter(left)
+            draft = partial(
+                draft_chain, lambda _: self._logits(next(heads), state), unread=tokens[-1:]
             )
-        heads = iter(left)
-        return draft_chain(
-            lambda _: self._logits(next(heads), state),
-            unread=tokens[-1:],
+        return draft(
             tokens=tokens,
-            choice=choice.within(len(left)),
+            choice=choice,
             vocabulary=self._vocabulary,
             sampling=sampling,
             key=key,

@@ -7,6 +7,7 @@ Which network it is, `StateNetwork` leaves open.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import mlx.core as mx
@@ -125,18 +126,10 @@ class StateDrafter(Untaught):
         if self._states.end == self._states.first:
             return None
         if choice.tree is not None:
-            return draft_tree(
-                self._level_reader(tokens, choice.length),
-                tokens=tokens,
-                choice=choice,
-                vocabulary=self._vocabulary,
-                sampling=sampling,
-                key=key,
-                drafter=self.name,
-            )
-        return draft_chain(
-            self._reader(tokens, choice.length),
-            unread=tokens[-1:],
+            draft = partial(draft_tree, self._level_reader(tokens, choice.length))
+        else:
+            draft = partial(draft_chain, self._reader(tokens, choice.length), unread=tokens[-1:])
+        return draft(
             tokens=tokens,
             choice=choice,
             vocabulary=self._vocabulary,

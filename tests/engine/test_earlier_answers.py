@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -239,4 +240,20 @@ def test_what_a_killed_process_left_is_in_nobodys_way(folder: Path) -> None:
     left.chmod(0o644)
     answers.learn(OTHER)
     assert files(folder) == [path]
+    assert texts(opened(folder)) == [ANSWER, OTHER]
+
+
+def test_nobody_waits_for_ever_for_a_process_that_hangs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(earlier_answers, "LOCK_SECONDS", 0.01)
+    kept = opened(folder)
+    kept.learn(ANSWER)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        kept.learn(OTHER)
+        for delete in (earlier_answers.forget, earlier_answers.end):
+            with pytest.raises(TimeoutError):
+                delete(folder)
+    assert texts(opened(folder)) == texts(kept) == [ANSWER]
+    kept.learn(OTHER)
     assert texts(opened(folder)) == [ANSWER, OTHER]

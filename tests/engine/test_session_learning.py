@@ -12,7 +12,7 @@ from engine import earlier_answers
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.suffix import SuffixDrafter
-from engine.events import Draft, Event, Verdict
+from engine.events import Done, Draft, Event, Verdict
 from engine.pair import make_drafter
 from engine.request import ChatMessage, Request, Sampling
 from engine.session import Session
@@ -120,6 +120,18 @@ def test_an_answer_that_is_cancelled_at_its_very_end_is_not_learned(
     late = mock.Mock(side_effect=[*[False] * before, *[True] * 9])
     events = list(session.another().answer(QUESTION, REQUEST, cancelled=late))
     assert done_of(events).reason != "cancelled"
+    assert list(folder.iterdir()) == []
+
+
+def test_what_is_forgotten_behind_the_end_of_an_answer_is_not_learned_then(
+    folder: Path, tokenizer: Any
+) -> None:
+    events = learning(tokenizer, folder).answer(QUESTION, REQUEST)
+    while not isinstance(next(events), Done):
+        pass
+    assert len(list(folder.iterdir())) == 1
+    earlier_answers.forget(folder)
+    assert list(events) == []
     assert list(folder.iterdir()) == []
 
 

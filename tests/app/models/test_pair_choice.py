@@ -1,7 +1,6 @@
 """A chosen pair is loaded between answers, and what was opened is listed once it works."""
 
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -44,49 +43,6 @@ def test_other_answers_at_once_load_the_model_again(open_window: Open, until: Un
     until(lambda: loads[-1].parallel == 2)
     assert loads[-1].exact
     assert not window.loader.outdated
-
-
-def test_earlier_answers_are_kept_while_that_is_switched_on(
-    open_window: Open, until: Until
-) -> None:
-    window = open_window("ready take load take load take load serve")
-    application, loads = window.application, list[Loaded]()
-    asked: list[bool] = []
-    load = application.engine.load
-    window.engine.loaded.connect(loads.append)
-    until(lambda: len(loads) == 1)
-    folder = application.store.earlier_answers
-    application.engine.load = lambda *of, **how: (asked.append(how["learn"]), load(*of, **how))  # type: ignore[method-assign,assignment,func-returns-value]
-    application.settings_changed.emit()
-    assert not folder.exists()
-
-    window.settings.learn = True
-    application.settings_changed.emit()
-    assert folder.stat().st_mode & 0o777 == 0o700
-    until(lambda: len(loads) == 2)
-    (folder / "some.json").write_text("{}")
-    window.settings.learn = False
-    application.settings_changed.emit()
-    assert not folder.exists(), "at once, before the engine knows"
-    until(lambda: len(loads) == 3)
-    assert asked == [True, False]
-
-
-def test_what_cannot_be_deleted_is_said(open_window: Open, until: Until) -> None:
-    window = open_window("ready take load serve")
-    application, troubles = window.application, list[Problem]()
-    application.troubled.connect(troubles.append)
-    folder = application.store.earlier_answers
-    window.settings.learn = True
-    application.settings_changed.emit()
-    window.settings.learn = False
-    with mock.patch("shutil.rmtree", side_effect=OSError(13, "Permission denied")):
-        application.settings_changed.emit()
-    assert len(troubles) == 1
-    assert str(folder) in troubles[0].message
-    application.settings_changed.emit()  # and another change tries again
-    assert len(troubles) == 1
-    assert not folder.exists()
 
 
 def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:

@@ -42,7 +42,20 @@ class RealServer:
     def start(self) -> LocalServer:
         self.server.switch(True)
         self.one.until(lambda: self.server.state is ServerState.ON)
+        self.until_ready()
         return self.server
+
+    def until_ready(self) -> None:
+        """Wait until it says itself that it can answer: it reads later what the window hears."""
+        self.one.until(self._is_ready)
+
+    def _is_ready(self) -> bool:
+        try:
+            with OPENER.open(f"{self.server.status.address}/health", timeout=30):
+                return True
+        except HTTPError as error:
+            with error:
+                return False
 
     def ask(self, text: str, *, key: str | None = None, **fields: Any) -> Future[Any]:
         """Ask for a chat's answer, in a thread; its body, or the error's status."""
@@ -123,6 +136,7 @@ def test_the_engines_death_is_an_error_and_no_end(real: RealServer) -> None:
     real.one.until(failed.done)
     assert failed.result() in (500, 503)
     real.one.heard.until_told("loaded", 2)
+    real.until_ready()
     again = real.ask("hello")
     real.one.until(again.done)
     assert text_of(again.result()) == "served"

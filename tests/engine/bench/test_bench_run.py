@@ -216,11 +216,41 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
         {"max_tokens": 1},
         {"per_category": 0},
         {"drafters": ("guess",)},
+        {"drafters": ("none",), "baselines": False},
+        {"runners": ("suffix",)},
+        {"runners": ("/auto",)},
+        {"runners": ("suffix/",)},
+        {"runners": ("suffix/17",)},
+        {"runners": ("suffix/auto", "guess/auto")},
     ],
 )
-def test_options_that_cannot_be(options: BenchOptions, changed: dict[str, object]) -> None:
+def test_options_that_cannot_be(
+    options: BenchOptions, changed: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[ModelFolder] = []
+    monkeypatch.setattr(run, "load", loaded.append)
     with pytest.raises(Problem):
         run_bench(replace(options, **changed), progress=lambda line: None)
+    assert not loaded, "what is wrong is known before"
+
+
+def test_chosen_pairs_are_measured_beside_plain_decoding(options: BenchOptions) -> None:
+    target, model = load(options.target), options.drafters[1]
+    chosen = replace(
+        options,
+        drafters=(),
+        lengths=(),
+        runners=("lookup/auto", f"{model}/3", f"lookup+{model}/tree:4", "none/auto", "lookup/auto"),
+    )
+    names = [each.name for each in runners.make_runners(chosen, target, 0.0, load)]
+    assert names == [
+        *(PLAIN, MLX_LM, "slipstream lookup auto", "slipstream tiny 3", "mlx-lm tiny 3"),
+        "slipstream lookup+tiny tree:4",
+    ]
+    beside = replace(chosen, drafters=("lookup",), lengths=("2", "auto"), baselines=False)
+    names = [each.name for each in runners.make_runners(beside, target, 0.0, load)]
+    assert names[:3] == ["slipstream lookup 2", "slipstream lookup auto", "slipstream tiny 3"]
+    assert len(names) == len({*names}) == 5
 
 
 def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(

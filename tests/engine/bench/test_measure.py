@@ -16,6 +16,7 @@ from engine.bench.measure import (
     PassCurve,
     Roofline,
     accept_cost,
+    at_depth,
     cache_bytes,
     measure_bandwidth,
     measure_curve,
@@ -47,7 +48,10 @@ def test_quantized_weights_count_as_they_are_held() -> None:
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mamba"])
 def test_caches_count_what_is_in_them(architecture: str) -> None:
     decoder = Decoder(build(architecture))
-    few, many = cache_bytes(decoder, 10), cache_bytes(decoder, 40)
+    with at_depth(decoder, 10):
+        few = cache_bytes(decoder)
+    with at_depth(decoder, 40):
+        many = cache_bytes(decoder)
     assert decoder.length == 0
     if architecture == "llama":
         keys_and_values, layers, heads, width, size = 2, 4, 2, 16, 4
@@ -97,7 +101,10 @@ def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
     decoder = Decoder(build("gemma3_text"))  # whose sliding windows change shape about there
     ticks = count()
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) * 1e-3)
-    curve = measure_curve(decoder, depth=120)
+    with at_depth(decoder, 120) as tokens:
+        held = cache_bytes(decoder)
+        curve = measure_curve(decoder, tokens)
+        assert (decoder.length, cache_bytes(decoder)) == (120, held)
     assert decoder.length == 0
     assert curve is not None
     assert curve.depth >= 120
@@ -111,7 +118,8 @@ def test_no_curve_is_drawn_from_timings_that_vary(monkeypatch: pytest.MonkeyPatc
     decoder = Decoder(build("llama"))
     ticks = count()
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) ** 3 * 1e-3)
-    assert measure_curve(decoder, depth=20) is None
+    with at_depth(decoder, 20) as tokens:
+        assert measure_curve(decoder, tokens) is None
     assert decoder.length == 0
 
 

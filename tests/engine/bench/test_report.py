@@ -35,7 +35,7 @@ from engine.bench.report import (
     read_report,
     temperature_words,
 )
-from engine.bench.runners import PLAIN, Measurement
+from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.cli.main import main
 from models.errors import Problem
 from models.typed_json import decode
@@ -123,6 +123,33 @@ def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> Non
     assert words[-1] != "--no-baselines"
     acceptance = replace(report, options=report.options | {"baselines": False})
     assert command(acceptance).endswith("--no-baselines")
+
+
+def test_the_command_line_measures_the_pairs_that_are_named(
+    options: BenchOptions, tmp_path: Path
+) -> None:
+    def measured(*words: str) -> BenchReport:
+        own = ("--prompts", str(options.prompts), "--max-tokens", "4", "--temperature", "0")
+        out = ("--out", str(tmp_path / "out.json"))
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "--target", str(options.target.path), *own, *out, *words])
+        assert ended.value.code in (0, None)
+        return read_report(tmp_path / "out.json")
+
+    model = options.drafters[1]
+    alone = measured("--runner", f"{model}/2", "--runner", "lookup/tree:4")
+    ways = {row.runner for row in alone.rows}
+    drafting = {"slipstream tiny 2", "mlx-lm tiny 2", "slipstream lookup tree:4"}
+    assert ways == {PLAIN, MLX_LM, *drafting}
+    assert alone.drafters == (("tiny", "float32"),)
+    words = " ".join(command(alone).split())
+    assert "--runner tiny/2 --runner lookup/tree:4" in words
+    assert "--drafter" not in words
+    assert "--draft-length" not in words
+    beside = measured("--runner", "lookup/tree:4", "--draft-length", "2", "--drafter", "suffix")
+    assert {row.runner for row in beside.rows} == {
+        *(PLAIN, MLX_LM, "slipstream suffix 2", "slipstream lookup tree:4")
+    }
 
 
 def test_without_baselines_no_speeds_are_shown(report: BenchReport) -> None:

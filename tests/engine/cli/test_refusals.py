@@ -230,6 +230,12 @@ def test_a_draft_length_that_is_none(length: str, generate: Command) -> None:
     assert_refused(generate("--draft-length", length), repr(length), "0 to 16")
 
 
+@pytest.mark.parametrize("runner", ["suffix", "/auto", "suffix/"])
+def test_a_runner_that_is_no_drafter_with_a_length(runner: str, run: Command, target: Path) -> None:
+    ended = run("bench", "--target", target, "--runner", runner)
+    assert_refused(ended, repr(runner), "slash", "head/tree:8")
+
+
 @pytest.mark.parametrize("name", ["", "lookup+", "Lookup", "early-exit:x", "no/such/folder"])
 def test_a_drafter_that_is_none(name: str, generate: Command) -> None:
     assert_refused(generate("--drafter", name), "no drafter", "Choose auto, none, lookup")

@@ -35,7 +35,7 @@ from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
 from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, joint, random_table
 from tests.support.engine.tiny import build
-from tests.support.engine.writings import listed, single_bytes, stories, trained
+from tests.support.engine.writings import listed
 from tests.support.mostly_slow import mostly_slow
 
 KEY = mx.random.key(0)
@@ -204,16 +204,6 @@ class Reciting(nn.Module):
         place = sum(len(self.writing.spelled.get(token, b"")) for token in seen)
         ahead = self.text[place : place + 64].decode(errors="ignore")
         return [*self.writing.tokens(ahead), 0][0]
-
-
-@pytest.fixture(scope="module")
-def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
-    root = tmp_path_factory.mktemp("writings")
-    return {
-        "bytes": single_bytes(root / "bytes"),
-        "trained": trained(root / "trained"),
-        "stories": stories(),
-    }
 
 
 SIZES = {"bytes": 260, "trained": 450, "stories": 512}

@@ -8,21 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.drafters.reencoding import Reencoding, Writing
-from tests.support.engine.writings import listed, single_bytes, stories, trained, unigram
+from tests.support.engine.writings import listed, stories, unigram
 
 LONG = "The drafter reads 12345 words, über größere Flüsse.\n\nSo does the target 🌈 there. " * 12
 UNSPACED = "日本語の文章も少しだけ" * 60
 KINDS = ("bytes", "trained", "stories")
-
-
-@pytest.fixture(scope="module")
-def writings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Writing]:
-    root = tmp_path_factory.mktemp("writings")
-    return {
-        "bytes": single_bytes(root / "bytes"),
-        "trained": trained(root / "trained"),
-        "stories": stories(),
-    }
 
 
 def spelled(writing: Writing, tokens: list[int]) -> bytes:

@@ -1,0 +1,111 @@
+"""Earlier answers are kept while a person wants that, and the window waits for nobody."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from filelock import FileLock
+
+from app.application import Application
+from app.window import Window
+from engine import earlier_answers
+from engine.protocol import Loaded
+from models.errors import Problem
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def change(application: Application, *wanted: bool) -> None:
+    """Switch learning on or off, one change after the other."""
+    for learn in wanted:
+        application.settings.learn = learn
+        application.settings_changed.emit()
+
+
+@pytest.fixture
+def learning(open_window: Open, until: Until) -> Window:
+    """A window where earlier answers are kept, and there is one."""
+    window = open_window("ready take load serve")
+    folder = window.application.store.earlier_answers
+    change(window.application, True)
+    until(folder.exists)
+    (folder / "some.json").write_text("{}")
+    return window
+
+
+@pytest.fixture
+def in_use(learning: Window) -> Iterator[FileLock]:
+    """The lock of that folder, which another program has."""
+    folder = learning.application.store.earlier_answers
+    with FileLock(folder.with_name(f".{folder.name}.lock")) as lock:
+        yield lock
+
+
+def test_earlier_answers_are_kept_while_that_is_switched_on(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window("ready take load take load take load serve")
+    application, loads = window.application, list[Loaded]()
+    asked: list[bool] = []
+    load = application.engine.load
+    window.engine.loaded.connect(loads.append)
+    until(lambda: len(loads) == 1)
+    folder = application.store.earlier_answers
+    application.engine.load = lambda *of, **how: (asked.append(how["learn"]), load(*of, **how))  # type: ignore[method-assign,assignment,func-returns-value]
+    application.settings_changed.emit()
+    assert not folder.exists()
+
+    change(application, True)
+    until(lambda: len(loads) == 2 and folder.exists())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "some.json").write_text("{}")
+    change(application, False)
+    until(lambda: len(loads) == 3 and not folder.exists())
+    assert asked == [True, False]
+
+
+@pytest.mark.parametrize("changes", [(False,), (False, True), (False, True, False)])
+def test_the_window_waits_for_no_other_program_and_the_last_change_holds(
+    learning: Window, in_use: FileLock, changes: Sequence[bool]
+) -> None:
+    store = learning.application.store
+    file = store.earlier_answers / "some.json"
+    change(learning.application, *changes)
+    assert file.exists(), "the other program has it still"
+    in_use.release()
+    store.folders().result()  # which the store does behind all that it was asked for before
+    assert not file.exists()
+    assert store.earlier_answers.exists() == changes[-1]
+
+
+def test_what_cannot_be_deleted_is_said(learning: Window, until: Until) -> None:
+    application, troubles = learning.application, list[Problem]()
+    application.troubled.connect(troubles.append)
+    folder = application.store.earlier_answers
+    with mock.patch("shutil.rmtree", side_effect=OSError(13, "Permission denied")):
+        change(application, False)
+        until(lambda: troubles)
+    assert str(folder) in troubles[0].message
+    application.settings_changed.emit()  # and another change tries again
+    until(lambda: not folder.exists())
+    assert len(troubles) == 1
+
+
+def test_it_closes_though_another_program_hangs(
+    learning: Window, in_use: FileLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(earlier_answers, "LOCK_SECONDS", 0.01)
+    folder = learning.application.store.earlier_answers
+    change(learning.application, False)
+    learning.close()
+    assert in_use.is_locked
+    assert (folder / "some.json").exists()
+
+
+def test_what_was_switched_off_last_is_deleted_before_it_closes(learning: Window) -> None:
+    folder: Path = learning.application.store.earlier_answers
+    change(learning.application, False)
+    learning.close()
+    assert not folder.exists()
