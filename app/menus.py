@@ -53,6 +53,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("File", "new_window", "New window", "Ctrl+Shift+N"),
     Command("File", "open_in_window", "Open in a new window"),
     "File",
+    Command("File", "attach", "Attach files…", "Ctrl+Shift+A"),
+    "File",
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),

@@ -5,7 +5,15 @@ no other window.
 """
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QKeyEvent,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QApplication,
@@ -23,6 +31,7 @@ from app.chat.composer import Composer
 from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
+from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
@@ -117,9 +126,11 @@ class Window(QMainWindow):
             self.composer,
             self.conversation,
             self.answers,
+            store=self.store,
             notices=self.notices,
             settings=self.own,
             loaded=lambda: application.loader.loaded,
+            read=application.read,
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
@@ -151,6 +162,7 @@ class Window(QMainWindow):
             notices=self.notices,
             menus=self.menus,
         )
+        self.setAcceptDrops(True)
         self._painted = False
         self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
@@ -227,6 +239,11 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.composer_controller.edit)
+        documents = self.composer_controller.documents
+        documents.failed.connect(self._on_problem)
+        documents.remarked.connect(conversation.remarked)
+        self.presenter.document_asked.connect(documents.view)
+        self.presenter.deletion_asked.connect(documents.ask_to_delete)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
@@ -275,6 +292,7 @@ class Window(QMainWindow):
                 "find_next": lambda: self.presenter.finder.step(1),
                 "find_previous": lambda: self.presenter.finder.step(-1),
                 "send": self.composer.send,
+                "attach": self.composer_controller.documents.ask,
                 "next_conversation": lambda: self.sidebar.step(+1),
                 "previous_conversation": lambda: self.sidebar.step(-1),
                 "go_to_conversations": self._go_to_conversations,
@@ -425,6 +443,16 @@ class Window(QMainWindow):
         super().resizeEvent(event)
         self.sides.fit()
 
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if files_in(event.mimeData()):
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete them
+        event.accept()
+        self.composer.files_given.emit(files_in(event.mimeData()))
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle Esc where no part of the window has its own use for it."""
         if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
@@ -443,6 +471,7 @@ class Window(QMainWindow):
         self.hide()  # at once: what follows may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
+        self.composer_controller.documents.close()
         event.accept()
         self.closed.emit()
 

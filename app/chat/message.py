@@ -24,6 +24,7 @@ from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
+from app.documents.chips import Chip, DocumentChips
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -72,6 +73,8 @@ class MessageWidget(QWidget):
         edit_asked, regenerate_asked, go_on_asked: the person wants to.
         branch_asked: another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
+        document_asked, deletion_asked: show, or delete, the document with this place among those
+            of the message, from 0.
         copied: something was copied; what, in words.
         focused: the text got the focus.
     """
@@ -81,6 +84,8 @@ class MessageWidget(QWidget):
     go_on_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
+    document_asked = Signal(int)
+    deletion_asked = Signal(int)
     copied = Signal(str)
     focused = Signal()
 
@@ -107,6 +112,7 @@ class MessageWidget(QWidget):
         self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
+        self.documents = DocumentChips(removal="Delete the document…")
         self._title = _label(clean(name))
         self._ending = _label("")
         self._ending.setWordWrap(True)
@@ -130,6 +136,8 @@ class MessageWidget(QWidget):
         self._show_figures()
         self._wake(False)
         self.view.link_asked.connect(self.link_asked)
+        self.documents.view_asked.connect(self.document_asked)
+        self.documents.remove_asked.connect(self.deletion_asked)
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
@@ -146,7 +154,12 @@ class MessageWidget(QWidget):
     @property
     def inner(self) -> tuple[HoverButton, ...]:
         """The buttons that arrows lead to from the text, where Tab stops."""
-        parts = (*self._actions[0].buttons, self.go_on, *self.view.code_buttons)
+        parts = (
+            *self.documents.buttons,
+            *self._actions[0].buttons,
+            self.go_on,
+            *self.view.code_buttons,
+        )
         return tuple(part for part in parts if part.isVisibleTo(self) and part.isEnabled())
 
     @property
@@ -193,6 +206,12 @@ class MessageWidget(QWidget):
         """The figures of the answer; None where none are known."""
         self._figures = figures
         self._show_figures()
+
+    def set_documents(self, documents: tuple[Chip, ...]) -> None:
+        """The documents that were sent with it, above its text."""
+        self.documents.show_chips(documents)
+        for button in self.documents.buttons:
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # arrows lead there
 
     def set_note(self, note: str) -> None:
         """A line below the message; empty for none."""
@@ -317,6 +336,7 @@ class MessageWidget(QWidget):
         column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
         column.setSpacing(4)
         column.addLayout(self._head)
+        column.addWidget(self.documents)
         column.addWidget(self.view)
         ending = QHBoxLayout()
         ending.setSpacing(10)
@@ -356,6 +376,7 @@ class MessageWidget(QWidget):
 
     def _show_formats(self) -> None:
         colours = self._formats.colours
+        self.documents.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
         self._ending.setFont(small)
         self._note.setFont(small)
