@@ -166,6 +166,7 @@ class Window(QMainWindow):
             application,
             self.conversation,
             composer=self.composer,
+            documents=self.composer_controller.documents,
             notices=self.notices,
             menus=self.menus,
         )

@@ -231,11 +231,16 @@ class Composer(QWidget):
             box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
             painter.drawRoundedRect(box, _RADIUS, _RADIUS)
 
-    def _ask_what_to_attach(self) -> None:
+    def attach_menu(self) -> QMenu:
+        """What can be attached."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction("Files…", self.attach_asked.emit)
         menu.addAction("A folder…", self.folder_asked.emit)
+        return menu
+
+    def _ask_what_to_attach(self) -> None:
+        menu = self.attach_menu()
         menu.popup(self._attach.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
 
     def _press(self) -> None:

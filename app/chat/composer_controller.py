@@ -61,6 +61,7 @@ class ComposerController(QObject):
         self.documents.changed.connect(self.count)
         conversation.opened.connect(self._show_unsent)
         conversation.changed.connect(self._on_changed)
+        conversation.described.connect(self._on_described)
         conversation.refused.connect(self._give_back)
         answers.begun.connect(self._on_changed)
         answers.happened.connect(self._on_happened)
@@ -138,6 +139,8 @@ class ComposerController(QObject):
         self._soon.stop()
         if self.editing:
             return
+        if self._conversation.sending and not self._composer.text:
+            return  # what is sent stays kept until it is in the store
         if self._conversation.record is None:
             self._settings.unsent = self._composer.text
         else:
@@ -150,6 +153,12 @@ class ComposerController(QObject):
     def _give_back(self, text: str, problem: Problem) -> None:
         """Put a text that could not be stored back into the composer."""
         self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
+
+    def _on_described(self) -> None:
+        """The conversation may have been new, and its text is kept with it from now on."""
+        if self._conversation.record is not None and self._settings.unsent:
+            self._settings.unsent = ""
+            self._keep()
 
     def _show_answering(self) -> None:
         self._composer.set_answering(self._conversation.writing is not None)

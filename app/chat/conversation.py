@@ -95,6 +95,11 @@ class OpenConversation(QObject):
         return last if last is not None and last.state == "streaming" else None
 
     @property
+    def sending(self) -> bool:
+        """Whether a message is on its way into the store."""
+        return self._sending
+
+    @property
     def busy(self) -> bool:
         """Whether nothing can be said now: a message is on its way, or answered."""
         return self._sending or self.writing is not None
@@ -340,6 +345,7 @@ class OpenConversation(QObject):
             if visit != self._visit:
                 return record.id
             self.record = self.record or record
+            self.described.emit()
             self._listing.refresh()
         return self.record.id
 

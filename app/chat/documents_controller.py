@@ -19,10 +19,11 @@ from app.chat.conversation import OpenConversation
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
-from app.documents.chips import Chip, chip_of_sent, lacks, shortened, size_in_words
+from app.documents.chips import Chip, chip_of_sent, shortened
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, Count, TokenCounter
 from app.steps import Stepper, Steps, in_thread
+from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent, SentDocument, in_passages
@@ -118,7 +119,20 @@ class DocumentsController(QObject):
         work = self._work(question)
         self._plan = None
         self.attachments.hide()
-        return None if work is None else in_thread(lambda: work().sent)
+        if work is None:
+            return None
+        sent: Future[Sent] = Future()
+
+        def steps() -> Steps:
+            planned = yield in_thread(work)
+            sent.set_result(planned.sent)
+
+        self._stepper.run(steps(), failed=sent.set_exception)
+        return sent
+
+    def prompt(self, question: str) -> str:
+        """The same as far as it is planned already."""
+        return question if self._plan is None else self._plan.sent.asked(question).text
 
     def attach(self, paths: Sequence[Path]) -> None:
         """Attach these files and folders to the message that is being written."""
@@ -257,6 +271,7 @@ class DocumentsController(QObject):
 
     def _on_opened(self) -> None:
         record = self._conversation.record
+        self._plan = self._refused = None
         self.attachments.show(record.id if record is not None else None)
         self._plan_soon()
 
@@ -315,8 +330,10 @@ class DocumentsController(QObject):
     def _standing(self) -> list[SentDocument]:
         """Documents of earlier messages that this one gets passages of."""
         new = {number for number, _ in self.attachments.ready}
+        sent = (message.sent for message in self._conversation.branch)
+        earlier = {one.number for each in sent if each for one in each.documents} - new
         planned = self._plan.sent.documents if self._plan else ()
-        return [document for document in planned if document.number not in new]
+        return [document for document in planned if document.number in earlier]
 
     def _show(self) -> None:
         """Show the chips, and why nothing can be sent with them, if anything."""

@@ -24,11 +24,9 @@ from app.status_line import Standing, StatusLine
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.style import colours_of, set_ink, small_font
-from engine.documents import Document, SectionKind
 from engine.documents.prompt import SentDocument, in_passages
 from models.in_words import one_line
 
-_COUNTED: tuple[SectionKind, ...] = ("sheet", "slide", "chapter", "cell")
 _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
@@ -102,6 +100,7 @@ class DocumentChips(QWidget):
             widget.removal_asked.connect(partial(self.remove_asked.emit, place))
             alignment = Qt.AlignmentFlag(0) if self._wide else Qt.AlignmentFlag.AlignLeft
             self._column.insertWidget(place, widget, 0, alignment)
+            widget.show()  # only then does the layout make room for it
             self.chips.append(widget)
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
@@ -268,40 +267,6 @@ class _Elided(QLabel):
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)
 
 
-def size_in_words(document: Document) -> str:
-    """How many pages it has, or sheets, slides, files; empty where nothing is to be counted."""
-    kind = document.sections[0].kind if document.sections else "lines"
-    if document.format == "folder":
-        return _counted(len({section.label for section in document.sections}), "file")
-    if kind == "page":
-        pages = (*(section.number for section in document.sections), *document.without_text)
-        return _counted(max(pages), "page")
-    if kind not in _COUNTED:
-        return ""
-    return _counted(len({(part.number, part.label) for part in document.sections}), kind)
-
-
-def lacks(document: Document) -> tuple[str, ...]:
-    """What a person should know of the text that was read, in a line each, whole."""
-    lines = []
-    if pages := document.without_text:
-        all_pages = size_in_words(document)
-        have = "has" if len(pages) == 1 else "have"
-        lines.append(f"{len(pages)} of {all_pages} {have} no text: {', '.join(map(str, pages))}.")
-    if document.hidden:
-        was = "was" if document.hidden == 1 else "were"
-        lines.append(f"{_counted(document.hidden, 'hidden character')} {was} left out.")
-    if document.faint:
-        are = "is" if document.faint == 1 else "are"
-        lines.append(
-            f"{_counted(document.faint, 'character')} {are} white or tiny: "
-            "people overlook them, and the model reads them."
-        )
-    if document.left_out:
-        lines.append(f"Left out: {'; '.join(document.left_out)}.")
-    return tuple(map(one_line, lines))
-
-
 def shortened(line: str) -> str:
     """A line as it stands on a chip."""
     return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1].rstrip(" ,;") + "…"
@@ -312,7 +277,3 @@ def chip_of_sent(sent: SentDocument) -> Chip:
     if not sent.ranges:
         return Chip(sent.name, "deleted", removes=False)
     return Chip(sent.name, in_passages(sent.passages, sent.among) if sent.passages else "whole")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

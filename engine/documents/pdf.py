@@ -24,7 +24,7 @@ from engine.documents.read import Read
 from models.errors import Problem
 
 TINY_POINTS = 4.0
-LONGEST = 6000
+LONGEST = 4000
 """Side of a picture, in pixels."""
 
 _MADE = -1  # a character of the text that the page does not have: the end of a line
@@ -200,8 +200,7 @@ class _Picture:
         if not (across > 0 and up > 0):
             raise pypdfium2.PdfiumError("a page without a size")
         scale = min(width, LONGEST, LONGEST * across / up) / across
-        # As it is rounded up; a page may be so long and narrow that nothing is left of its width.
-        scale = max(scale - 0.5 / across, 0.5 / across)
+        scale = max(scale - 0.5 / across, scale / 2)  # as sizes are rounded up to whole pixels
         bitmap = page.render(scale=scale, grayscale=grey, rev_byteorder=not grey, draw_annots=False)
         self.width, self.height, self._row_bytes = bitmap.width, bitmap.height, bitmap.stride
         self._pixels = bytes(bitmap.buffer)
@@ -249,7 +248,7 @@ def _boxes(
     numbers = [number for place, number in enumerate(text.numbers) if place not in hidden]
     for index, (start, end) in enumerate(spans):
         before: Box | None = None
-        for number in numbers[start:end]:
+        for number in numbers[max(start, 0) : max(end, 0)]:
             found = None if number == _MADE else picture.box(characters, number)
             if found is None:
                 continue

@@ -30,9 +30,10 @@ _SAMPLED = 2000  # characters, at three places
 _ENOUGH_WORDS = 3  # to look for, without those of the question before
 _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
 _ABOUT_ALL = re.compile(
-    r"\b(all|altogether|compare|comparison|complete|count|each|entire|every|everything|gist|"
-    r"how (many|often)|in total|list|main points|most often|number of|outline|overview|proofread|"
-    r"summar\w+|the whole|tl;?dr|translate|what is (this|it) about)\b",
+    r"\b(compar(e|ison)|count|gist|how (many|often)|in total|main points|most often|number of|"
+    r"outline|overview|proofread|summar\w+|tl;?dr|translate|what is (it|this) about|"
+    r"(complete|entire|whole) (document|file|text)|all (its|of|the|their|these|those)|"
+    r"(extract|find|give|list|name|show)\b.{0,20}\b(all|each|every))\b",
     re.IGNORECASE,
 )
 

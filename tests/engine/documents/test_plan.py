@@ -143,6 +143,7 @@ def test_a_short_question_is_looked_for_with_the_one_before(index: PassageIndex)
         ("How many forests are there?", True),
         ("List every forest", True),
         ("Where are the forests?", False),
+        ("How do I leave the forest with all that is in it?", False),
     ],
 )
 def test_a_question_about_all_of_a_document_is_noticed(

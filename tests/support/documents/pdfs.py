@@ -29,11 +29,11 @@ def line(
     y: float = 250,
     size: float = 12,
     before: str = "",
-    matrix: str = "",
+    matrix: str = "1 0 0 1",
 ) -> str:
     """A line of text in Helvetica; `before`: operators that say how it is painted."""
     shown = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
-    placed = f"{matrix or '1 0 0 1'} {x} {y} Tm"
+    placed = f"{matrix} {x} {y} Tm"
     return f"q {before} BT /F1 {size} Tf {placed} ({shown}) Tj ET Q\n"
 
 
