@@ -72,6 +72,7 @@ class WordsInDocuments(QObject):
             self._record = record.id if record else 0
             self._documents, self._indexes, self._known = {}, {}, {}
             self._panel.clear()
+        self._forget()
         for key, row in self._keys():
             self._transcript.set_words(row, self._known.get(key, AnswerWords()))
         if not self._finding:
@@ -85,18 +86,29 @@ class WordsInDocuments(QObject):
                 stored = yield self._store.documents_of(record)
                 if record != self._record:
                     continue
-                self._documents = dict(stored)
+                self._documents |= {n: document for n, document in stored if n in numbers}
             documents = {n: self._documents[n] for n in numbers if n in self._documents}
             work = partial(
                 _find_words, text, documents, self._indexes, said=self._said_before(answer)
             )
             found = yield in_thread(work)
-            if record == self._record:
-                self._known[key] = found
-                for other, row in self._keys():
-                    if other == key:
-                        self._transcript.set_words(row, found)
+            for other, row in self._keys():
+                if record == self._record and other == key:
+                    self._known[key] = found
+                    self._transcript.set_words(row, found)
+            self._forget()
         self._finding = False
+
+    def _forget(self) -> None:
+        """Drop all of documents that no answer has any more: they may have been deleted."""
+        kept = {number for (_, _, numbers), _ in self._keys() for number in numbers}
+        for held in (self._documents, self._indexes):
+            for number in held.keys() - kept:
+                del held[number]
+        self._known = {key: found for key, found in self._known.items() if kept.issuperset(key[2])}
+        place = self._panel.place
+        if place is not None and place.document not in kept:
+            self._panel.clear()
 
     def _next(self) -> _Key | None:
         """The newest answer that was not looked at yet."""

@@ -24,8 +24,8 @@ MISSING: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerWords:
-    """`tips`: of each copied span, where it stands. `line`: what is copied of all of it, empty for
-    nothing."""
+    """`tips`: of each copied span, where it stands. `line`: how much is copied, and from where, and
+    how much was not found; empty for nothing of either."""
 
     copied: tuple[CopiedSpan, ...] = ()
     tips: tuple[str, ...] = ()
@@ -50,11 +50,16 @@ def words_of(
     thought, end, _ = answer.rpartition("</think>")
     text = " " * len(thought + end) + answer[len(thought + end) :]
     copied = find_copied(text, indexes)
+    missing = not_found(text, [*indexes.values(), beside(documents.values(), said)])
+    lines = (
+        in_words(share(text, copied, documents), documents),
+        f"{len(missing)} not found in the documents" if missing else "",
+    )
     return AnswerWords(
         copied,
         tuple(_tip(span, documents) for span in copied),
-        not_found(text, [*indexes.values(), beside(documents.values(), said)]),
-        in_words(share(text, copied, documents), documents),
+        missing,
+        " · ".join(filter(None, lines)),
     )
 
 

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QColor,
     QPainter,
     QPaintEvent,
+    QPalette,
     QPixmap,
     QResizeEvent,
     QTextCharFormat,
@@ -44,10 +45,10 @@ from engine.documents.reading import Cancelled
 from models.errors import Problem
 from models.in_words import clean
 
-_NARROWEST = 320  # pixels
+_NARROWEST = 300  # pixels
 _PICTURE_WIDTH = 1400  # pixels of a page: sharp on dense displays too
 _MOST_TEXT = 40_000  # characters around the words
-_MARGIN = 12
+_MARGIN = 12  # pixels
 _HINT = (
     "This is where you see where the words of an answer come from: choose words that are marked "
     "as standing in a document, with the pointer or with Enter."
@@ -94,6 +95,7 @@ class PagePanel(QWidget):
         self.page, self.text = PageView(), QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
+        self.text.document().setDocumentMargin(_MARGIN)
         self.text.setAccessibleName("Text of the document")
         self._stack = QStackedWidget()
         self.setAccessibleName("Document")
@@ -178,8 +180,8 @@ class PagePanel(QWidget):
         except Cancelled:
             return
         if self._shows == number:
+            self._stack.setCurrentWidget(self.page)  # what is hidden has no size yet
             self.page.show_picture(picture, colour_of_document(place.document, LIGHT))
-            self._stack.setCurrentWidget(self.page)
 
     def _show_text(self, place: CopiedPlace, problem: Problem | None) -> None:
         """Show the text around the place; `problem`: why there is no page."""
@@ -303,6 +305,8 @@ class _Sheet(QWidget):
             painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.drawPixmap(self.rect(), self._pixels)
+            painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
             scale = self.width() / self._pixels.width()
             fill = QColor(self._colour)
             fill.setAlphaF(0.16)

@@ -47,7 +47,7 @@ from models.in_words import clean
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
 _NARROWEST = 160
-_LETTER, _RAISED = 0.6, 2  # of the text's size; pixels
+_LETTER, _RAISED = 0.56, 3  # of the text's size; pixels
 _REWRITE_SECONDS = 0.006
 
 
