@@ -30,6 +30,8 @@ _KEPT = {  # of how something looks: most of a document is about that, and slows
 _DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
 _TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
 """Mammoth drops these with all that is in them."""
+_ALIKE = {"cr": "br", "ptab": "tab"}
+"""It knows the second of each."""
 
 
 def read_docx(data: bytes) -> Read:
@@ -70,6 +72,10 @@ def _prepared(parent: Element) -> Iterator[Element]:
             if len(child):
                 yield child
         elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
+            space = child.tag.removesuffix(name)
+            child.tag = space + _ALIKE.get(name, name)
+            if name == "style":
+                child.attrib.setdefault(f"{space}type", "paragraph")
             yield child
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.word import read_docx
 from models.errors import Problem
-from tests.support.documents.office import docx, paragraph, related, run, zipped
+from tests.support.documents.office import docx, paragraph, related, run, word_part, zipped
 
 
 def texts(body: str) -> list[str]:
@@ -30,6 +30,9 @@ def test_text_formatted_as_hidden(looks: str, seen: bool) -> None:
 def test_spaces_and_breaks() -> None:
     body = paragraph(run("a ") + run(" b") + "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t></w:r>")
     assert texts(body) == ["a b c\nd"]
+    assert texts(paragraph("<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t><w:ptab/><w:t>c</w:t></w:r>")) == [
+        "a\nb c"
+    ]
 
 
 def test_text_in_boxes_and_fields() -> None:
@@ -39,6 +42,14 @@ def test_text_in_boxes_and_fields() -> None:
     )
     field = f"<w:fldSimple><w:fldSimple>{run('7')}</w:fldSimple></w:fldSimple>"
     assert texts(paragraph(run("Page ") + field + box)) == ["Page 7\n\nboxed"]
+
+
+def test_a_style_is_of_paragraphs_where_nothing_else_is_said() -> None:
+    style = '<w:style w:styleId="x"><w:name w:val="heading 2"/></w:style>'
+    data = docx(
+        paragraph(run("a"), style="x"), parts={"word/styles.xml": word_part("styles", style)}
+    )
+    assert [section.label for section in read_docx(data).sections] == ["a"]
 
 
 def test_what_looks_like_html_is_text() -> None:
