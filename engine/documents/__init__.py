@@ -6,7 +6,7 @@ copied span) says where it begins and ends in that text. Knows no format, no mod
 
 import json
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
@@ -94,6 +94,22 @@ class Document:
     def section_at(self, offset: int) -> int:
         """The number, from 0, of the section at this offset in the text."""
         return max(bisect_right(self.starts, offset) - 1, 0)
+
+    def continues(self, number: int) -> bool:
+        """Whether a section, by its number from 0, goes on in the text of the one before it, and
+        was cut from it only to have a place."""
+        before, section = self.sections[max(number - 1, 0)], self.sections[number]
+        alike = before.kind == section.kind == "lines" and before.label == section.label
+        return number > 0 and alike
+
+    def place(self, offset: int) -> str:
+        """Where the character at this offset stands, in words; of source the line."""
+        number = self.section_at(offset)
+        section, start = self.sections[number], self.starts[number]
+        if section.kind == "lines":
+            line = section.number + section.text.count("\n", 0, offset - start)
+            section = replace(section, number=line)
+        return section.place
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)

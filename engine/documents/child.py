@@ -12,36 +12,30 @@ import sys
 from collections.abc import Callable
 from dataclasses import astuple, replace
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 
 from engine.documents import Document, Format
-from engine.documents.books import read_epub
 from engine.documents.confine import TOO_MUCH_MEMORY, confine
 from engine.documents.folders import read_folder
 from engine.documents.hidden import in_one_line, with_plain_lines, without_hidden
 from engine.documents.kinds import kind_of
 from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
-from engine.documents.notebook import read_notebook
-from engine.documents.pdf import draw_page, read_pdf
-from engine.documents.plain import read_csv, read_markdown, read_text
+from engine.documents.pdf import draw_page
 from engine.documents.read import Read
-from engine.documents.sheets import read_xlsx
-from engine.documents.slides import read_pptx
-from engine.documents.web import read_html
-from engine.documents.word import read_docx
 from models.errors import Problem
 
-_READERS: dict[Format, Callable[[bytes], Read]] = {
-    "csv": read_csv,
-    "docx": read_docx,
-    "epub": read_epub,
-    "html": read_html,
-    "markdown": read_markdown,
-    "notebook": read_notebook,
-    "pdf": read_pdf,
-    "pptx": read_pptx,
-    "text": read_text,
-    "xlsx": read_xlsx,
+_READERS: dict[Format, tuple[str, str]] = {  # the module beside this one, and its function
+    "csv": ("plain", "read_csv"),
+    "docx": ("word", "read_docx"),
+    "epub": ("books", "read_epub"),
+    "html": ("web", "read_html"),
+    "markdown": ("plain", "read_markdown"),
+    "notebook": ("notebook", "read_notebook"),
+    "pdf": ("pdf", "read_pdf"),
+    "pptx": ("slides", "read_pptx"),
+    "text": ("plain", "read_text"),
+    "xlsx": ("sheets", "read_xlsx"),
 }
 
 
@@ -61,7 +55,14 @@ def read_bytes(name: str, data: bytes) -> Document:
     if not data.strip():
         raise Problem("The file is empty.", "Attach another one.")
     kind = kind_of(name, data)
-    return _document(name, kind, sha256(data).hexdigest(), _READERS[kind](data))
+    return _document(name, kind, sha256(data).hexdigest(), _reader(kind)(data))
+
+
+def _reader(kind: Format) -> Callable[[bytes], Read]:
+    """Loaded only now: some take longer to load than to read a file."""
+    module, name = _READERS[kind]
+    reader: Callable[[bytes], Read] = getattr(import_module(f"{__package__}.{module}"), name)
+    return reader
 
 
 def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -> tuple[str, bytes]:

@@ -162,7 +162,7 @@ def test_hidden_characters_are_not_counted_in_a_span() -> None:
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 @pytest.mark.parametrize("crop", ["", "/CropBox [10 100 300 290]"])
 def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> None:
-    file = pdf(Page(line("HHHH", x=50, y=200), more=f"/Rotate {turn} {crop}"))
+    file = pdf(Page(line("Hgjf", x=50, y=200), more=f"/Rotate {turn} {crop}"))
     picture = draw_page(file, 1, spans=[(0, 4)], width=800)
     image = Image.open(BytesIO(picture.png)).convert("L")
     assert image.size == (picture.width, picture.height)

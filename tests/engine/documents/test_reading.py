@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from engine.documents import Document, Section
+from engine.documents.child import read_bytes
 from engine.documents.limits import Effort
 from engine.documents.reading import Cancelled, page_picture, read_document
 from models.errors import Problem
+from tests.support.documents.office_samples import office_samples
 from tests.support.documents.pdfs import line, pdf, with_stream
+from tests.support.documents.samples import SAMPLES
+
+FILES = {each.name: each.data for each in (*SAMPLES, *office_samples().values())}
+NAMES = sorted({Path(name).suffix: name for name in FILES}.values())  # one of each kind
 
 
 def test_a_document_as_it_was_read(tmp_path: Path) -> None:
@@ -36,6 +42,12 @@ def test_a_pdf_and_a_picture_of_its_page(tmp_path: Path) -> None:
     picture = page_picture(path, 1, spans=[(0, 3), (3, 4)], width=500)
     assert (picture.width, [box.span for box in picture.boxes]) == (500, [0, 1])
     assert picture.png.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_is_read_there_as_it_is_here(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    assert read_document(tmp_path / name) == read_bytes(name, FILES[name])
 
 
 def test_a_folder(tmp_path: Path) -> None:
