@@ -41,8 +41,8 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|_.')
 
 
 def read_xlsx(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("workbook"), warnings.catch_warnings():
+        archive = Archive(data)
         warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
         copy = archive.only_xml(_prepared)
         values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)

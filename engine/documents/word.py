@@ -7,7 +7,7 @@ is dropped, since nobody sees it. Pictures, formulas, comments, headers and foot
 import re
 from collections import Counter
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element, fromstring, tostring
+from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 
 import mammoth
 
@@ -35,12 +35,15 @@ _ALIKE = {"cr": "br", "ptab": "tab"}
 
 
 def read_docx(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("Word document"):
+        archive = Archive(data)
         left_out = Counter[str]()
 
         def prepare(xml: bytes) -> bytes:
-            root = fromstring(xml)
+            try:
+                root = fromstring(xml)
+            except ParseError:
+                return xml  # mammoth fails where it needs this part
             for element in list(root.iter()):
                 left_out[local_name(element)] += 1
                 element[:] = _prepared(element)
@@ -72,10 +75,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
             if len(child):
                 yield child
         elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
-            space = child.tag.removesuffix(name)
-            child.tag = space + _ALIKE.get(name, name)
-            if name == "style":
-                child.attrib.setdefault(f"{space}type", "paragraph")
+            child.tag = child.tag.removesuffix(name) + _ALIKE.get(name, name)
             yield child
 
 

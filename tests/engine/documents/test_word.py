@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.word import read_docx
 from models.errors import Problem
-from tests.support.documents.office import docx, paragraph, related, run, word_part, zipped
+from tests.support.documents.office import docx, paragraph, related, run, zipped
 
 
 def texts(body: str) -> list[str]:
@@ -44,12 +44,11 @@ def test_text_in_boxes_and_fields() -> None:
     assert texts(paragraph(run("Page ") + field + box)) == ["Page 7\n\nboxed"]
 
 
-def test_a_style_is_of_paragraphs_where_nothing_else_is_said() -> None:
-    style = '<w:style w:styleId="x"><w:name w:val="heading 2"/></w:style>'
-    data = docx(
-        paragraph(run("a"), style="x"), parts={"word/styles.xml": word_part("styles", style)}
-    )
-    assert [section.label for section in read_docx(data).sections] == ["a"]
+def test_a_part_that_is_not_needed_may_be_broken() -> None:
+    data = docx(paragraph(run("a")), parts={"docProps/app.xml": "<a", "customXml/b.xml": "no XML"})
+    assert [section.text for section in read_docx(data).sections] == ["a"]
+    with pytest.raises(Problem):
+        read_docx(docx(paragraph(run("a")), parts={"word/footnotes.xml": "<a"}))
 
 
 def test_what_looks_like_html_is_text() -> None:
