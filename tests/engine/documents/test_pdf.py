@@ -87,6 +87,7 @@ def test_characters_that_nobody_sees_are_counted_and_read(content: str, faint: i
 def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:
     picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
     assert read_pdf(pdf(picture + line("recognized", before="3 Tr"))).faint == 0
+    assert read_pdf(pdf(picture + line("white", before="1 g"))).faint == 5
 
 
 def test_a_file_that_needs_a_password_is_a_problem() -> None:
