@@ -101,6 +101,15 @@ def test_a_damaged_file_is_a_problem(data: bytes) -> None:
         read_pdf(data)
 
 
+def test_a_damaged_page_is_left_out_and_it_is_told() -> None:
+    before, mark, after = pdf(line("One."), line("Two.")).rpartition(b"<< /Type /Page /Parent")
+    read = read_pdf(before + b"[".ljust(len(mark) - 1) + b"]" + after)
+    assert [section.number for section in read.sections] == [1]
+    assert len(read.left_out) == 1
+    with pytest.raises(Problem, match="damaged"):
+        draw_page(before + b"null".ljust(len(mark)) + after, 2, spans=[], width=100)
+
+
 def test_no_more_than_so_many_pages() -> None:
     with pytest.raises(Problem, match="2,001 pages, and 2,000"):
         read_pdf(pdf(*[""] * 2001))
