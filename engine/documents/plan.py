@@ -65,10 +65,10 @@ class Plan:
         tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
         if not document.passages:
             return f"whole, {tokens}"
-        told = f"{in_passages(document.passages, document.among)}, {tokens}"
+        how = f"found by: {', '.join(self.words)}"
         if document.number in self.from_beginning:
-            return f"{told}, from its beginning: no word of the question is found in it"
-        return f"{told}, found by: {', '.join(self.words)}"
+            how = "its beginning, as no word of the question is found in it"
+        return f"{in_passages(document.passages, document.among)} ({how}), {tokens}"
 
 
 def plan(
