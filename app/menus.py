@@ -87,6 +87,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
     Command("View", "rounds", "Rounds and replay", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
+    Command("View", "words", "Words from documents", "Ctrl+D", checkable=True),
+    Command("View", "document", "Document panel", "Ctrl+Shift+D", checkable=True),
     "View",
     Command("View", "next_conversation", "Next conversation", "Ctrl+PgDown"),
     Command("View", "previous_conversation", "Previous conversation", "Ctrl+PgUp"),

@@ -35,7 +35,9 @@ from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.chat.words_in_documents import WordsInDocuments
 from app.conversations.records import settings_from_json
+from app.documents.page_panel import PagePanel
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
@@ -54,6 +56,7 @@ from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
+from engine.documents.reading import page_picture
 from models.errors import Problem
 from models.in_words import one_line
 
@@ -116,6 +119,10 @@ class Window(QMainWindow):
         self.transcript.set_empty(self.welcome)
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
+        )
+        self.page_panel = PagePanel(page_picture, self.store.copy_of)
+        self.words = WordsInDocuments(
+            self.conversation, self.answers, self.transcript, self.store, self.page_panel
         )
         AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers)
@@ -199,18 +206,20 @@ class Window(QMainWindow):
         column.addLayout(under)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
+        self.columns.addWidget(self.page_panel)
         self.columns.addWidget(self.rounds)
         self.columns.setHandleWidth(1)
         self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
-        self.columns.setSizes([230, 680, 350])
+        self.columns.setSizes([230, 680, 420, 350])
         self.sides = SidePanels(
             self.columns,
-            {"sidebar": self.sidebar, "rounds": self.rounds},
+            {"sidebar": self.sidebar, "rounds": self.rounds, "document": self.page_panel},
             middle=middle,
             actions=self.menus.actions,
             settings=self.own,
+            hidden=("document",),
         )
         whole = QWidget()
         rows = QVBoxLayout(whole)
@@ -246,6 +255,9 @@ class Window(QMainWindow):
         self.presenter.document_asked.connect(documents.view)
         self.presenter.deletion_asked.connect(documents.ask_to_delete)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
+        self.words.failed.connect(self._on_problem)
+        self.words.panel_wanted.connect(lambda: self.sides.show("document"))
+        self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
         self.legend.explanation_asked.connect(self.rounds.explain)
@@ -284,7 +296,9 @@ class Window(QMainWindow):
                 "quit": self.quit_asked.emit,
                 "rounds": lambda: self.sides.switch("rounds"),
                 "sidebar": lambda: self.sides.switch("sidebar"),
+                "document": lambda: self.sides.switch("document"),
                 "provenance": self._switch_provenance,
+                "words": self._switch_words,
                 "larger": lambda: self.theme.zoom(+1.0),
                 "smaller": lambda: self.theme.zoom(-1.0),
                 "own_size": lambda: self.theme.zoom(0.0),
@@ -397,7 +411,7 @@ class Window(QMainWindow):
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
-        for part in (self.sidebar, self.rounds, self.lane):
+        for part in (self.sidebar, self.rounds, self.page_panel, self.lane):
             part.setFont(self.theme.interface_font)
         self.sides.fit()
         if colours is not self._colours:  # a style sheet keeps those that it was set with
@@ -409,14 +423,19 @@ class Window(QMainWindow):
         self.composer_controller.count()
 
     def _switch_provenance(self) -> None:
-        shown = not self.presenter.provenance
-        self._show_provenance(shown)
-        self.own.switch("provenance", shown)
+        self._show_lens("" if self.presenter.provenance else "provenance")
 
-    def _show_provenance(self, shown: bool) -> None:
-        self.presenter.show_provenance(shown)
-        self.legend.setVisible(shown)
-        self.menus.actions["provenance"].setChecked(shown)
+    def _switch_words(self) -> None:
+        self._show_lens("" if self.words.marked else "words")
+
+    def _show_lens(self, lens: str) -> None:
+        """Show the tokens of answers, or their words that are from documents, or the text alone."""
+        self.presenter.show_provenance(lens == "provenance")
+        self.legend.setVisible(lens == "provenance")
+        self.words.mark(lens == "words")
+        for name in ("provenance", "words"):
+            self.menus.actions[name].setChecked(lens == name)
+            self.own.switch(name, lens == name)
 
     def _switch_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
@@ -427,7 +446,9 @@ class Window(QMainWindow):
         self.rounds.parts.restoreState(self.own.place("rounds"))
         self.sides.restore()
         self.sides.fit()
-        self._show_provenance(self.own.switched("provenance", default=False))
+        tokens = self.own.switched("provenance", default=False)
+        words = self.own.switched("words", default=not tokens)
+        self._show_lens("provenance" if tokens else "words" if words else "")
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -473,6 +494,7 @@ class Window(QMainWindow):
         self.dialogs.close()
         self.sidebar_controller.close()
         self.composer_controller.documents.close()
+        self.words.close()
         event.accept()
         self.closed.emit()
 

@@ -12,6 +12,7 @@ from PySide6.QtGui import QFontMetricsF
 
 from app.chat.message import Ending, MessageWidget
 from app.conversations.answer_figures import AnswerFigures
+from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
@@ -26,7 +27,8 @@ class MessageRow:
     """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
     version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
     `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
-    in it; `documents`, those of a question. `widget` is None while it is not built; `top` and
+    in it; `documents`, those of a question; `words`, what these say of the words of an answer, and
+    `marked`, whether they are marked. `widget` is None while it is not built; `top` and
     `height` are its place in the page, `measured` whether the height is more than an estimate.
     """
 
@@ -48,7 +50,8 @@ class MessageRow:
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.documents: tuple[Chip, ...] = ()
-        self.provenance = False
+        self.words = AnswerWords()
+        self.provenance = self.marked = False
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
         self.measured = False
@@ -122,6 +125,12 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_documents(documents)
 
+    def set_words(self, words: AnswerWords) -> None:
+        """What documents say of its words."""
+        self.words, self.measured = words, False
+        if self.widget is not None:
+            self.widget.set_words(words)
+
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens, for the provenance."""
         self.pieces = pieces
@@ -143,6 +152,12 @@ class MessageRow:
         self.provenance = shown
         if self.widget is not None:
             self.widget.provenance.set_shown(shown)
+
+    def mark_words(self, marked: bool) -> None:
+        """Mark the words that stand in documents, and those that stand in none, or not."""
+        self.marked = marked
+        if self.widget is not None:
+            self.widget.word_marks.set_shown(marked)
 
     def set_marks(self, marks: tuple[TextMark, ...]) -> None:
         """Mark these places of the text."""
@@ -168,6 +183,8 @@ class MessageRow:
             widget.provenance.set_pieces(self.pieces)
         self._show_reasoning()
         widget.set_documents(self.documents)
+        widget.set_words(self.words)
+        widget.word_marks.set_shown(self.marked)
         widget.set_branches(*self.branch)
         widget.set_figures(self.figures)
         widget.set_note(self.note)
