@@ -133,7 +133,10 @@ class ComposerController(QObject):
             self._show_unsent()
         else:
             self._settings.unsent = ""
-            self._conversation.say(text, sent=self.documents.sent(text))
+            sent = self.documents.sent(text)
+            if sent is not None:  # which takes a moment, and nothing may be lost in it
+                self._conversation.keep_unsent(text)
+            self._conversation.say(text, sent=sent)
 
     def _keep(self) -> None:
         self._soon.stop()

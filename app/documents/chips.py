@@ -6,6 +6,7 @@ Knows how a chip looks, not what becomes of what is asked for: that goes out as 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
@@ -202,7 +203,7 @@ class ChipWidget(QWidget):
         self._words.setText(chip.words)
         self._notes.setText("\n".join(chip.notes))
         self._notes.setVisible(bool(chip.notes))
-        self.setToolTip(chip.tip or name)
+        self.setToolTip(escape(chip.tip or name).replace("\n", "<br>"))  # a name may look like HTML
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)
         self.view.setAccessibleName(f"View what the model gets of {name}")
