@@ -168,9 +168,8 @@ class ChipWidget(QWidget):
     def __init__(self, *, removal: str) -> None:
         super().__init__()
         self._removal = removal
-        self._name = _Elided(
-            Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME
-        )  # the end tells the kind
+        # In the middle, as the end tells the kind of file.
+        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         self._words = _Elided(Qt.TextElideMode.ElideRight, least=230)
         self._notes = QLabel()
         for label in (self._name, self._words, self._notes):
