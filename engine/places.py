@@ -15,7 +15,7 @@ _ORDERS = (8, 4, 2)  # tokens that must match to find a place, the longest asked
 _LATEST = 64  # places of an order that are looked at
 _NOWHERE = -1
 _COPY = 5  # tokens, matched or accepted, that make a copy which is worth resuming
-_RESUMED = 2  # tokens that a place matches more for resuming it
+_RESUMED = 4  # tokens that a place matches more for resuming it
 _LATELY = 8  # tokens committed since then, at most
 _SHIFTS = (0, *(sign * shift for shift in range(1, 9) for sign in (-1, 1)))  # the nearest first
 
