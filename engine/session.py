@@ -251,6 +251,11 @@ class Session:
     def _alone(self, answer: "Answer", **options: Any) -> Iterator[Event]:
         return alone(self.decoder, self.begin(answer, **options))
 
+    def room(self, request: Request) -> int:
+        """How many tokens a chat may have before something is left out of it, for an answer."""
+        context = self.target.context_length
+        return context - min(request.max_tokens, context // 4)
+
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""
         messages = prompt.messages
@@ -315,8 +320,7 @@ class Session:
 
         Where nothing can be left out any more it may still be too long.
         """
-        messages, context = prompt.messages, self.target.context_length
-        limit = context - min(request.max_tokens, context // 4)
+        messages, limit = prompt.messages, self.room(request)
         tokens, gap = self.encode(prompt), range(0)
         if len(tokens) <= limit or request.overflow == "stop" or not messages:
             return tokens, gap
