@@ -50,7 +50,7 @@ def test_a_match_at_one_place(text: list[int], tokens: list[int], place: int) ->
     places = Places(slots=8)
     places.extend(text)
     expected = matching(text, tokens, place) if 0 < place < len(text) else 0
-    assert places.match(tokens, place) == expected
+    assert places.match(tokens, [place]) == ([(place, expected)] if expected else [])
 
 
 def test_nothing_matches_across_a_gap() -> None:
