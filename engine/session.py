@@ -48,6 +48,7 @@ from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
 from engine.request import ChatMessage, Prompt, Request, TooLong, chat
 from engine.sampling import entries, likeliest, logprobs
+from engine.sources import Sources
 from engine.speculate import (
     AcceptanceRule,
     Company,
@@ -261,6 +262,7 @@ class Session:
         if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokens, gap = self._fitting(prompt, request)
+        sources = Sources(self.target.tokenizer, _without(prompt, gap), tokens, left_out=gap)
         context = self.target.context_length
         if not tokens:
             raise Problem("The prompt is empty.", "Write something to answer.")
@@ -285,7 +287,9 @@ class Session:
             prediction = self.target.tokenizer.encode(
                 request.prediction, add_special_tokens=False, verbose=False
             )
-        return Answer(generation, tokens, gap, task, text, prediction, request.prompt_logprobs)
+        return Answer(
+            generation, tokens, gap, sources, task, text, prediction, request.prompt_logprobs
+        )
 
     def begin(
         self,
@@ -329,8 +333,7 @@ class Session:
         while len(tokens) > limit and gap.stop < bounds[-2]:
             found = left_out(head, turns, overflow=request.overflow, limit=room)
             gap = range(bounds[found.start], bounds[found.stop])
-            kept = (*messages[: gap.start], *messages[gap.stop :])
-            tokens = self.encode(replace(prompt, messages=kept))
+            tokens = self.encode(_without(prompt, gap))
             room -= max(1, len(tokens) - limit)  # the template may add more than was counted
         return tokens, gap
 
@@ -405,7 +408,8 @@ class Session:
                 return
 
         ending: DoneReason = "length"
-        telling = AnswerEvents(generation, self._token_texts, answer.text)
+        source_of = answer.sources.of
+        telling = AnswerEvents(generation, self._token_texts, answer.text, source_of)
         last = clock()
         with closing(
             draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
@@ -494,14 +498,21 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
+def _without(prompt: Prompt, gap: range) -> Prompt:
+    """A chat without the messages in `gap`."""
+    messages = prompt.messages
+    return replace(prompt, messages=(*messages[: gap.start], *messages[gap.stop :]))
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that can be begun: its prompt, which messages are left out of it, and what is to be
-    written. `prediction`: tokens to draft from."""
+    """An answer that can be begun: its prompt, which messages are left out of it, where the others
+    stand in it, and what is to be written. `prediction`: tokens to draft from."""
 
     generation: str
     tokens: list[int]
     left_out: range
+    sources: Sources
     task: Task
     text: AnswerText
     prediction: list[int]

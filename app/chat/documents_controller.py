@@ -20,12 +20,13 @@ from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.planner import Count, Draft, Planner
 from app.documents.text_dialog import TextDialog
-from app.engine_client.token_counter import AROUND_A_MESSAGE, Count, TokenCounter
-from app.steps import Stepper, Steps, in_thread
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
+from app.steps import Stepper, Steps
+from engine.documents import Document
 from engine.documents.in_words import lacks, size_in_words
-from engine.documents.passages import PassageIndex
-from engine.documents.plan import Plan, plan
+from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, SentDocument, in_passages
 from engine.events import Prefill
 from engine.protocol import Loaded
@@ -71,7 +72,7 @@ class DocumentsController(QObject):
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
         self._tokens = tokens
-        self._stepper = Stepper(self)
+        self._stepper, self._planner = Stepper(self), Planner()
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
         self._target = ""
@@ -116,15 +117,15 @@ class DocumentsController(QObject):
     def sent(self, question: str) -> Future[Sent] | None:
         """What the model gets of a question with what is attached; None where no document has
         anything to say to it."""
-        work = self._work(question)
+        draft = self._draft(question)
         self._plan = None
         self.attachments.hide()
-        if work is None:
+        if draft is None:
             return None
         sent: Future[Sent] = Future()
 
         def steps() -> Steps:
-            planned = yield in_thread(work)
+            planned = yield self._planner.plan(draft)
             sent.set_result(planned.sent)
 
         self._stepper.run(steps(), failed=sent.set_exception)
@@ -176,8 +177,10 @@ class DocumentsController(QObject):
         box.open()
 
     def close(self) -> None:
-        """Cancel what is being read."""
+        """Cancel what is being read, and plan nothing more."""
+        self._soon.stop()
         self._stepper.close()
+        self._planner.close()
         self.attachments.close()
 
     # What the model will get
@@ -189,15 +192,15 @@ class DocumentsController(QObject):
         if self._planning:
             self._soon.start()
             return
-        work = self._work(self._composer.text)
-        if work is None:
+        draft = self._draft(self._composer.text)
+        if draft is None:
             self._take(None, None)
             return
         self._planning = True
-        self._stepper.run(self._steps(work), failed=self._refuse)
+        self._stepper.run(self._steps(draft), failed=self._refuse)
 
-    def _steps(self, work: Callable[[], Plan]) -> Steps:
-        planned = yield in_thread(work)
+    def _steps(self, draft: Draft) -> Steps:
+        planned = yield self._planner.plan(draft)
         self._planning = False
         self._take(planned, None)
 
@@ -211,34 +214,30 @@ class DocumentsController(QObject):
             self._show()
             self.changed.emit()
 
-    def _work(self, question: str) -> Callable[[], Plan] | None:
-        """Plans the message, in another thread; None where nothing is to be planned."""
+    def _draft(self, question: str) -> Draft | None:
+        """The message that is to be planned; None where it has no documents."""
         new, still_read = dict(self.attachments.ready), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
         partly = {d.number for sent in before for d in sent.documents if d.passages}
-        record, count = self._conversation.record, self._tokens.counting
+        record, store = self._conversation.record, self._store
         if record is None or not self._context or not (new or partly):
             return None
-        self._estimated = count is None
-        count = count or _estimate
-        said = [message.content for message in still_read if message.role == "user"]
-        room, store = self._room(question, still_read), self._store
 
-        def work() -> Plan:
+        def documents() -> dict[int, Document]:
             stored = store.documents_of(record.id).result() if partly else ()
-            documents = {n: document for n, document in stored if n in partly} | new
-            with PassageIndex() as index:
-                return plan(
-                    question,
-                    documents,
-                    index=index,
-                    count=count,
-                    room=room(count),
-                    before=before,
-                    asked_before=said[-1] if said else "",
-                )
+            return {number: document for number, document in stored if number in partly} | new
 
-        return work
+        said = [message.content for message in still_read if message.role == "user"]
+        self._estimated = self._tokens.counting is None
+        return Draft(
+            record.id,
+            question,
+            documents,
+            count=self._tokens.counting or _estimate,
+            room=self._room(question, still_read),
+            before=before,
+            asked_before=said[-1] if said else "",
+        )
 
     def _still_read(self) -> list[Message]:
         """The messages of the branch that the model still got for the latest answer."""

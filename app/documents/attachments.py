@@ -161,6 +161,7 @@ class Attachments(QObject):
         elif attachment.number and self._conversation is not None:
             self._show(tuple(one for one in self._attached if one.number != attachment.number))
             self._store.detach(self._conversation, attachment.number)
+            self.refresh()
 
     def close(self) -> None:
         """Cancel what is being read."""
@@ -218,7 +219,7 @@ class Attachments(QObject):
             self._take(Attachment(document.name, number, document))
 
     def _take(self, attachment: Attachment) -> None:
-        self._asked += 1
         others = (one for one in self._attached if one.number != attachment.number)
         self._attached = (*others, attachment)
+        self.refresh()
         self.attached.emit(attachment)

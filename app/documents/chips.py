@@ -104,6 +104,10 @@ class DocumentChips(QWidget):
             self.chips.append(widget)
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
+        before: QWidget = self
+        for button in self.buttons:
+            QWidget.setTabOrder(before, button)  # else Tab would come to it last of all
+            before = button
         self.setVisible(bool(chips))
         self.changed.emit()
 

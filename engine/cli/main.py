@@ -274,6 +274,9 @@ def bench(
     ] = None,
     prompts: Prompts = None,
     set_: Sets = None,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Ask about documents: answers that copy from them.")
+    ] = False,
     per_category: PerCategory = 2,
     max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
     temperature: Temperatures = None,
@@ -318,6 +321,7 @@ def bench(
         lengths=() if alone else tuple(draft_length or ["auto", "4"]),
         runners=tuple(runner or ()),
         prompts=prompts,
+        attach=attach,
         sets=tuple(set_ or ()),
         per_category=per_category,
         max_tokens=max_tokens,

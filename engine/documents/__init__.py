@@ -36,8 +36,9 @@ BETWEEN = "\n\n"
 class Section:
     """A part of a document that has a place of its own.
 
-    `number`: of the page, slide, chapter, cell or part, or the first line, from 1; 0 where there is
-    none. `label`: the name of the sheet, the heading, the path of the file in a folder; or empty.
+    `number`: of the page, slide, chapter, cell or part, or the first line or row, from 1; 0 where
+    there is none. `label`: the name of the sheet, the heading, the path of the file in a folder; or
+    empty.
     """
 
     kind: SectionKind
@@ -50,7 +51,8 @@ class Section:
         """Where it stands, in words: "page 3", "sheet Prices", "app/start.py, line 1"."""
         match self.kind:
             case "sheet":
-                return f"sheet {self.label}"
+                row = f", row {self.number}" if self.number > 1 else ""
+                return f"sheet {self.label}{row}"
             case "lines":
                 return f"{self.label}, line {self.number}" if self.label else f"line {self.number}"
             case "part":

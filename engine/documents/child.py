@@ -1,8 +1,8 @@
 """What runs in the process that reads one file: `python -m engine.documents.child`.
 
-`document PATH` and `picture PATH PAGE WIDTH SPANS` write one result to standard output: a line that
-names it, then its content. Knows which reader reads which format, and does for all of them what is
-done once: limits, the digest, hidden characters.
+`document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
+standard output: a line that names it, then its content. Knows which reader reads which format, and
+does for all of them what is done once: limits, the digest, hidden characters.
 """
 
 import json
@@ -12,26 +12,30 @@ import sys
 from collections.abc import Callable
 from dataclasses import astuple, replace
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 
 from engine.documents import Document, Format
-from engine.documents.confine import TOO_MUCH_MEMORY, confine, watch_memory
+from engine.documents.confine import TOO_MUCH_MEMORY, confine
 from engine.documents.folders import read_folder
-from engine.documents.hidden import with_plain_lines, without_hidden
+from engine.documents.hidden import in_one_line, with_plain_lines, without_hidden
 from engine.documents.kinds import kind_of
-from engine.documents.limits import FILE_BYTES, MEMORY_BYTES, SECONDS, TEXT_BYTES, size
-from engine.documents.notebook import read_notebook
-from engine.documents.pdf import draw_page, read_pdf
-from engine.documents.plain import read_csv, read_markdown, read_text
+from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
+from engine.documents.pdf import draw_page
 from engine.documents.read import Read
 from models.errors import Problem
 
-_READERS: dict[Format, Callable[[bytes], Read]] = {
-    "csv": read_csv,
-    "markdown": read_markdown,
-    "notebook": read_notebook,
-    "pdf": read_pdf,
-    "text": read_text,
+_READERS: dict[Format, tuple[str, str]] = {  # the module beside this one, and its function
+    "csv": ("plain", "read_csv"),
+    "docx": ("word", "read_docx"),
+    "epub": ("books", "read_epub"),
+    "html": ("web", "read_html"),
+    "markdown": ("plain", "read_markdown"),
+    "notebook": ("notebook", "read_notebook"),
+    "pdf": ("pdf", "read_pdf"),
+    "pptx": ("slides", "read_pptx"),
+    "text": ("plain", "read_text"),
+    "xlsx": ("sheets", "read_xlsx"),
 }
 
 
@@ -51,7 +55,14 @@ def read_bytes(name: str, data: bytes) -> Document:
     if not data.strip():
         raise Problem("The file is empty.", "Attach another one.")
     kind = kind_of(name, data)
-    return _document(name, kind, sha256(data).hexdigest(), _READERS[kind](data))
+    return _document(name, kind, sha256(data).hexdigest(), _reader(kind)(data))
+
+
+def _reader(kind: Format) -> Callable[[bytes], Read]:
+    """Loaded only now: some take longer to load than to read a file."""
+    module, name = _READERS[kind]
+    reader: Callable[[bytes], Read] = getattr(import_module(f"{__package__}.{module}"), name)
+    return reader
 
 
 def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -> tuple[str, bytes]:
@@ -87,12 +98,12 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
                 f"The file has more than {size(TEXT_BYTES)} of text.", "Attach a part of it."
             )
         if text.strip():
-            sections.append(replace(section, text=text, label=_line(section.label)))
+            sections.append(replace(section, text=text, label=in_one_line(section.label)))
     if not sections:
         raise _no_text(found)
-    left_out = tuple(_line(each) for each in found.left_out)
+    left_out = tuple(in_one_line(each) for each in found.left_out)
     return Document(
-        _line(name),
+        in_one_line(name),
         kind,
         digest,
         tuple(sections),
@@ -101,12 +112,6 @@ def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
         found.faint,
         left_out,
     )
-
-
-def _line(text: str) -> str:
-    """A name in one line, without what nobody sees: a folder's files have any names."""
-    shown = text.encode(errors="surrogateescape").decode(errors="replace")
-    return " ".join(without_hidden(with_plain_lines(shown))[0].split())
 
 
 def _no_text(found: Read) -> Problem:
@@ -127,19 +132,18 @@ def _closed(error: OSError) -> Problem:
 
 def main(arguments: list[str]) -> None:
     """Write the result. What is no Problem ends the process with a traceback."""
-    confine(memory_bytes=MEMORY_BYTES, seconds=SECONDS)
-    watch_memory(MEMORY_BYTES)
-    command, path = arguments[0], Path(arguments[1])
-    name, content, rest = command, "", b""
+    name, seconds, memory_bytes, file, *more = arguments
+    path, content, rest = Path(file), "", b""
+    confine(Effort(float(seconds), int(memory_bytes)))
     try:
-        if command == "picture":
-            number, width, spans = arguments[2:]
+        if name == "picture":
+            number, width, spans = more
             content, rest = draw(path, int(number), width=int(width), spans=json.loads(spans))
         else:
             content = read(path).to_json()
     except Problem as problem:
         name = "problem"
-        content = json.dumps([f"{_line(path.name)}: {problem.message}", problem.remedy])
+        content = json.dumps([f"{in_one_line(path.name)}: {problem.message}", problem.remedy])
     except MemoryError:
         os._exit(TOO_MUCH_MEMORY)
     sys.stdout.buffer.write(f"{name}\n{content}\n".encode() + rest)

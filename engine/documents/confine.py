@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.documents.limits import Effort
+
 TOO_MUCH_MEMORY = 66
 """The exit status of a process that took too much."""
 
@@ -27,23 +29,22 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOKS_APART_SECONDS = 0.02
 
 
-def confine(*, memory_bytes: int, seconds: float) -> None:
+def confine(effort: Effort) -> None:
     """For good, and for the whole process. Whatever is refused raises PermissionError.
 
-    Loading a library by ctypes is refused too, so that must have happened before. Where the system
-    limits memory (Linux does), more of it is a MemoryError; elsewhere only `watch_memory` helps.
+    Loading a library by ctypes is refused too, so that must have happened before. A thread watches
+    the memory. Where the system limits addresses (Linux does), it cannot be taken unawares.
     """
     sys.dont_write_bytecode = True
-    limits = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CPU: int(seconds) + 1,
-    }
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    seconds = int(effort.seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # the second one kills
     if sys.platform == "linux":
-        limits[resource.RLIMIT_AS] = _address_bytes() + memory_bytes
-    for kind, most in limits.items():
-        resource.setrlimit(kind, (most, most))
+        most = _address_bytes() + 2 * effort.memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     sys.addaudithook(_refuse)
+    watch_memory(effort.memory_bytes)
 
 
 def watch_memory(memory_bytes: int) -> None:

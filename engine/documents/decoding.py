@@ -18,8 +18,11 @@ _PLAIN = bytes([*range(7, 14), 27, *range(32, 256)])  # all but most control cha
 _DAMAGED = 0.02  # of a text's bytes may be such; of other files more are
 _SAMPLE_BYTES = 50_000
 _WESTERN = "cp1252"
-_GUESSED = ("cp1250", "cp1251", _WESTERN, "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r",
-    "cp932", "euc_jp", "gb18030", "big5", "cp949")  # fmt: skip
+_PAIRED = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
+_GUESSED = (
+    *("cp1250", "cp1251", _WESTERN, "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r"),
+    *_PAIRED,
+)
 _FEW = 0.15  # of the bytes
 _EQUAL = 0.1  # in how coherent two readings are, from 0 to 1
 
@@ -50,12 +53,17 @@ def decode(data: bytes) -> Decoded:
 
 
 def _decoded(data: bytes, encoding: str, remarks: tuple[str, ...]) -> Decoded:
-    text = data.decode(encoding, "replace")
+    if not _fits(data, encoding):
+        remarks += (f"Bytes that {encoding} does not have are shown as \ufffd.",)
+    return Decoded(data.decode(encoding, "replace"), remarks)
+
+
+def _fits(data: bytes, encoding: str) -> bool:
     try:
         data.decode(encoding)
     except UnicodeDecodeError:
-        remarks += (f"Bytes that {encoding} does not have are shown as \ufffd.",)
-    return Decoded(text, remarks)
+        return False
+    return True
 
 
 def _guess(data: bytes) -> str:
@@ -66,6 +74,8 @@ def _guess(data: bytes) -> str:
     best = matches.best()
     if best is None:
         return _WESTERN
+    if best.encoding in _PAIRED and _fits(data, best.encoding):  # by chance it hardly would
+        return best.encoding
     beyond_ascii = sum(byte >= 0x80 for byte in sample)
     if best.coherence == 0 and beyond_ascii < len(sample) * _FEW:
         return _WESTERN

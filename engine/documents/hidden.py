@@ -43,3 +43,8 @@ def hidden_places(text: str) -> list[int]:
 def without_hidden(text: str) -> tuple[str, int]:
     """The text without them, and how many there were."""
     return _HIDDEN.subn("", text)
+
+
+def in_one_line(name: str) -> str:
+    """A name without what nobody sees: that of a file may have any characters."""
+    return " ".join(without_hidden(with_plain_lines(name))[0].split())

@@ -4,11 +4,10 @@ What cannot be read gets a line of its own: a person should learn what to do wit
 what with a file of an old office program.
 """
 
-import zipfile
-from io import BytesIO
 from pathlib import PurePath
 
 from engine.documents import Format
+from engine.documents.zips import Archive
 from models.errors import Problem
 
 _START = 1024
@@ -50,13 +49,7 @@ def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
 
 
 def _kind_of_zip(data: bytes) -> Format:
-    try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:
-        raise Problem(
-            "The file is damaged: it begins as a zip, and is none.", "Try another copy of it."
-        ) from error
+    names = Archive(data).names
     if "META-INF/container.xml" in names:
         return "epub"
     for folder, kind in _OFFICE.items():

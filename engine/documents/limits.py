@@ -1,5 +1,7 @@
 """How much a file may be, and how much reading it may take. Messages name these figures."""
 
+from dataclasses import dataclass
+
 FILE_BYTES = 200_000_000
 PAGES = 2_000
 FOLDER_ENTRIES = 20_000
@@ -8,12 +10,26 @@ FOLDER_FILE_BYTES = 1_000_000
 TEXT_BYTES = 50_000_000
 """Of what is read, as UTF-8."""
 
-SECONDS = 60.0
-"""From the start of the process that reads until its result is there."""
-MEMORY_BYTES = 2_000_000_000
-"""That the process may have at once, beyond what it has to begin with."""
+ZIP_MEMBERS = 10_000
+ZIP_BYTES = 500_000_000
+"""That it unpacks to."""
+ZIP_RATIO = 250
+"""Of what is unpacked to what is packed. Sheets of real workbooks stay below; a zip that is made to
+burst has 1,000."""
+WORKBOOK_CHARACTERS = 15_000_000
+"""Of all sheets together, what stands between cells included, as many may be empty."""
+
 RESULT_BYTES = 4 * TEXT_BYTES
 """What the process may write: in JSON a character takes more room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What reading a file may take: `seconds` from the start of the process to its result, and of
+    memory as much as the process may have at once."""
+
+    seconds: float = 60.0
+    memory_bytes: int = 2_000_000_000
 
 
 def size(count: int) -> str:

@@ -186,7 +186,7 @@ def _breaks(baselines: Sequence[float]) -> list[str]:
     text goes on further up."""
     steps = [above - below for above, below in pairwise(baselines)]
     downward = sorted(step for step in steps if step > 0)
-    usual = downward[len(downward) // 2] if downward else math.inf
+    usual = downward[(len(downward) - 1) // 2] if downward else math.inf
     apart = (step > usual * _APART or step < -usual for step in steps)
     return ["", *("\n\n" if each else "\n" for each in apart)][: len(baselines)]
 

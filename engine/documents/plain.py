@@ -7,6 +7,7 @@ that a place in it says something.
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from engine.documents import Section
 from engine.documents.decoding import decode
@@ -16,9 +17,10 @@ from engine.documents.read import Read
 LINES = 40
 """Of a section; it ends earlier where a blank line is in its last quarter."""
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#*)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?![^ \t])(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LONGEST_TITLE = 200
 _NO_TITLE = re.compile(r"\s*$| {4}|\t| {0,3}([-+*>|#]|\d+[.)])")  # a list, a quotation, ...
 
 
@@ -87,7 +89,7 @@ def _row_ends(lines: Sequence[str]) -> list[int]:
             ends.append(rows.line_num)
     except csv.Error:  # a field that is too long, for one: a quotation mark was not closed
         return list(range(1, len(lines)))
-    if len(ends) > 1 and ends[-1] - ends[-2] > LINES:  # the same
+    if any(end - start > LINES for start, end in pairwise([0, *ends])):  # the same
         return list(range(1, len(lines)))
     return ends
 
@@ -103,8 +105,11 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
     """The lines from each heading to the next, with its level and title; 0 where there is none."""
     level, title, fence = 0, "", ""
     part: list[str] = []
-    for line in lines:
-        if found := _FENCE.match(line):
+    in_front = lines[0] == "---" and "---" in lines[1:]  # what programs read of the text
+    for number, line in enumerate(lines):
+        if in_front:
+            in_front = number == 0 or line != "---"
+        elif found := _FENCE.match(line):
             mark = found[1]
             if not fence:
                 fence = mark
@@ -112,7 +117,7 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
                 fence = ""
         elif not fence and (heading := _HEADING.match(line)):
             yield level, title, part
-            level, title, part = len(heading[1]), _words(heading[2] or ""), []
+            level, title, part = len(heading[1]), _words(_without_closing(heading[2])), []
         elif not fence and part and _UNDERLINE.match(line) and not _NO_TITLE.match(part[-1]):
             above = part.pop()
             yield level, title, part
@@ -121,7 +126,15 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
     yield level, title, part
 
 
+def _without_closing(title: str) -> str:
+    """A heading may end with as many signs as it began with, or more, or fewer."""
+    title = title.strip()
+    shorter = title.rstrip("#")
+    return title if shorter and not shorter[-1].isspace() else shorter.rstrip()
+
+
 def _words(title: str) -> str:
     """A heading without its marks."""
+    title = title[:_LONGEST_TITLE]
     title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return " ".join(re.sub(r"[*`]|\b_|_\b|<[^>]*>", "", title).split())

@@ -27,8 +27,13 @@ MOST_PASSAGE_TOKENS = 8192
 and seldom more to find."""
 
 _SAMPLED = 2000  # characters, at three places
-_ENOUGH_WORDS = 3  # to look for, without those of the question before
+_ENOUGH_WORDS = 3  # to look for, also in a question that refers to the one before
 _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
+_REFERS = re.compile(
+    r"^\W*(and|but|how about|or|what about)\b|"
+    r"\b(he|her|him|his|it|its|same|she|that|their|them|there|these|they|this|those)\b",
+    re.IGNORECASE,
+)
 _ABOUT_ALL = re.compile(
     r"\b(compar(e|ison)|count|gist|how (many|often)|in total|main points|most often|number of|"
     r"outline|overview|proofread|summar\w+|tl;?dr|translate|what is (it|this) about|"
@@ -82,7 +87,8 @@ def plan(
     `count` says how many tokens a text has; `room` is how many of them documents may take, and
     `share` how much of that passages may. `before`: the messages that are still read of those that
     were sent; a document in none of them is new. `asked_before`: the question before, whose words
-    are looked for too where this one has few. Raises Problem where there is no room for a new one.
+    are looked for too where this one has few and refers to something. Raises Problem where there
+    is no room for a new one.
     """
     held = {each.number: each.passages > 0 for sent in before for each in sent.documents}
     new = [number for number in documents if number not in held]
@@ -91,8 +97,8 @@ def plan(
     whole = _whole(sizes, room)
     partly = [n for n in documents if held.get(n, n not in whole)]
     search = _Search(documents, partly, index, count)
-    few = 0 < len(terms(question)) < _ENOUGH_WORDS
-    search.look_for(f"{asked_before}\n{question}" if few else question, new)
+    refers = 0 < len(terms(question)) < _ENOUGH_WORDS and _REFERS.search(question)
+    search.look_for(f"{asked_before}\n{question}" if refers else question, new)
     search.without = _given(search.passages, before)
 
     used = sum(sizes[number] for number in whole)

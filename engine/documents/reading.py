@@ -16,13 +16,15 @@ from pathlib import Path
 
 from engine.documents import Document, document_from_json
 from engine.documents.confine import TOO_MUCH_MEMORY
-from engine.documents.limits import MEMORY_BYTES, RESULT_BYTES, SECONDS, size
+from engine.documents.hidden import in_one_line
+from engine.documents.limits import RESULT_BYTES, Effort, size
 from engine.documents.page_picture import Box, PagePicture
 from models.errors import Problem
 
 _FOLDER = Path(__file__).parents[2]  # where `-m engine` finds this copy
 _COMPLAINT_BYTES = 4096  # kept of standard error, its end
 _BLOCK_BYTES = 1 << 16
+_EFFORT = Effort()
 _LOOKS_APART_SECONDS = 0.05
 _ENDING_SECONDS = 5.0  # from the end of what it writes
 
@@ -32,10 +34,10 @@ class Cancelled(Exception):
 
 
 def read_document(
-    path: Path, *, cancelled: Callable[[], bool] = lambda: False, seconds: float = SECONDS
+    path: Path, *, cancelled: Callable[[], bool] = lambda: False, effort: Effort = _EFFORT
 ) -> Document:
     """The text of a file or folder. Raises Problem, and Cancelled soon after `cancelled`."""
-    content = _run(path, ("document",), cancelled=cancelled, seconds=seconds)
+    content = _run("document", path, cancelled=cancelled, effort=effort)
     try:
         return document_from_json(content.decode())
     except ValueError as error:
@@ -52,9 +54,8 @@ def page_picture(
 ) -> PagePicture:
     """A page of a PDF, about `width` pixels wide. `spans`: beginnings and ends of parts of the text
     of the page's section, each of which gets its boxes. Raises as `read_document` does."""
-    told = json.dumps([list(span) for span in spans])
-    command = ("picture", str(number), str(width), told)
-    content = _run(path, command, cancelled=cancelled, seconds=SECONDS)
+    more = (str(number), str(width), json.dumps([list(span) for span in spans]))
+    content = _run("picture", path, *more, cancelled=cancelled, effort=_EFFORT)
     line, _, png = content.partition(b"\n")
     try:
         pixels_across, pixels_down, *boxes = json.loads(line)
@@ -63,14 +64,18 @@ def page_picture(
         raise _failed(path, "it wrote no picture") from error
 
 
-def _run(
-    path: Path, command: Sequence[str], *, cancelled: Callable[[], bool], seconds: float
-) -> bytes:
+def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effort: Effort) -> bytes:
     """What the process wrote after the name of its result."""
-    name, *rest = command
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
     process = subprocess.Popen(
-        (*program, name, str(path.absolute()), *rest),
+        (
+            *program,
+            name,
+            str(effort.seconds),
+            str(effort.memory_bytes),
+            str(path.absolute()),
+            *more,
+        ),
         cwd=_FOLDER,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -79,10 +84,10 @@ def _run(
     )
     with process:
         try:
-            written, complaint = _listen(process, path, cancelled=cancelled, seconds=seconds)
+            written, complaint = _listen(process, path, cancelled=cancelled, effort=effort)
             status = process.wait(timeout=_ENDING_SECONDS)
         except subprocess.TimeoutExpired as error:
-            raise _too_long(path, seconds) from error
+            raise _too_long(path, effort) from error
         finally:
             process.kill()
     said, _, content = written.partition(b"\n")
@@ -90,18 +95,18 @@ def _run(
         return content
     if status == 0 and said == b"problem":
         raise Problem(*json.loads(content))
-    problem = _ended(path, status)
+    problem = _ended(path, status, effort)
     problem.add_note(complaint.decode(errors="replace"))
     raise problem
 
 
 def _listen(
-    process: subprocess.Popen[bytes], path: Path, *, cancelled: Callable[[], bool], seconds: float
+    process: subprocess.Popen[bytes], path: Path, *, cancelled: Callable[[], bool], effort: Effort
 ) -> tuple[bytes, bytes]:
     """All that it writes until it closes both: its result, and the end of what it complains of."""
     assert process.stdout
     assert process.stderr
-    late = time.monotonic() + seconds
+    late = time.monotonic() + effort.seconds
     written, complaint = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, written)
@@ -110,7 +115,7 @@ def _listen(
             if cancelled():
                 raise Cancelled
             if time.monotonic() > late:
-                raise _too_long(path, seconds)
+                raise _too_long(path, effort)
             for key, _ in selector.select(_LOOKS_APART_SECONDS):
                 block = os.read(key.fd, _BLOCK_BYTES)
                 key.data.extend(block)
@@ -122,28 +127,29 @@ def _listen(
     return bytes(written), bytes(complaint)
 
 
-def _ended(path: Path, status: int) -> Problem:
+def _ended(path: Path, status: int, effort: Effort) -> Problem:
     """Why there is no result."""
     if status == TOO_MUCH_MEMORY:
         return Problem(
-            f"{path.name}: reading it took more than {size(MEMORY_BYTES)} of memory.",
+            f"{in_one_line(path.name)}: reading it took more than"
+            f" {size(effort.memory_bytes)} of memory.",
             "Attach a part of it, or its text.",
         )
     if status == -signal.SIGXCPU:
-        return _too_long(path, SECONDS)
+        return _too_long(path, effort)
     how = signal.Signals(-status).name if status < 0 else f"status {status}"
     return _failed(path, f"it ended with {how}")
 
 
-def _too_long(path: Path, seconds: float) -> Problem:
+def _too_long(path: Path, effort: Effort) -> Problem:
     return Problem(
-        f"{path.name}: reading it took longer than {seconds:g} seconds.",
+        f"{in_one_line(path.name)}: reading it took longer than {effort.seconds:g} seconds.",
         "Attach a part of it, or its text.",
     )
 
 
 def _failed(path: Path, how: str) -> Problem:
     return Problem(
-        f"{path.name}: the program that reads it failed: {how}.",
+        f"{in_one_line(path.name)}: the program that reads it failed: {how}.",
         "The file may be damaged: save it anew, or attach its text.",
     )

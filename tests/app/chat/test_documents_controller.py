@@ -19,6 +19,7 @@ from engine.request import ChatMessage
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
+from tests.support.documents.pdfs import line, pdf
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -427,3 +428,26 @@ def test_a_race_runs_on_the_message_with_its_documents(
     prompt = window.composer_controller.documents.prompt("What leaks?")
     assert "The roof leaks." in prompt
     assert prompt.endswith("What leaks?")
+
+
+def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    path = tmp_path / "plan.pdf"
+    path.write_bytes(pdf(line("The roof leaks."), line("The cellar is dry.")))
+    attach(window, until, path)
+    assert chips(window)[0].startswith("plan.pdf, 2 pages · whole, ")
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    assert "[page 2]" in sent(window).text
+    record = window.conversation.record
+    assert record is not None
+    ((_, document),) = window.store.documents_of(record.id).result()
+    copy = window.store.copy_of(document)
+    assert copy is not None
+    assert copy.read_bytes() == path.read_bytes()
+    window.conversation.delete_document(1)
+    until(lambda: names(question(window)) == ["plan.pdf, deleted"])
+    assert not copy.exists()

@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.documents.chips import (
@@ -94,3 +97,22 @@ def test_the_menu_offers_what_can_be_done(qtbot: QtBot) -> None:
     chips.chips[0].menu().actions()[1].trigger()
     assert removed == [0]
     assert all(button.text() == "View" for button in chips.buttons)
+
+
+def test_tab_goes_over_the_chips_to_what_follows(qtbot: QtBot) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    column = QVBoxLayout(page)
+    chips, field, after = DocumentChips(removal="Remove"), QLineEdit(), QLineEdit()
+    for widget in (ChipsArea(chips), field, after):
+        column.addWidget(widget)
+    QWidget.setTabOrder(chips, field)
+    page.show()
+    chips.show_chips([Chip("a")])
+    chips.show_chips([Chip("a"), Chip("b")])
+    passed = [chips.buttons[0]]
+    while passed[-1] is not after and len(passed) < 9:
+        passed[-1].setFocus()
+        QTest.keyClick(passed[-1], Qt.Key.Key_Tab)
+        passed.append(page.focusWidget())
+    assert passed == [*chips.buttons, field, after]

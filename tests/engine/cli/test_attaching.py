@@ -1,7 +1,9 @@
 """Documents in a terminal's conversation: what the model gets, and what is said of it."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
 from engine.events import Done, Prefill
 from engine.loading import LoadedModel
+from engine.pair import require_pair
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
 from engine.session import Session
 from models.errors import Problem
+from models.records import Fit
 from tests.engine.cli.test_chat import Watched
 from tests.support.engine.ended import Command, assert_refused
 from tests.support.engine.sessions import loaded, text_of, tiny_model
@@ -184,8 +188,6 @@ def test_what_nobody_sees_in_a_file_is_told() -> None:
 
 def test_reading_can_be_interrupted() -> None:
     def read(path: Path, *, cancelled: Callable[[], bool]) -> Document:
-        import signal
-
         assert not cancelled()
         signal.raise_signal(signal.SIGINT)
         assert cancelled()
@@ -285,3 +287,18 @@ def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(
     target = tmp_path / "no model"
     for command in (("generate", "--prompt", "Why?"), ("chat",)):
         assert_refused(run(*command, "--target", target, "--attach", lacking), "lacking.pdf")
+
+
+def test_no_more_is_given_than_memory_has_room_for(
+    generate: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def little(*arguments: Any, **options: Any) -> Fit | None:
+        fit = require_pair(*arguments, **options)
+        return None if fit is None else replace(fit, largest_context=2000)
+
+    file = tmp_path / "long.txt"
+    file.write_text("\n".join("a " * 30 for _ in range(60)))
+    assert "whole" in generate("--attach", file).err
+    monkeypatch.setattr("engine.pair.require_pair", little)
+    assert "passages of" in generate("--attach", file).err
+    assert "whole" in generate("--attach", file, "--context", 4096).err

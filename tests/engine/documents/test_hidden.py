@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.documents.hidden import hidden_places, with_plain_lines, without_hidden
+from engine.documents.hidden import hidden_places, in_one_line, with_plain_lines, without_hidden
 
 ODD = st.text(
     st.one_of(
@@ -76,3 +76,7 @@ def test_lines_end_in_one_way() -> None:
 
 def test_half_a_character_is_shown_as_such() -> None:
     assert with_plain_lines("a\ud800b\ud83d\ude00") == "a\ufffdb\U0001f600"
+
+
+def test_a_name_is_one_line() -> None:
+    assert in_one_line(" a\n\u202eb\t\udcff.pdf") == "a b \ufffd.pdf"

@@ -1,50 +1,42 @@
-"""What a person is told of a document: how much it is, and what of it nobody will read."""
+"""What a person is told of a document before a model gets it."""
 
 from dataclasses import replace
 
 import pytest
 
-from engine.documents import Document, Section
+from engine.documents import Document, Format, Section, SectionKind
 from engine.documents.in_words import lacks, size_in_words
 
-PAGES = Document(
-    "a.pdf", "pdf", "00", (Section("page", 1, "One."), Section("page", 3, "Three.")), (2, 4)
-)
+
+def document(kind: SectionKind, labels: tuple[str, ...], format: Format = "pdf") -> Document:
+    sections = tuple(Section(kind, i, "text", label) for i, label in enumerate(labels, start=1))
+    return Document("a", format, "00", sections)
+
+
+SCAN = replace(document("page", ("", "")), without_text=(3, 7))
 
 
 @pytest.mark.parametrize(
-    ("document", "words"),
+    ("one", "words"),
     [
-        (PAGES, "4 pages"),
-        (replace(PAGES, sections=PAGES.sections[:1], without_text=()), "1 page"),
-        (Document("a.txt", "text", "", (Section("lines", 1, "x"),)), ""),
-        (Document("a.txt", "text", "", ()), ""),
-        (
-            Document(
-                "src",
-                "folder",
-                "",
-                (
-                    Section("lines", 1, "x", "a.py"),
-                    Section("lines", 60, "x", "a.py"),
-                    Section("lines", 1, "x", "b.py"),
-                ),
-            ),
-            "2 files",
-        ),
-        (Document("a.xlsx", "xlsx", "", (Section("sheet", 1, "x", "Prices"),)), "1 sheet"),
+        (document("page", ("",)), "1 page"),
+        (SCAN, "7 pages"),
+        (document("sheet", ("Prices", "Costs")), "2 sheets"),
+        (document("lines", ("a.py", "a.py", "b.py"), "folder"), "2 files"),
+        (document("lines", ("", "")), ""),
+        (document("part", ("Scope",)), ""),
+        (document("page", ()), ""),
     ],
 )
-def test_its_size_in_words(document: Document, words: str) -> None:
-    assert size_in_words(document) == words
+def test_how_much_it_is(one: Document, words: str) -> None:
+    assert size_in_words(one) == words
 
 
-def test_what_it_lacks_is_said_a_line_each() -> None:
-    assert lacks(replace(PAGES, without_text=())) == ()
-    lines = lacks(replace(PAGES, hidden=1, faint=2, left_out=("a.png: a picture", "b\n.png")))
-    pages, hidden, faint, left_out = lines
-    assert "2, 4" in pages
-    assert hidden.startswith("1 hidden character was")
-    assert faint.startswith("2 characters are")
-    assert "b .png" in left_out
+def test_what_nobody_will_read_is_a_line_each() -> None:
+    assert lacks(document("page", ("",))) == ()
+    lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
+    assert lines[0] == "2 of 7 pages have no text: 3, 7."
+    assert all(
+        word in line for word, line in zip(("1 hidden", "40", "Notes"), lines[1:], strict=True)
+    )
     assert not any("\n" in line for line in lines)

@@ -4,7 +4,7 @@ from io import BytesIO
 
 import pypdfium2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -126,13 +126,14 @@ def only_letters(text: str) -> str:
     return "".join(filter(str.isalpha, text))
 
 
+@settings(max_examples=40)
 @given(st.data())
 def test_the_letters_in_the_boxes_are_those_of_the_span(data: st.DataObject) -> None:
     file = pdf(PAGE)
     text = read_pdf(file).sections[0].text
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    picture = draw_page(file, 1, spans=[(start, end)], width=2 * WIDTH)
+    picture = draw_page(file, 1, spans=[(start, end)], width=600)
     found = letters_in(file, picture.boxes, (picture.width, picture.height))
     assert found == only_letters(text[start:end])
 

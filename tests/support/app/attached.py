@@ -65,7 +65,6 @@ def planned(window: Window) -> bool:
     documents = window.composer_controller.documents
     if documents.attachments.reading:
         return False
-    words = [chip.accessibleName() for chip in window.composer.documents.chips]
-    return bool(window.composer.documents.remark) or all(
-        "tokens" in word or "cannot" in word for word in words
-    )
+    told = ["tokens" in words for words in chips(window)]
+    failed = [one.problem is not None for one in documents.attachments.all]
+    return bool(window.composer.documents.remark) or all(map(max, told, failed))

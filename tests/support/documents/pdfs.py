@@ -122,3 +122,12 @@ def _file(objects: Sequence[str], trailer: str) -> bytes:
             f"trailer\n<< /Size {count} /Root 1 0 R {trailer} >>\nstartxref\n{len(data)}\n%%EOF\n"
         ).encode()
     )
+
+
+def with_stream(stream: bytes, entries: str) -> bytes:
+    """A file with one page, whose content is this stream, as it is."""
+    mark = "\xbf" * 8
+    before, _, after = pdf(mark).partition(mark.encode("cp1252"))
+    start = before.rindex(b"<< /Length")
+    head = f"<< /Length {len(stream)} {entries} >>\nstream\n".encode()
+    return before[:start] + head + stream + after
