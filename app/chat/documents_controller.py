@@ -376,8 +376,8 @@ class DocumentsController(QObject):
     def _chip(self, attachment: Attachment) -> Chip:
         document, problem = attachment.document, attachment.problem
         if problem is not None:
-            notes = " ".join(filter(None, (problem.message, problem.remedy)))
-            return Chip(attachment.name, notes=(notes,), warning=True, shows=False)
+            note = str(problem).removeprefix(f"{attachment.name}: ")
+            return Chip(attachment.name, notes=(note,), warning=True, shows=False)
         if document is None:
             return Chip(attachment.name, "Reading…", shows=False)
         planned = self._plan.sent.documents if self._plan else ()

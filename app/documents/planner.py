@@ -48,10 +48,10 @@ class Planner:
         return self._thread.submit(self._plan, draft)
 
     def close(self) -> None:
-        """Plan nothing more. Does not wait."""
+        """Plan nothing more. Waits for the end of a plan that is being made."""
         with suppress(RuntimeError):  # closed before
             self._thread.submit(self._forget)
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown()
 
     def _plan(self, draft: Draft) -> Plan:
         documents = draft.documents()
