@@ -21,6 +21,7 @@ from tests.lab.pictures.__main__ import (
     SIMULATED,
 )
 from tests.lab.pictures.attached_documents import draw_documents
+from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
@@ -94,6 +95,7 @@ class Photographer:
         self._rest()
         save("search", lambda path: _grab(window, path))
         draw_documents(window, self._home, save, self._until)
+        draw_words(window, self._home, save, self._until)
         draw_library(window, save)
         window.close()
 
