@@ -17,7 +17,7 @@ def zipped(*names: str) -> bytes:
     made = BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name in names:
-            archive.writestr(name, b"x")
+            archive.writestr(zipfile.ZipInfo(name), b"x")  # of the same date always
     return made.getvalue()
 
 
