@@ -11,7 +11,7 @@ from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
 FORMATS = ("pdf", "text", "markdown", "csv", "notebook")
-FEW, MANY = 60, 1000
+FEW, MANY = 60, 5000
 
 
 @pytest.mark.parametrize(
