@@ -346,8 +346,9 @@ class TextView(QTextBrowser):
                 place = self.cursorRect(cursor)
                 if place.intersects(clip):
                     painter.setPen(QColor(shade.colour))
-                    top = place.top() + painter.fontMetrics().ascent() - _RAISED
-                    painter.drawText(place.left() + 1, top, shade.letter)
+                    top = max(place.top() - _RAISED, 0)
+                    base = top + painter.fontMetrics().ascent()
+                    painter.drawText(place.left() + 1, base, shade.letter)
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
         layout = self.document().documentLayout()
