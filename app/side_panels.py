@@ -14,6 +14,7 @@ from app.settings import WindowSettings
 
 _COMFORTABLE = 480  # pixels for the conversation beside several panels
 _NARROW = 400  # its least width
+_FURTHER = 160  # more, where there are more than two: else all of them are cramped
 
 
 class SidePanels(QObject):
@@ -83,7 +84,7 @@ class SidePanels(QObject):
         left = self._columns.window().width() - _COMFORTABLE - self._handles
         fitting: list[str] = []
         for name in sorted(self._wanted, key=lambda name: (name != self._first, self._order(name))):
-            left -= self._sides[name].minimumWidth()
+            left -= self._sides[name].minimumWidth() + (_FURTHER if len(fitting) == 2 else 0)
             if left >= 0 or not fitting:
                 fitting.append(name)
         for name, side in self._sides.items():

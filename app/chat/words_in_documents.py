@@ -179,6 +179,6 @@ def _find_words(
     """In a thread, one at a time: documents are indexed when they are first needed."""
     for number, document in documents.items():
         if number not in indexes:
-            indexes[number] = WordIndex(document.text)
+            indexes[number] = WordIndex(document.text, document.starts)
     known = {number: indexes[number] for number in documents}
     return words_of(text, documents=documents, indexes=known, said=said)

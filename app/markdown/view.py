@@ -36,7 +36,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToo
 
 from app.markdown.copying import written_text
 from app.markdown.document import REASONING_ADDRESS, TextDocument
-from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, UNDERLINES, Formats
+from app.markdown.formats import BARS, CODE_PADDING, PANEL, ROLE, SHAPE, UNDERLINES, Formats
 from app.markdown.formulas import FormulaObjects
 from app.markdown.sideways import SidewaysCode
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -306,7 +306,11 @@ class TextView(QTextBrowser):
             look.setUnderlineColor(QColor(shade.colour))
             if shade.tinted:
                 look.setBackground(QColor(tinted(colours.paper, shade.colour)))
-            laid += self._selections(shade.start, shade.end, look)
+            laid += [
+                one
+                for one in self._selections(shade.start, shade.end, look)
+                if one.cursor.charFormat().property(ROLE) != "marker"
+            ]
         for mark in self._marks:
             look = QTextCharFormat()
             look.setBackground(QColor(colours.found_now if mark.current else colours.found))
@@ -342,8 +346,9 @@ class TextView(QTextBrowser):
                 place = self.cursorRect(cursor)
                 if place.intersects(clip):
                     painter.setPen(QColor(shade.colour))
-                    top = place.top() + painter.fontMetrics().ascent() - _RAISED
-                    painter.drawText(place.left() + 1, top, shade.letter)
+                    top = max(place.top() - _RAISED, 0)
+                    base = top + painter.fontMetrics().ascent()
+                    painter.drawText(place.left() + 1, base, shade.letter)
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
         layout = self.document().documentLayout()

@@ -25,6 +25,7 @@ _MOST_IN_ALL, _FEW = 5_000_000, 1_000  # for one answer, and for each word then:
 _MOST_PLACES = 20  # of one span in one document
 _MOST_NAMED = 6  # places of a document in the line beneath an answer
 _WIDTH = array("i").itemsize
+_BORDER = -1  # the number of no word
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class WordIndex:
     """The words of a text, and where each of them stands. Made once for a text, in a time that
     grows with its length; twelve bytes for each, and some for each that is another."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, borders: Sequence[int] = ()) -> None:
+        """`borders`: where parts of the text begin that no run of words crosses: pages, files."""
         self.text = text
         self._numbers: dict[str, int] = {}  # of the words, by their forms
         last: list[int] = []  # where each of them stands last,
@@ -67,7 +69,14 @@ class WordIndex:
         before = array("i")  # for each word of the text, where it stands the last time before
         starts, stream = array("i"), array("i")
         known: dict[str, int] = {}  # the words by how they are written
-        for place, (start, end) in enumerate(ranges(text)):
+        coming = iter((*sorted(borders), len(text)))
+        border = next(coming)
+        for start, end in ranges(text):
+            while start >= border:
+                border = next(coming)
+                for each, nothing in ((stream, _BORDER), (starts, start), (before, -1)):
+                    each.append(nothing)
+            place = len(stream)
             written = text[start:end]
             number = known.get(written)
             if number is None:

@@ -150,3 +150,18 @@ def test_lines_and_colours_tell_many_documents_apart() -> None:
     }
     assert len(looks) == 12
     assert "dot" not in {line for line, _ in looks}
+
+
+def test_the_markers_of_a_list_are_not_marked(show: Callable[[str], TextView]) -> None:
+    answer = (
+        "1. Unpack the archive into a folder of your choice.\n"
+        "2. Run tideline --check to see whether all tables are complete.\n"
+    )
+    view = show(answer)
+    marks = WordMarks(view, LIGHT)
+    marks.set_words(words_of(answer, documents=DOCUMENTS, indexes=INDEXES, said=()))
+    marks.set_shown(True)
+    assert [text for text, _, _ in shaded(view)] == [
+        "Unpack the archive into a folder of your choice.",
+        "Run tideline --check to see whether all tables are complete",
+    ]

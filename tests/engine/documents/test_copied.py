@@ -49,7 +49,9 @@ def of_answer(answer: str, *documents: str) -> list[tuple[str, dict[int, list[st
 
 def precision_and_recall() -> tuple[float, float, list[str]]:
     """Of the words of the marked answers; and where the finder and the reader differ."""
-    indexes = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
+    indexes = {
+        number: WordIndex(document.text, document.starts) for number, document in DOCUMENTS.items()
+    }
     both = found_only = marked_only = 0
     differences = []
     for answer in ANSWERS:
@@ -230,6 +232,17 @@ def test_all_documents_that_have_the_text_are_named() -> None:
     assert {number: len(places) for number, places in where.items()} == {1: 2, 3: 1}
 
 
+def test_no_run_crosses_from_a_page_to_the_next() -> None:
+    one, other = "a1 a2 a3 a4 a5", "b1 b2 b3 b4 b5"
+    pages = tuple(Section("page", n, text) for n, text in enumerate(("", one, other, ""), start=1))
+    document = Document("a.pdf", "pdf", "", pages)
+    index = {1: WordIndex(document.text, document.starts)}
+    spans = find_copied(f"{one} {other}", index)
+    assert [document.text[s.places[0].start : s.places[0].end] for s in spans] == [one, other]
+    found = share(f"{one} {other}", spans, {1: document})
+    assert (found.part, found.sections) == (1, {1: (1, 2)})
+
+
 def test_of_a_document_that_has_the_text_everywhere_twenty_places_are_named() -> None:
     text = "this is at the foot of every page"
     (span,) = find_copied(text, {1: WordIndex("\n1\n".join([text] * 50))})
@@ -253,7 +266,9 @@ def test_texts_with_next_to_no_words(text: str) -> None:
 
 
 def of(text: str) -> tuple[float, dict[int, tuple[int, ...]], str]:
-    indexes = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
+    indexes = {
+        number: WordIndex(document.text, document.starts) for number, document in DOCUMENTS.items()
+    }
     found = share(text, find_copied(text, indexes), DOCUMENTS)
     return found.part, dict(found.sections), in_words(found, DOCUMENTS)
 
