@@ -28,6 +28,7 @@ from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
+from engine.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
 from engine.protocol import (
@@ -156,19 +157,31 @@ class Host:
         """Run commands until the queue ends. Raises Disconnected."""
         ended = False
         while not ended or self._answering or self._later:
-            if not ended and (self._queue.waiting or not (self._answering or self._later)):
+            if not ended and (self._queue.waiting or not (self._busy or self._keep())):
                 command = self._queue.take()
                 ended = command is None
                 if command is not None:
                     self._take(command)
             elif self._answering:
                 self._step()
-            else:
+            elif self._later:
                 self._do_safely(self._later.popleft())
+
+    @property
+    def _busy(self) -> bool:
+        return self._answering or bool(self._later)
 
     @property
     def _answering(self) -> bool:
         return self._scheduler is not None and self._scheduler.busy
+
+    def _keep(self) -> bool:
+        """Write some of what was read of documents; whether there may be more to write."""
+        try:
+            return self._scheduler is not None and self._scheduler.keep()
+        except Exception as error:  # what cannot be kept is read again
+            traceback.print_exception(error)
+            return False
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
@@ -238,6 +251,7 @@ class Host:
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
             earlier=earlier_answers_folder() if command.learn else None,
+            kept=KeptBlocks(kept_blocks_folder(), most_bytes=command.keep_bytes),
         )
         remark = self._calibrate(session, loading)
         self._target, self._memory = target, command.memory
