@@ -132,6 +132,17 @@ def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
+def without(p: mx.array, tokens: Sequence[int]) -> mx.array:
+    """The rows of `p`, (..., vocabulary), once `tokens` are out of the question; those in which
+    nothing else is possible stay as they are."""
+    if not tokens:
+        return p
+    ids = mx.broadcast_to(mx.array(list(tokens)), (*p.shape[:-1], len(tokens)))
+    rest = mx.put_along_axis(p, ids, mx.array(0.0), axis=-1)
+    total = mx.sum(rest, axis=-1, keepdims=True)
+    return mx.where(total > 0.0, rest / mx.where(total > 0.0, total, 1.0), p)
+
+
 def entries(rows: mx.array, ids: mx.array) -> mx.array:
     """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
     return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]

@@ -283,11 +283,11 @@ def draft_and_verify(
 def candidates_for(
     target: Decoder, drafter: Drafter, tokens: list[int]
 ) -> Sequence[DraftCandidate]:
-    """What `drafter` could propose behind `tokens`: chains, where `target` cannot read trees."""
+    """What `drafter` could propose behind `tokens`: one chain, where `target` cannot read trees."""
     candidates = drafter.candidates(tokens)
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
-    return [replace(each, alternatives=1) for each in candidates]
+    return [replace(each, alternatives=1) for each in candidates if not each.parts]
 
 
 def _propose(
@@ -446,6 +446,7 @@ def _measured(
         beside=reading.beside,
         tree=draft.tree,
         path=verdict.path,
+        parts=draft.parts,
     )
 
 

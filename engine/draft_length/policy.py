@@ -11,18 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp
 
-from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
-from engine.draft_length.acceptance import MATCHES, Acceptance
+from engine.draft_length import (
+    LONGEST,
+    DraftCandidate,
+    DraftChoice,
+    DraftPart,
+    MeasuredRound,
+    Reason,
+    Why,
+)
+from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
 from engine.draft_length.costs import Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
     DraftOptions,
     draft_options,
+    joint_options,
     tree_options,
     tree_steps,
     with_stops,
 )
-from engine.draft_length.trees import MOST, best_trees
+from engine.draft_length.trees import MOST, BestTrees, best_trees
 
 
 class MatchThreshold:
@@ -50,6 +59,7 @@ class MatchThreshold:
         return min(candidate.most, allowed) if candidate.match >= self.required else 0
 
     def observe(self, measured: MeasuredRound) -> None:
+        measured = measured.first
         if measured.match:
             length = measured.tree.height if measured.tree else measured.proposed
             rate = measured.accepted / max(length, 1)
@@ -57,7 +67,7 @@ class MatchThreshold:
 
 
 class Fixed:
-    """The same length in every round, as far as there is room for it.
+    """The same length in every round, as far as there is room for it, by one drafter.
 
     Copies only where the match passes the threshold.
     """
@@ -73,7 +83,7 @@ class Fixed:
             return DraftChoice(0, Reason(Why.OFF), rounds=64)
         for candidate in candidates:
             length = min(self._length, most, self._threshold.most(candidate))
-            if length:
+            if length and not candidate.parts:
                 return DraftChoice(
                     length, Reason(Why.FIXED, length=self._length), candidate.drafter
                 )
@@ -95,7 +105,8 @@ class FixedTree:
     """The best tree of as many tokens in every round, by the acceptance that was observed so far.
 
     A drafter that proposes chains drafts one as high as the tree would be. Copies only where the
-    match passes the threshold.
+    match passes the threshold. Where one drafter copies and another does not, it is divided between
+    them so that the most tokens are expected, with at least one for each.
     """
 
     _USUAL = 4  # alternatives, by which a chain is made as high as a tree
@@ -108,27 +119,56 @@ class FixedTree:
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
     ) -> DraftChoice:
+        room = min(most, self._tokens)
         for candidate in candidates:
-            highest = min(most, self._threshold.most(candidate), self._tokens)
-            if highest:
-                return self._draft(candidate, highest).within(most)
+            if candidate.parts and (choice := self._draft_joint(candidate, room)):
+                return choice
+        for candidate in candidates:
+            if not candidate.parts and min(room, self._threshold.most(candidate)):
+                return self._draft(candidate, room).within(most)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         return DraftChoice(0, Reason(Why.NO_CANDIDATE), rounds=16, wake=self._threshold.required)
 
-    def _draft(self, candidate: DraftCandidate, highest: int) -> DraftChoice:
+    def _draft_joint(self, candidate: DraftCandidate, room: int) -> DraftChoice | None:
+        copy, other = candidate.parts
+        most = min(room - 1, self._threshold.most(copy))
+        if most <= 0 or not other.most:
+            return None
+        copied = expected_tokens(self._acceptance.chances(copy.drafter, most, match=copy.match))
+        beside = self._best(other, room - 1).tokens
+        rejected = 2.0 - copied[1]
+
+        def worth(count: int) -> float:
+            return copied[count] + rejected * beside[min(room - count, len(beside) - 1)]
+
+        count = max(range(1, most + 1), key=worth)
+        second = self._draft(other, room - count).within(room - count)
+        parts = DraftChoice(count, second.reason, copy.drafter), second
+        joint = DraftChoice.joint(parts, reason=second.reason, drafter=candidate.drafter)
+        reason = Reason(Why.FIXED, joint.drafter, joint.length, tokens=len(joint.shape))
+        return replace(joint, reason=reason)
+
+    def _draft(self, candidate: DraftCandidate, room: int) -> DraftChoice:
         drafter, branches = candidate.drafter, candidate.alternatives > 1
-        best = best_trees(
-            self._acceptance.chances(drafter, highest, match=candidate.match),
-            self._acceptance.by_rank(drafter, candidate.alternatives if branches else self._USUAL),
-            most=self._tokens,
-        ).tree
+        best = self._best(candidate, room).tree
         tree = best if branches and not best.is_chain else None
         reason = Reason(Why.FIXED, drafter, best.height, tokens=len(tree.parents) if tree else 0)
         return DraftChoice(best.height, reason, drafter, tree=tree)
 
+    def _best(self, candidate: DraftCandidate, room: int) -> BestTrees:
+        """The best trees by one drafter, no higher than there is room for and it can propose."""
+        drafter, highest = candidate.drafter, min(room, self._threshold.most(candidate))
+        alternatives = candidate.alternatives if candidate.alternatives > 1 else self._USUAL
+        return best_trees(
+            self._acceptance.chances(drafter, highest, match=candidate.match),
+            self._acceptance.by_rank(drafter, alternatives),
+            most=self._tokens,
+        )
+
     def observe(self, measured: MeasuredRound) -> None:
         self._threshold.observe(measured)
+        measured = measured.first
         if measured.proposed:
             self._acceptance.observe(
                 measured.drafter,
@@ -192,6 +232,7 @@ class Automatic:
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
     _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
+    _SHARE_DOUBT = 0.5  # how far what is expected beside a copy is
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
     _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
@@ -236,11 +277,16 @@ class Automatic:
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         drafting = {each.drafter: each for each in candidates if each.most > 0}
-        options = {name: self._options(each, most, context) for name, each in drafting.items()}
-        best = self._best(options)
+        alone, joint = dict[str, DraftOptions](), dict[str, DraftOptions]()
+        for name, each in drafting.items():
+            if each.parts:
+                joint[name] = self._joint_options(each, alone, most, context)
+            else:
+                alone[name] = self._options(each, most, context)
+        best = self._best({**alone, **joint})
         if best is not None:
-            return self._draft(best, options[best.drafter], drafting[best.drafter], context)
-        return self._try(options, drafting) or self._plain(options, drafting)
+            return self._draft(best, {**alone, **joint}, drafting[best.drafter], context)
+        return self._try(alone, drafting) or self._plain(alone, drafting)
 
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
@@ -255,12 +301,16 @@ class Automatic:
             self._parked = {name: max(left - 1, 0) for name, left in self._parked.items()}
             return
         self._unchecked += 1
-        draft = self.costs.draft(measured.drafter, context=context, tree=tree)
-        steps = tree_steps(measured.tree, passes) if measured.tree else drafted
-        seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
+        seconds = passes[drafted]
+        for part in measured.parts or (DraftPart(measured.drafter, tuple(range(drafted))),):
+            shape = measured.shape_of(part)
+            steps, tree = tree_steps(shape, passes), not shape.is_chain
+            draft = self.costs.draft(part.drafter, context=context, tree=tree)
+            seconds += draft.start_seconds + steps * draft.step_seconds
         self._budget.count(measured.accepted + 1, seconds / passes[0])
+        # Beside a copy, which costs next to nothing, all of it is the other's.
         self.costs.observe_draft(
-            measured.drafter,
+            part.drafter,
             steps,
             measured.draft_seconds,
             context=context,
@@ -268,21 +318,33 @@ class Automatic:
             watched=self._watching,
             tree=tree,
         )
+        first = measured.first
         self.acceptance.observe(
-            measured.drafter,
-            proposed=drafted,
-            accepted=measured.accepted,
-            match=measured.match,
-            q=measured.q,
-            tree=measured.tree,
-            path=measured.path,
+            first.drafter,
+            proposed=first.proposed,
+            accepted=first.accepted,
+            match=first.match,
+            q=first.q,
+            tree=first.tree,
+            path=first.path,
         )
-        if self._asked and self._asked.trees and drafted == self._asked.drafted:
-            self.acceptance.observe_tree(
-                measured.drafter, expected=self._asked.tokens - 1.0, accepted=measured.accepted
-            )
+        self._observe_alternatives(measured)
         if self._trying and measured.drafter == self._trying:
             self._parked[self._trying] = self._RETRY_AFTER
+
+    def _observe_alternatives(self, measured: MeasuredRound) -> None:
+        """What was accepted of a tree, or beside a copy, against what was expected."""
+        asked = self._asked
+        if asked is None or not asked.branches or asked.drafter != measured.drafter:
+            return
+        if asked.parts:
+            expected = asked.tokens - asked.parts[0].tokens
+            accepted = measured.accepted - measured.first.accepted
+        elif measured.proposed == asked.drafted:
+            expected, accepted = asked.tokens - 1.0, measured.accepted
+        else:
+            return
+        self.acceptance.observe_tree(measured.drafter, expected=expected, accepted=accepted)
 
     def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
         """Whether drafters should read the prompt at once, before they are asked for a draft.
@@ -292,6 +354,8 @@ class Automatic:
         """
         allowed = self._PROMPT_COST * self.costs.passes(context)[0]
         for each in candidates:
+            if each.parts:
+                continue
             drafts = not each.match and each.drafter not in self._parked
             read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
             if drafts or 0.0 < read <= allowed:
@@ -316,6 +380,22 @@ class Automatic:
         trees = tree_options(drafter, best.times(share), passes, draft)
         return DraftOptions(chains, [each for each in trees if each.drafted >= candidate.least])
 
+    def _joint_options(
+        self,
+        candidate: DraftCandidate,
+        alone: Mapping[str, DraftOptions],
+        most: int,
+        context: int,
+    ) -> DraftOptions:
+        parts = [alone[part.drafter] for part in candidate.parts if part.drafter in alone]
+        if len(parts) < len(candidate.parts):
+            return DraftOptions([], [])
+        copy, other = parts
+        largest = min(most, MOST)
+        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
+        share = self.acceptance.share_of_trees(candidate.drafter)
+        return DraftOptions([], joint_options(candidate.drafter, copy, other, passes, share=share))
+
     def _doubt(self, option: DraftOption) -> float:
         """How far what its pass costs, in plain ones, is in doubt."""
         return self.costs.doubt(option.drafted + 1, sharing=self._sharing)
@@ -323,12 +403,12 @@ class Automatic:
     def _best(self, options: Mapping[str, DraftOptions]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
-        paying = [
-            option
-            for drafter, each in options.items()
-            for option in each
-            if option.gain >= self._budget.required_gain(parked=drafter in self._parked)
-        ]
+        paying = list[DraftOption]()
+        for name, each in options.items():
+            joint = next((option.parts for option in each.trees if option.parts), ())
+            names = {part.drafter for part in joint} or {name}
+            required = self._budget.required_gain(parked=not names.isdisjoint(self._parked))
+            paying += [option for option in each if option.gain >= required]
         best = max(paying, key=lambda option: option.gain, default=None)
         for option in paying:
             if best and option.alike(self._last):
@@ -339,7 +419,7 @@ class Automatic:
     def _draft(
         self,
         option: DraftOption,
-        options: DraftOptions,
+        options: Mapping[str, DraftOptions],
         candidate: DraftCandidate,
         context: int,
     ) -> DraftChoice:
@@ -356,27 +436,37 @@ class Automatic:
             if trial := self._trial(option, more):
                 return trial
         choice = self._choice(option, Why.BEST_GAIN)
-        if option.trees or candidate.match or not self.costs.knows(option.drafter):
+        if option.branches or candidate.match or not self.costs.knows(option.drafter):
             return choice
-        return self._with_stops(choice, option, options.chains, context)
+        return self._with_stops(choice, option, options[option.drafter].chains, context)
 
     def _trial(self, option: DraftOption, more: Sequence[DraftOption]) -> DraftChoice | None:
         """In turns one of those that may be better than this one, and show more."""
-        hopeful = []
-        for each in more:
-            doubt = self._doubt(each) + (self._RANK_DOUBT if each.trees else 0.0)
-            if each.gain * exp(doubt) >= option.gain:
-                hopeful.append(each)
+        hopeful = [each for each in more if self._hope(each) >= option.gain]
         if not hopeful:
             return None
         self._trials += 1
         best = hopeful[self._trials % len(hopeful)]
-        return self._choice(best, Why.TREE_TRIAL if best.trees else Why.LONGER_TRIAL)
+        return self._choice(best, Why.TREE_TRIAL if best.branches else Why.LONGER_TRIAL)
+
+    def _hope(self, option: DraftOption) -> float:
+        """The gain that it may have for all that is known."""
+        gain = option.gain * exp(self._doubt(option))
+        if option.parts:
+            beside = option.tokens - option.parts[0].tokens
+            return gain * (1.0 + (exp(self._SHARE_DOUBT) - 1.0) * beside / option.tokens)
+        return gain * exp(self._RANK_DOUBT) if option.branches else gain
 
     def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
         self._asked = option
-        tokens = option.drafted if option.trees else 0
+        tokens = option.drafted if option.branches else 0
         reason = Reason(why, option.drafter, option.length, option.gain, tokens=tokens)
+        if option.parts:
+            parts = [
+                DraftChoice(each.length, reason, each.drafter, tree=each.tree)
+                for each in option.parts
+            ]
+            return DraftChoice.joint(parts, reason=reason, drafter=option.drafter)
         return DraftChoice(option.length, reason, option.drafter, tree=option.tree)
 
     def _with_stops(
@@ -431,9 +521,19 @@ class Automatic:
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
 
 
-def _more(option: DraftOption, options: DraftOptions) -> list[DraftOption]:
-    """What shows more than this option: one token more, alternatives, a tree twice as large."""
-    if option.trees:
-        return [each for each in options.trees if each.drafted >= 2 * option.drafted][:1]
-    best = max(options.trees, key=lambda each: each.gain, default=None)
-    return options.chains[option.length : option.length + 1] + ([best] if best else [])
+def _more(option: DraftOption, options: Mapping[str, DraftOptions]) -> list[DraftOption]:
+    """What shows more than this option: one token more, alternatives, a tree twice as large, or
+    what another drafter has beside it."""
+    own = options[option.drafter]
+    if option.branches:
+        more = [each for each in own.trees if each.drafted >= 2 * option.drafted][:1]
+    else:
+        more = own.chains[option.length : option.length + 1] + _best(own.trees)
+    joint = [each for others in options.values() for each in others.trees if each.parts]
+    beside = [each for each in joint if option.drafter in [part.drafter for part in each.parts]]
+    return more + _best(beside)
+
+
+def _best(options: Sequence[DraftOption]) -> list[DraftOption]:
+    """The one with the most gain, if there is any."""
+    return sorted(options, key=lambda option: -option.gain)[:1]

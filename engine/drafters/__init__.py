@@ -15,7 +15,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length import DraftCandidate, DraftChoice, DraftPart
 from engine.request import Sampling
 from engine.tree import Tree
 from models.errors import Problem
@@ -42,6 +42,7 @@ class DraftArrays:
     `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
     the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
     `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
+    `parts`: whose tokens are which, where several drafters proposed.
     """
 
     tokens: mx.array
@@ -52,6 +53,7 @@ class DraftArrays:
     confidence: mx.array | None = None
     copied: tuple[int, ...] = ()
     tree: Tree | None = None
+    parts: tuple[DraftPart, ...] = ()
 
     @property
     def shape(self) -> Tree:

@@ -20,7 +20,7 @@ from engine.device import fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, entries, log_weights, scores
+from engine.sampling import History, choose, distribution, entries, log_weights, scores, without
 
 
 def draft_chain(
@@ -54,6 +54,8 @@ def draft_chain(
         scored = scores(logits, history.windows(so_far, i, 1), sampling)
         weights = log_weights(scored, sampling)
         all_q = distribution(weights)
+        if i == 0 and not sampling.greedy:
+            all_q = without(all_q, choice.tried)
         token = choose(weights, all_q, sampling, step_key)
         q.append(entries(all_q, token))
         if not sampling.greedy:

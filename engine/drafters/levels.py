@@ -31,6 +31,7 @@ from engine.sampling import (
     likeliest,
     log_weights,
     scores,
+    without,
 )
 from engine.tree import COMMITTED, Tree
 
@@ -69,7 +70,7 @@ def draft_tree(
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
         return _likeliest(law, shape, choice, drafter)
-    return _drawn(law, shape, key, drafter)
+    return _drawn(law, shape, key, drafter, tried=choice.tried)
 
 
 def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
@@ -86,7 +87,9 @@ def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
 _Law = Callable[[mx.array, Tree, int], mx.array]
 
 
-def _drawn(law: _Law, shape: Tree, key: mx.array, drafter: str) -> DraftArrays:
+def _drawn(
+    law: _Law, shape: Tree, key: mx.array, drafter: str, *, tried: Sequence[int]
+) -> DraftArrays:
     """A tree of this shape, drawn."""
     drawn: dict[int, tuple[mx.array, mx.array]] = {}  # by number: the token, and from what
     read: list[int] = []
@@ -96,6 +99,8 @@ def _drawn(law: _Law, shape: Tree, key: mx.array, drafter: str) -> DraftArrays:
         read += [token for token in level if token != COMMITTED]
         ids = mx.concatenate([mx.zeros((0,), mx.int32), *(drawn[token][0] for token in read)])
         all_q = law(ids, shape.only(read), len(level) if read else 0)
+        if level == [COMMITTED]:
+            all_q = without(all_q, tried)
         counts = [len(each) for each in children]
         for rank, (rows, some, q) in enumerate(without_replacement(all_q, counts, level_key)):
             for place, row in enumerate(rows):

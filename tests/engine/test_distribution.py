@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import engine.drafters.cascade
 import engine.speculate
 from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
@@ -473,6 +474,78 @@ def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
         policy = Shaped(LOW)
         counts, _ = long_text(drafter(DRAFTING["random"]), policy, WARM, length=2_000)
         assert (excess(counts, exact(TABLE, WARM)) > 1.0) == refuted
+
+
+# --- Joint drafts
+
+
+def copier_and(kind: str) -> Cascade:
+    """What is copied, which is certain, beside what is drawn or certain too."""
+    others: dict[str, Callable[[], Drafter]] = {
+        "tree": lambda: Branching(DRAFTING["noisy"]),
+        "hostile tree": lambda: Branching(DRAFTING["hostile"]),
+        "chain": lambda: model_drafter(DRAFTING["noisy"]),
+        "recycling": RecyclingDrafter,
+    }
+    return Cascade(SuffixDrafter(), others[kind]())
+
+
+def long_text_of_joint_drafts(
+    kind: str, *, rule: AcceptanceRule = by_block, size: int = 6, length: int = 1_000
+) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
+    return long_text(copier_and(kind), FixedTree(size), COLD, length=length, accept=rule)
+
+
+COLD = replace(WARM, temperature=0.5)
+
+
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("kind", ["tree", "hostile tree", "chain", "recycling"])
+def test_long_text_of_a_copy_beside_another_draft(kind: str, rule: AcceptanceRule) -> None:
+    counts, rulings = long_text_of_joint_drafts(kind, rule=rule)
+
+    assert excess(counts, exact(TABLE, COLD)) < 1.0
+    together = [each for each in rulings if "+" in each.reason.drafter]
+    assert len(together) > 100
+    assert any(each.path[:1] == (0,) for each in together)  # the copy
+    assert any(each.path and each.path[0] > 0 for each in together)  # the other
+
+
+@pytest.mark.parametrize("kind", ["tree", "chain"])
+def test_first_three_tokens_of_a_copy_beside_another_draft(kind: str) -> None:
+    prompt = [2, 1, 0, 4, 2, 1]  # so that there is something to copy
+    counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
+    target, drafter = decoder(TABLE), copier_and(kind)
+    for seed in range(1_000):
+        task = no_ends(WARM, seed=seed, length=SHORT)
+        counts[tuple(write(target, drafter, FixedTree(6), task, prompt)[0])] += 1
+
+    expected = joint(exact(TABLE, WARM), prompt[-2:], SHORT)
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
+
+
+def the_copy_is_said_to_be_drawn(drafts: Sequence[DraftArrays]) -> list[mx.array]:
+    """Its rows are those of the other: a one-hot row is missing."""
+    whole = whole_distributions(drafts)
+    rows = [each[mx.minimum(mx.arange(len(whole[0])), len(each) - 1)] for each in whole[1:]]
+    return [*rows, *whole[1:]]
+
+
+def in_another_order(drafts: Sequence[DraftArrays]) -> list[mx.array]:
+    """Of the parts: rows are not those of their tokens."""
+    return whole_distributions(drafts)[::-1]
+
+
+whole_distributions = engine.drafters.cascade._distributions
+
+
+@pytest.mark.parametrize("mutant", [the_copy_is_said_to_be_drawn, in_another_order])
+def test_parts_that_say_what_is_not_so_are_refuted(
+    mutant: Callable[[Sequence[DraftArrays]], list[mx.array]],
+) -> None:
+    with mock.patch.object(engine.drafters.cascade, "_distributions", mutant):
+        counts, _ = long_text_of_joint_drafts("tree", length=2_000)
+    assert excess(counts, exact(TABLE, COLD)) > 1.0
 
 
 # --- Seeds

@@ -37,6 +37,7 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.blocks import block_drafter
+from tests.support.engine.copying import Copying
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     BLOCK,
@@ -75,8 +76,10 @@ DRAFTERS = (
     "block",
     "cascade",
     "trees",
+    "joint",
     "other tokens",
 )
+OF_TREES = ("trees", "joint")
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
 UNEVEN = Tree((-1, -1, 0, 1, 0, 2, 2, 3))
@@ -152,6 +155,10 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return block_drafter(target, "dspark")
         case "trees":
             return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
+        case "joint":
+            text = [*PROMPT, *plain_of(case)]
+            copy = Copying(text, wrong=now_and_then(2), silent=now_and_then(3))
+            return Cascade(copy, Guessing(text, wrong=now_and_then(4)))
         case "other tokens":
             own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
             pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
@@ -169,7 +176,7 @@ def run_of(case: Case, kind: str, length: int) -> Run:
         count=COUNT,
         quantized=case.quantized,
         block=case.block,
-        trees=kind == "trees",
+        trees=kind in OF_TREES,
     )
 
 
@@ -227,6 +234,9 @@ def test_drafters_are_what_they_are_called() -> None:
     trees = run_of(case, "trees", 5)
     assert any(guess and guess.parents for guess, _ in trees.rounds)
     assert 0 < trees.accepted < trees.proposed
+    jointly = run_of(case, "joint", 5)
+    assert "copy+known" in [guess.drafter for guess, _ in jointly.rounds if guess]
+    assert 0 < jointly.accepted < jointly.proposed
     early = run_of(case, "early-exit", 3)
     assert 0 < early.accepted < early.proposed
     other = run_of(case, "other tokens", 3)

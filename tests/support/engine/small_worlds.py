@@ -83,6 +83,13 @@ def last_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) ->
     return _certain(world, 1 + sum(path)) if drawn else with_replacement(world, path, drawn)
 
 
+def beside_a_copy(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
+    """A certain chain, and beside it what is drawn, which may begin with the same token."""
+    if path[:1] == (0,) or not (path or drawn):
+        return _certain(world, sum(path) + len(drawn))
+    return without_replacement(world, path, drawn if path else drawn[1:])
+
+
 def all_certain(world: World, path: tuple[int, ...], drawn: tuple[int, ...]) -> Rows:
     return _certain(world, sum(path) + len(drawn))
 
@@ -96,6 +103,7 @@ GUESSING: list[Guessing] = [
     without_replacement,
     first_certain,
     last_certain,
+    beside_a_copy,
     all_certain,
 ]
 
