@@ -29,6 +29,7 @@ from engine.draft_length.calibrations import CalibrationStore, calibration_folde
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.kept_blocks import KeptBlocks, kept_blocks_folder
+from engine.kept_prefixes import Unkept
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
 from engine.protocol import (
@@ -150,6 +151,7 @@ class Host:
         self._drafter = self._draft_length = ""
         self._memory = Memory()
         self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
+        self._unkept: Unkept | None = None  # as it was said last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
 
@@ -176,12 +178,15 @@ class Host:
         return self._scheduler is not None and self._scheduler.busy
 
     def _keep(self) -> bool:
-        """Write some of what was read of documents; whether there may be more to write."""
-        try:
-            return self._scheduler is not None and self._scheduler.keep()
-        except Exception as error:  # what cannot be kept is read again
-            traceback.print_exception(error)
+        """Write some of what was read of documents; whether there may be more to write. Why nothing
+        is written is said once."""
+        if self._scheduler is None:
             return False
+        more, unkept = self._scheduler.keep(), self._scheduler.session.unkept
+        if unkept not in (None, self._unkept):
+            self._unkept = unkept
+            print(unkept.value, file=sys.stderr)
+        return more
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
@@ -251,7 +256,7 @@ class Host:
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
             earlier=earlier_answers_folder() if command.learn else None,
-            kept=KeptBlocks(kept_blocks_folder(), most_bytes=command.keep_bytes),
+            kept=kept_blocks(command.keep_bytes),
         )
         remark = self._calibrate(session, loading)
         self._target, self._memory = target, command.memory
@@ -396,6 +401,11 @@ def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit
         cache_bits=memory.cache_bits or None,
         freed_bytes=held_bytes(),
     )
+
+
+def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
+    """Where what is read of documents is kept; None where nothing is to be."""
+    return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
 
 
 def room_tokens(fit: Fit | None) -> int:
