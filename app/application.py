@@ -13,6 +13,7 @@ from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
 from app.conversations.store import Store
+from app.documents.attachments import Read
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.formulas import FormulaLayouts
 from app.models.library import Library
@@ -24,6 +25,7 @@ from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.steps import Stepper, Steps
 from app.theme.style import Theme
+from engine.documents.reading import read_document
 from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
@@ -49,11 +51,13 @@ class Application(QObject):
         theme: Theme,
         library: Library,
         server: LocalServer,
+        read: Read = read_document,
     ) -> None:
+        """`read` reads files that are attached."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
-        self.server = server
+        self.server, self.read = server, read
         self.begun = False
         self._stepper = Stepper(self)
         self._learning = settings.learn  # or what was learned is not deleted yet

@@ -23,6 +23,14 @@ def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], 
     dialog.open()
 
 
+def ask_to_open_several(parent: QWidget, title: str, then: Callable[[list[Path]], None]) -> None:
+    """Ask for files that are there, of any kind."""
+    dialog = _dialog(parent, title, "")
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+    dialog.filesSelected.connect(lambda paths: then([Path(path) for path in paths]))
+    dialog.open()
+
+
 def ask_for_folder(parent: QWidget, title: str, then: Callable[[Path], None]) -> None:
     """Ask for a folder that is there."""
     dialog = _dialog(parent, title, "")

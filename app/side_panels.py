@@ -1,10 +1,10 @@
-"""The two panels beside the conversation: which of them the person wants, and which have room.
+"""The panels beside the conversation: which of them the person wants, and which have room.
 
-A window that is too narrow for both shows the one that was asked for last; the other comes back
+A window that is too narrow for all shows the one that was asked for last; the others come back
 when there is room again. Knows widths and the settings, nothing of what the panels show.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.settings import WindowSettings
 
-_COMFORTABLE = 480  # pixels for the conversation between two panels
+_COMFORTABLE = 480  # pixels for the conversation beside several panels
 _NARROW = 400  # its least width
 
 
@@ -25,14 +25,16 @@ class SidePanels(QObject):
         middle: QWidget,
         actions: Mapping[str, QAction],
         settings: WindowSettings,
+        hidden: Collection[str] = (),
     ) -> None:
         """`columns` holds `middle` and the `sides`, the more useful one first.
 
-        `actions` show and hide the sides of the same names.
+        `actions` show and hide the sides of the same names. Those that are `hidden` are so until
+        they are asked for.
         """
         super().__init__(columns)
         self._columns, self._sides, self._settings = columns, dict(sides), settings
-        self._actions = actions
+        self._actions, self._hidden = actions, hidden
         self._wanted: set[str] = set()
         self._first = next(iter(self._sides))
         middle.setMinimumWidth(_NARROW)
@@ -54,7 +56,11 @@ class SidePanels(QObject):
     def restore(self) -> None:
         """Show the panels as they were when the window was closed."""
         self._columns.restoreState(self._settings.place("columns"))
-        self._wanted = {name for name in self._sides if self._settings.switched(name, default=True)}
+        self._wanted = {
+            name
+            for name in self._sides
+            if self._settings.switched(name, default=name not in self._hidden)
+        }
 
     def keep(self) -> None:
         """Save the widths for `restore`."""
@@ -68,21 +74,26 @@ class SidePanels(QObject):
             self._want(name, False)
 
     def show(self, name: str) -> None:
-        """Show a panel, in place of the other where there is no room for both."""
+        """Show a panel, in place of others where there is no room for all."""
         self._first = name
         self._want(name, True)
 
     def fit(self) -> None:
         """Show the wanted panels that have room. Call this when the width of the window changes."""
-        roomy = sum(self._widths) + _COMFORTABLE + self._handles
-        room = self._columns.window().width() >= roomy
+        left = self._columns.window().width() - _COMFORTABLE - self._handles
+        fitting: list[str] = []
+        for name in sorted(self._wanted, key=lambda name: (name != self._first, self._order(name))):
+            left -= self._sides[name].minimumWidth()
+            if left >= 0 or not fitting:
+                fitting.append(name)
         for name, side in self._sides.items():
-            shown = name in self._wanted and (
-                room or name == self._first or self._first not in self._wanted
-            )
+            shown = name in fitting
             if side.isHidden() == shown:
                 side.setVisible(shown)
             self._actions[name].setChecked(shown)
+
+    def _order(self, name: str) -> int:
+        return list(self._sides).index(name)
 
     def _want(self, name: str, wanted: bool) -> None:
         self._wanted = self._wanted | {name} if wanted else self._wanted - {name}

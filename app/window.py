@@ -5,7 +5,15 @@ no other window.
 """
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QKeyEvent,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QApplication,
@@ -23,10 +31,13 @@ from app.chat.composer import Composer
 from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
+from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.chat.words_in_documents import WordsInDocuments
 from app.conversations.records import settings_from_json
+from app.documents.page_panel import PagePanel
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
@@ -45,6 +56,7 @@ from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
+from engine.documents.reading import page_picture
 from models.errors import Problem
 from models.in_words import one_line
 
@@ -108,6 +120,10 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
+        self.page_panel = PagePanel(page_picture, self.store.copy_of)
+        self.words = WordsInDocuments(
+            self.conversation, self.answers, self.transcript, self.store, self.page_panel
+        )
         AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
@@ -117,9 +133,11 @@ class Window(QMainWindow):
             self.composer,
             self.conversation,
             self.answers,
+            store=self.store,
             notices=self.notices,
             settings=self.own,
             loaded=lambda: application.loader.loaded,
+            read=application.read,
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
@@ -148,9 +166,11 @@ class Window(QMainWindow):
             application,
             self.conversation,
             composer=self.composer,
+            documents=self.composer_controller.documents,
             notices=self.notices,
             menus=self.menus,
         )
+        self.setAcceptDrops(True)
         self._painted = False
         self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
@@ -186,18 +206,20 @@ class Window(QMainWindow):
         column.addLayout(under)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
+        self.columns.addWidget(self.page_panel)
         self.columns.addWidget(self.rounds)
         self.columns.setHandleWidth(1)
         self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
-        self.columns.setSizes([230, 680, 350])
+        self.columns.setSizes([230, 680, 420, 350])
         self.sides = SidePanels(
             self.columns,
-            {"sidebar": self.sidebar, "rounds": self.rounds},
+            {"sidebar": self.sidebar, "rounds": self.rounds, "document": self.page_panel},
             middle=middle,
             actions=self.menus.actions,
             settings=self.own,
+            hidden=("document",),
         )
         whole = QWidget()
         rows = QVBoxLayout(whole)
@@ -227,7 +249,15 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.composer_controller.edit)
+        documents = self.composer_controller.documents
+        documents.failed.connect(self._on_problem)
+        documents.remarked.connect(conversation.remarked)
+        self.presenter.document_asked.connect(documents.view)
+        self.presenter.deletion_asked.connect(documents.ask_to_delete)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
+        self.words.failed.connect(self._on_problem)
+        self.words.panel_wanted.connect(lambda: self.sides.show("document"))
+        self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
         self.legend.explanation_asked.connect(self.rounds.explain)
@@ -266,7 +296,9 @@ class Window(QMainWindow):
                 "quit": self.quit_asked.emit,
                 "rounds": lambda: self.sides.switch("rounds"),
                 "sidebar": lambda: self.sides.switch("sidebar"),
+                "document": lambda: self.sides.switch("document"),
                 "provenance": self._switch_provenance,
+                "words": self._switch_words,
                 "larger": lambda: self.theme.zoom(+1.0),
                 "smaller": lambda: self.theme.zoom(-1.0),
                 "own_size": lambda: self.theme.zoom(0.0),
@@ -275,6 +307,7 @@ class Window(QMainWindow):
                 "find_next": lambda: self.presenter.finder.step(1),
                 "find_previous": lambda: self.presenter.finder.step(-1),
                 "send": self.composer.send,
+                "attach": self.composer_controller.documents.ask,
                 "next_conversation": lambda: self.sidebar.step(+1),
                 "previous_conversation": lambda: self.sidebar.step(-1),
                 "go_to_conversations": self._go_to_conversations,
@@ -378,7 +411,7 @@ class Window(QMainWindow):
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
-        for part in (self.sidebar, self.rounds, self.lane):
+        for part in (self.sidebar, self.rounds, self.page_panel, self.lane):
             part.setFont(self.theme.interface_font)
         self.sides.fit()
         if colours is not self._colours:  # a style sheet keeps those that it was set with
@@ -390,14 +423,19 @@ class Window(QMainWindow):
         self.composer_controller.count()
 
     def _switch_provenance(self) -> None:
-        shown = not self.presenter.provenance
-        self._show_provenance(shown)
-        self.own.switch("provenance", shown)
+        self._show_lens("" if self.presenter.provenance else "provenance")
 
-    def _show_provenance(self, shown: bool) -> None:
-        self.presenter.show_provenance(shown)
-        self.legend.setVisible(shown)
-        self.menus.actions["provenance"].setChecked(shown)
+    def _switch_words(self) -> None:
+        self._show_lens("" if self.words.marked else "words")
+
+    def _show_lens(self, lens: str) -> None:
+        """Show the tokens of answers, or their words that are from documents, or the text alone."""
+        self.presenter.show_provenance(lens == "provenance")
+        self.legend.setVisible(lens == "provenance")
+        self.words.mark(lens == "words")
+        for name in ("provenance", "words"):
+            self.menus.actions[name].setChecked(lens == name)
+            self.own.switch(name, lens == name)
 
     def _switch_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
@@ -408,7 +446,9 @@ class Window(QMainWindow):
         self.rounds.parts.restoreState(self.own.place("rounds"))
         self.sides.restore()
         self.sides.fit()
-        self._show_provenance(self.own.switched("provenance", default=False))
+        tokens = self.own.switched("provenance", default=False)
+        words = self.own.switched("words", default=not tokens)
+        self._show_lens("provenance" if tokens else "words" if words else "")
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -424,6 +464,16 @@ class Window(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.sides.fit()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if files_in(event.mimeData()):
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete them
+        event.accept()
+        self.composer.files_given.emit(files_in(event.mimeData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handle Esc where no part of the window has its own use for it."""
@@ -443,6 +493,8 @@ class Window(QMainWindow):
         self.hide()  # at once: what follows may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
+        self.composer_controller.documents.close()
+        self.words.close()
         event.accept()
         self.closed.emit()
 

@@ -14,6 +14,7 @@ from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
+from app.chat.documents_controller import DocumentsController
 from app.menus import KeysDialog, Menus
 from app.models.memory_dialog import MemoryDialog
 from app.models.words import drafter_name
@@ -42,13 +43,15 @@ class WindowDialogs(QObject):
         conversation: OpenConversation,
         *,
         composer: Composer,
+        documents: DocumentsController,
         notices: Notices,
         menus: Menus,
     ) -> None:
-        """They open over `window`; a race runs on the text in `composer`."""
+        """They open over `window`; a race runs on the text in `composer`, with its `documents`."""
         super().__init__(window)
         self._window, self._application, self._conversation = window, application, conversation
         self._composer, self._notices, self._menus = composer, notices, menus
+        self._documents = documents
         self._report = ProblemReport(parent=self)
         self._race_wanted = False  # when the model is loaded
         self._report.copied.connect(self._on_copied)
@@ -87,7 +90,8 @@ class WindowDialogs(QObject):
         """Race plain against speculative decoding, on the composer's text or the last message."""
         self._race_wanted = False
         application, loader = self._application, self._application.loader
-        lines = self._conversation.asked(self._composer.text)
+        text = self._composer.text
+        lines = self._conversation.asked(self._documents.prompt(text) if text.strip() else "")
         if not lines:
             self.failed.emit(Problem("There is nothing to race with.", "Write a message first."))
         elif loader.resting:

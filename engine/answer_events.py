@@ -4,7 +4,7 @@ Keeps the laws of `engine.events`. Knows a tokenizer, and nothing of models.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -12,6 +12,7 @@ from engine.events import (
     Draft,
     DraftedToken,
     Origin,
+    Source,
     Span,
     Text,
     TokenLogprob,
@@ -28,10 +29,20 @@ _FORCED = "the grammar allows nothing else"
 
 
 class AnswerEvents:
-    """Turns the rounds of one answer into events. Attribute: `text`, the answer's."""
+    """Turns the rounds of one answer into events. Attribute: `text`, the answer's.
 
-    def __init__(self, generation: str, token_texts: TokenTexts, text: AnswerText) -> None:
+    `source_of`: which character of the chat the committed token at a place begins with.
+    """
+
+    def __init__(
+        self,
+        generation: str,
+        token_texts: TokenTexts,
+        text: AnswerText,
+        source_of: Callable[[int], Source | None],
+    ) -> None:
         self.text = text
+        self._source_of = source_of
         self._generation = generation
         self._token_texts = token_texts
         self._number = 1  # of the round
@@ -71,7 +82,8 @@ class AnswerEvents:
         parts = zip_longest(draft.tokens, draft.q, draft.confidence)
         spell = self._token_texts.text_of
         tokens = tuple(DraftedToken(token, spell(token), q, sure) for token, q, sure in parts)
-        return Draft(self._generation, self._number, tokens, draft.drafter, draft.parents)
+        source = None if draft.source is None else self._source_of(draft.source)
+        return Draft(self._generation, self._number, tokens, draft.drafter, draft.parents, source)
 
     def _forced(self, item: RoundForced, seconds: float) -> Verdict:
         spell = self._token_texts.text_of

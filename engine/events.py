@@ -196,12 +196,24 @@ class PromptLogprobs:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A place in a chat: the character at `offset` in the content of message number `message`, from
+    0, those that were left out of the prompt included."""
+
+    message: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A round's draft, sent before it is verified. Plain rounds have none.
 
     Of a tree, `parents` has for each token the number of the one that it stands behind, and -1
     where that is committed; alternatives come in the order in which they are tried. It is empty for
     a chain, where each token stands behind the one before it.
+
+    `source`: what the first token was copied from, and those that stand behind it; None for what
+    was not copied from a message, or where it cannot be told exactly which characters it is.
     """
 
     generation: str
@@ -209,6 +221,7 @@ class Draft:
     tokens: tuple[DraftedToken, ...]
     drafter: str
     parents: tuple[int, ...] = ()
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,12 @@ GAP = -1  # stands between texts, and is no token: nothing is matched or copied 
 _ORDERS = (8, 4, 2)  # tokens that must match to find a place, the longest asked first
 _LATEST = 64  # places of an order that are looked at
 _NOWHERE = -1
+_COPY = 5  # tokens, matched or accepted, that make a copy which is worth resuming
+_RESUMED = 2  # tokens that a place matches more for resuming it
+_LATELY = 8  # tokens committed since then, at most
+_SHIFTS = (0, *(sign * shift for shift in range(1, 9) for sign in (-1, 1)))  # the nearest first
+
+Matches = list[tuple[int, int]]  # places, and how many tokens match before each
 
 
 class Places:
@@ -51,7 +57,7 @@ class Places:
                 slot = hash(tuple(text[max(end - order, 0) : end])) & self._mask
                 latest[slot] = before.pop()
 
-    def find(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    def find(self, tokens: Sequence[int]) -> Matches:
         """Places before which the text ends as `tokens` do, the latest first, and how many tokens
         match at each: of 8 or more where there are any, else of 4 or more, else of 2 or more."""
         tail = array("i", tokens[-LONGEST_MATCH:])
@@ -86,3 +92,36 @@ class Places:
         while matched < most and text[place - 1 - matched] == tail[-1 - matched]:
             matched += 1
         return matched
+
+
+class LastCopy:
+    """The last accepted copy, and where it goes on: straight, or behind tokens that it did not have
+    (in place of some of its own, or put in), or without some that it had."""
+
+    def __init__(self) -> None:
+        self._of: Places | None = None  # where it was copied from
+        self._place = self._length = 0  # it would go on there, behind a text of so many tokens
+
+    def keep(self, places: Places, place: int, *, length: int, copied: int) -> None:
+        """A copy of `copied` tokens, matched or accepted, ends before `place`; `length`: of the
+        text then. A short one is no copy to be resumed, and leaves another one as it is."""
+        if copied >= _COPY:
+            self._of, self._place, self._length = places, place, length
+
+    def forget(self) -> None:
+        self._of = None
+
+    def matches(self, places: Places, tokens: Sequence[int]) -> Matches:
+        """The places that `places` finds, and before them those where the copy goes on, which match
+        a little more for that."""
+        found, since = places.find(tokens), len(tokens) - self._length
+        if places is not self._of or since > _LATELY:
+            return found
+        resumed = {}
+        for shift in _SHIFTS:
+            place = self._place + since + shift
+            matched = places.match(tokens, place)
+            least = 1 if abs(shift) <= 1 else 2
+            if matched >= least and (shift == 0 or matched <= since):
+                resumed[place] = matched + _RESUMED
+        return [*resumed.items(), *(each for each in found if each[0] not in resumed)]

@@ -16,6 +16,7 @@ from engine.events import (
     Origin,
     Prefill,
     PromptLogprobs,
+    Source,
     Text,
     Verdict,
     Waiting,
@@ -50,13 +51,15 @@ class Round:
     """A round as far as it has come. `verdict` is None as long as it is only drafted.
 
     `tokens` are the drafted ones in their order, then the target's own, where it wrote one; or
-    those that a grammar forced. `drafter` is empty where nothing was drafted.
+    those that a grammar forced. `drafter` is empty where nothing was drafted. `source` as in
+    `Draft`.
     """
 
     number: int
     drafter: str
     tokens: tuple[Token, ...]
     verdict: Verdict | None
+    source: Source | None = None
 
     @property
     def drafted(self) -> tuple[Token, ...]:
@@ -105,7 +108,7 @@ class Rounds:
                     Token(t.id, t.text, "drafted", t.q, confidence=t.confidence, parent=parent)
                     for t, parent in zip(event.tokens, _parents(event), strict=False)
                 )
-                return Round(event.round, event.drafter, drafted, None)
+                return Round(event.round, event.drafter, drafted, None, event.source)
             case Verdict():
                 draft, self._draft = self._draft, None
                 return _judged(draft if draft and draft.round == event.round else None, event)
@@ -177,7 +180,8 @@ def _judged(draft: Draft | None, verdict: Verdict) -> Round:
         for number, (t, of_token, parent) in enumerate(tokens)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
-    return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)
+    drafter, source = (draft.drafter, draft.source) if draft else ("", None)
+    return Round(verdict.round, drafter, (*drafted, *last), verdict, source)
 
 
 def _from(head: int, following: dict[int, int]) -> Iterator[int]:

@@ -50,6 +50,7 @@ from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
 from engine.request import ChatMessage, Prompt, Request, TooLong, chat
 from engine.sampling import entries, likeliest, logprobs
+from engine.sources import Sources
 from engine.speculate import (
     AcceptanceRule,
     Company,
@@ -256,12 +257,18 @@ class Session:
     def _alone(self, answer: "Answer", **options: Any) -> Iterator[Event]:
         return alone(self.decoder, self.begin(answer, **options))
 
+    def room(self, request: Request) -> int:
+        """How many tokens a chat may have before something is left out of it, for an answer."""
+        context = self.target.context_length
+        return context - min(request.max_tokens, context // 4)
+
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""
         messages = prompt.messages
         if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokens, gap = self._fitting(prompt, request)
+        sources = Sources(self.target.tokenizer, _without(prompt, gap), tokens, left_out=gap)
         context = self.target.context_length
         if not tokens:
             raise Problem("The prompt is empty.", "Write something to answer.")
@@ -290,6 +297,7 @@ class Session:
             generation,
             tokens,
             gap,
+            sources,
             task,
             text,
             prediction,
@@ -326,8 +334,7 @@ class Session:
 
         Where nothing can be left out any more it may still be too long.
         """
-        messages, context = prompt.messages, self.target.context_length
-        limit = context - min(request.max_tokens, context // 4)
+        messages, limit = prompt.messages, self.room(request)
         tokens, gap = self.encode(prompt), range(0)
         if len(tokens) <= limit or request.overflow == "stop" or not messages:
             return tokens, gap
@@ -340,8 +347,7 @@ class Session:
         while len(tokens) > limit and gap.stop < bounds[-2]:
             found = left_out(head, turns, overflow=request.overflow, limit=room)
             gap = range(bounds[found.start], bounds[found.stop])
-            kept = (*messages[: gap.start], *messages[gap.stop :])
-            tokens = self.encode(replace(prompt, messages=kept))
+            tokens = self.encode(_without(prompt, gap))
             room -= max(1, len(tokens) - limit)  # the template may add more than was counted
         return tokens, gap
 
@@ -416,7 +422,8 @@ class Session:
                 return
 
         ending: DoneReason = "length"
-        telling = AnswerEvents(generation, self._token_texts, answer.text)
+        source_of = answer.sources.of
+        telling = AnswerEvents(generation, self._token_texts, answer.text, source_of)
         last = clock()
         with closing(
             draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
@@ -538,14 +545,22 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
+def _without(prompt: Prompt, gap: range) -> Prompt:
+    """A chat without the messages in `gap`."""
+    messages = prompt.messages
+    return replace(prompt, messages=(*messages[: gap.start], *messages[gap.stop :]))
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that can be begun: its prompt, which messages are left out of it, and what is to be
-    written. `prediction`: tokens to draft from. `keep_as`: see `Request`."""
+    """An answer that can be begun: its prompt, which messages are left out of it, where the others
+    stand in it, and what is to be written. `prediction`: tokens to draft from. `keep_as`: as for
+    `Request`."""
 
     generation: str
     tokens: list[int]
     left_out: range
+    sources: Sources
     task: Task
     text: AnswerText
     prediction: list[int]

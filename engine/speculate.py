@@ -142,7 +142,7 @@ class RoundDraft:
     """A round's draft before it is verified: token ids, and the drafter's probability of each.
 
     `confidence`: the drafter's own estimates that each is accepted; empty where it has none but q.
-    `parents`: of a tree, see `engine.tree`; empty for a chain.
+    `parents`: of a tree, see `engine.tree`; empty for a chain. `source` as in `DraftArrays`.
     """
 
     tokens: list[int]
@@ -150,6 +150,7 @@ class RoundDraft:
     drafter: str
     confidence: list[float] = field(default_factory=list)
     parents: tuple[int, ...] = ()
+    source: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def draft_and_verify(
             logits = yield from _read(reading)
             drafted, q, sure = fetch(*draft.shown)
             draft_seconds = reading.draft_seconds or perf_counter() - began
-            yield RoundDraft(drafted, q, draft.drafter, sure, parents)
+            yield RoundDraft(drafted, q, draft.drafter, sure, parents, draft.source)
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
             resumed = reading.since or perf_counter()

@@ -44,6 +44,7 @@ To call one, write nothing but this, with its name and its arguments as a JSON o
 </tool_call>
 Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
+_PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
 _MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 
@@ -89,21 +90,25 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     _refuse_half_characters(prompt)
     if not prompt.messages:
         return _begun(tokenizer, _encode(tokenizer, prompt.text))
+    return [
+        token
+        for number, piece in enumerate(pieces(tokenizer, prompt))
+        for token in _encode(tokenizer, piece, first=number == 0)
+    ]
+
+
+def pieces(tokenizer: Any, prompt: Prompt) -> Iterator[str]:
+    """A chat as the texts that are encoded one by one, as `encode_piece` does. Raises `Problem`, as
+    `render` does."""
     prompt = _telling_of_tools(tokenizer, prompt)
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
         rendered = _rendered(tokenizer, prompt, shield)
     else:
         rendered = "\n\n".join(shield.over(message.content) for message in prompt.messages)
-    tokens: list[int] = []
     for piece, plain in shield.pieces(rendered):
-        first = not tokens
-        if plain:  # its halves spell no token
-            tokens += _encode(tokenizer, piece[:1], first=first)
-            tokens += _encode(tokenizer, piece[1:], first=False)
-        else:
-            tokens += _encode(tokenizer, piece, first=first)
-    return tokens
+        # The halves of a name spell no token.
+        yield from filter(None, (piece[:1], piece[1:])) if plain else (piece,)
 
 
 def render(
@@ -313,8 +318,7 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
     special = {token.content for token in tokens if token.special}
     spelled = {token.content for token in tokens if token.content in template}
     names = special | {name for name in spelled if not name.isspace()}
-    said = {letter for text in _texts(prompt) for letter in text if ord(letter) in _PRIVATE}
-    free = (chr(code) for code in _PRIVATE if chr(code) not in said)
+    free = unused_letters(prompt)
     return _Shield(
         names=frozenset(names),
         ours=_any_of(special),
@@ -322,6 +326,12 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
         before=next(free),
         behind=next(free),
     )
+
+
+def unused_letters(prompt: Prompt) -> Iterator[str]:
+    """Letters that mean nothing, and that no text of the prompt has."""
+    said = {letter for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
+    return (chr(code) for code in _PRIVATE if chr(code) not in said)
 
 
 def _any_of(names: Collection[str]) -> re.Pattern[str]:

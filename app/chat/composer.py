@@ -4,7 +4,7 @@ Knows whether a message can be sent now; not who answers, nor where unsent text 
 of tokens comes from outside.
 """
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -19,12 +19,14 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from app.chat.prompt_edit import PromptEdit
+from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
@@ -34,45 +36,60 @@ _RADIUS = 14.0
 
 
 class Composer(QWidget):
-    """A text field, and below it why nothing can be sent, and how full the context is.
+    """A text field; above it the documents that are attached, and below it why nothing can be sent,
+    and how full the context is.
 
-    Attributes: `field`, the text field; `answering`, whether an answer is being written;
-    `blocked`, why nothing can be sent, or empty.
+    Attributes: `field`, the text field; `documents`, the chips; `answering`, whether an answer is
+    being written; `blocked`, why nothing can be sent, or empty; `unready`, why the documents
+    cannot.
 
     Signals:
         sent(str): send this message; the field is empty already, and `changed` follows.
         stopped: end the answer that is being written (the button, or Esc).
         changed(str): the unsent text as it is now; not emitted for `set_text`.
         remedy_asked: carry out the remedy that was offered.
+        attach_asked, folder_asked: the person wants to attach files, or a folder.
+        files_given(list[Path]): these were dropped or pasted.
     """
 
     sent = Signal(str)
     stopped = Signal()
     changed = Signal(str)
     remedy_asked = Signal()
+    attach_asked = Signal()
+    folder_asked = Signal()
+    files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.answering = False
-        self.blocked = ""
+        self.blocked = self.unready = ""
         self._quiet = False  # while the text is set from outside
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
         self.set_enter_sends(True)
+        self.documents = DocumentChips(removal="Remove")
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
         self._tokens = _line()
+        self._attach = SignButton("attach")
+        self._attach.setAccessibleName("Attach files or a folder")
+        self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
         self._button = RoundButton()
         self._arrange()
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
+        self.setTabOrder(self.documents, self.field)
         self.setTabOrder(self.field, self._remedy)
         self.setTabOrder(self._remedy, self._button)
+        self.setTabOrder(self._button, self._attach)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
+        self.field.files_given.connect(self.files_given)
+        self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
         self._button.clicked.connect(self._press)
         self._remedy.clicked.connect(self.remedy_asked)
@@ -86,12 +103,14 @@ class Composer(QWidget):
         said.addWidget(self._remedy)
         below = QHBoxLayout()
         below.setSpacing(10)
+        below.addWidget(self._attach)
         below.addStretch(1)
         below.addWidget(self._tokens)
         below.addWidget(self._button)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
         column.setSpacing(4)
+        column.addWidget(ChipsArea(self.documents))
         column.addWidget(self.field)
         column.addLayout(said)
         column.addLayout(below)
@@ -127,6 +146,12 @@ class Composer(QWidget):
         self.blocked = reason
         self._remedy.setText(remedy)
         self._notify("")
+
+    def set_unready(self, reason: str) -> None:
+        """Why the documents cannot be sent as they are; empty where they can."""
+        if reason != self.unready:
+            self.unready = reason
+            self._notify("")
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """Show how many tokens the conversation would have with this message, and the limit.
@@ -168,6 +193,10 @@ class Composer(QWidget):
             self._announce(self.blocked)
             if self._remedy.isVisible():
                 self._remedy.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif self.unready == self.documents.remark != "":
+            self._announce(self.unready)
+        elif self.unready:
+            self._notify(self.unready)
         else:
             self.set_text("")
             self.sent.emit(text)
@@ -202,6 +231,18 @@ class Composer(QWidget):
             box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
             painter.drawRoundedRect(box, _RADIUS, _RADIUS)
 
+    def attach_menu(self) -> QMenu:
+        """What can be attached."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("Files…", self.attach_asked.emit)
+        menu.addAction("A folder…", self.folder_asked.emit)
+        return menu
+
+    def _ask_what_to_attach(self) -> None:
+        menu = self.attach_menu()
+        menu.popup(self._attach.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
+
     def _press(self) -> None:
         if self.answering:
             self.stopped.emit()
@@ -234,8 +275,9 @@ class Composer(QWidget):
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
         self._button.show_sign("stop" if self.answering else "send")
         self._button.setEnabled(self.answering or not (empty or blocked))
+        asked = "Ask about it" if self.documents.chips else "Write a message"
         self.field.setPlaceholderText(
-            "Write the next message meanwhile" if self.answering else "Write a message"
+            "Write the next message meanwhile" if self.answering else asked
         )
         self._recolour()
 
@@ -252,7 +294,8 @@ class Composer(QWidget):
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
         if palette != self.field.palette():
             self.field.setPalette(palette)
-        self._button.show_colours(colours)
+        for button in (self._button, self._attach):
+            button.show_colours(colours)
         self.update()
 
     def _colours(self) -> Palette:
@@ -305,6 +348,39 @@ class RoundButton(QAbstractButton):
             middle.moveCenter(box.center())
             paper = colours.paper if self.isEnabled() else colours.muted
             draw_sign(painter, self._sign, middle, paper)
+
+
+class SignButton(QAbstractButton):
+    """A sign that can be pressed, without a surface of its own."""
+
+    def __init__(self, sign: Sign) -> None:
+        super().__init__()
+        self._sign: Sign = sign
+        self._colours = colours_of(self)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFixedSize(self.sizeHint())
+
+    def show_colours(self, colours: Palette) -> None:
+        """Use other colours."""
+        self._colours = colours
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(32, 32)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours, box = self._colours, self.rect().toRectF().adjusted(2, 2, -2, -2)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(colours.link) if self.hasFocus() else Qt.PenStyle.NoPen)
+            if self.underMouse() or self.isDown():
+                painter.setBrush(QColor(colours.hover))
+            painter.drawRoundedRect(box, 7, 7)
+            middle = QRectF(0, 0, 18, 18)
+            middle.moveCenter(box.center())
+            ink = colours.text if self.underMouse() else colours.muted
+            draw_sign(painter, self._sign, middle, ink)
 
 
 def _line() -> QLabel:

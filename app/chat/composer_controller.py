@@ -13,6 +13,9 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
+from app.chat.documents_controller import DocumentsController
+from app.conversations.store import Store
+from app.documents.attachments import Read
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer
 from app.settings import WindowSettings
@@ -25,7 +28,7 @@ _KEEP_MS = 600
 
 class ComposerController(QObject):
     """Attributes: `editing`, the id of the message that is being edited, 0 for none; `tokens`, the
-    counter."""
+    counter; `documents`, those that are attached."""
 
     def __init__(
         self,
@@ -33,15 +36,20 @@ class ComposerController(QObject):
         conversation: OpenConversation,
         answers: Answers,
         *,
+        store: Store,
         notices: Notices,
         settings: WindowSettings,
         loaded: Callable[[], Loaded | None],
+        read: Read,
     ) -> None:
         """`settings` keep the text of a conversation without a message; `loaded` is what answers
-        now, if anything."""
+        now, if anything; `read` reads files that are attached."""
         super().__init__(composer)
         self.editing = 0
         self.tokens = TokenCounter(self)
+        self.documents = DocumentsController(
+            composer, conversation, answers, store, read=read, tokens=self.tokens
+        )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
@@ -50,8 +58,10 @@ class ComposerController(QObject):
         composer.stopped.connect(conversation.stop)
         composer.changed.connect(lambda text: self._soon.start())
         composer.field.textChanged.connect(self.count)
+        self.documents.changed.connect(self.count)
         conversation.opened.connect(self._show_unsent)
         conversation.changed.connect(self._on_changed)
+        conversation.described.connect(self._on_described)
         conversation.refused.connect(self._give_back)
         answers.begun.connect(self._on_changed)
         answers.happened.connect(self._on_happened)
@@ -65,6 +75,7 @@ class ComposerController(QObject):
     def use(self, loaded: Loaded) -> None:
         """Count as this model does."""
         self.tokens.use(Path(loaded.target))
+        self.documents.use(loaded)
 
     def edit(self, message: int) -> None:
         """Put a message back into the composer, to send another version of it."""
@@ -74,6 +85,7 @@ class ComposerController(QObject):
         if not self.editing:
             self._keep()
         self.editing = message
+        self.documents.edit(found)
         self.compose(found.content)
         self._notices.say(
             "edit",
@@ -86,6 +98,7 @@ class ComposerController(QObject):
         """Let the message that is being edited be as it was."""
         self.editing = 0
         self._notices.take_back("edit")
+        self.documents.edit(None)
         self._show_unsent()
 
     def compose(self, text: str) -> None:
@@ -103,10 +116,11 @@ class ComposerController(QObject):
         """Count how much of the context is used; the composer shows it once it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
-        texts = (system_prompt, *(message.content for message in branch))
+        texts = (system_prompt, *(message.prompt for message in branch))
         writing = self._answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
-            (*texts, self._composer.text), written=writing.tokens if writing is not None else 0
+            (*texts, *self.documents.texts, self._composer.text),
+            written=writing.tokens if writing is not None else 0,
         )
 
     def _send(self, text: str) -> None:
@@ -114,16 +128,19 @@ class ComposerController(QObject):
         if self.editing:
             message, self.editing = self.editing, 0
             self._notices.take_back("edit")
+            self.documents.edit(None)
             self._conversation.edit(message, text)
             self._show_unsent()
         else:
             self._settings.unsent = ""
-            self._conversation.say(text)
+            self._conversation.say(text, sent=self.documents.sent(text))
 
     def _keep(self) -> None:
         self._soon.stop()
         if self.editing:
             return
+        if self._conversation.sending and not self._composer.text:
+            return  # what is sent stays kept until it is in the store
         if self._conversation.record is None:
             self._settings.unsent = self._composer.text
         else:
@@ -136,6 +153,12 @@ class ComposerController(QObject):
     def _give_back(self, text: str, problem: Problem) -> None:
         """Put a text that could not be stored back into the composer."""
         self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
+
+    def _on_described(self) -> None:
+        """The conversation may have been new, and its text is kept with it from now on."""
+        if self._conversation.record is not None and self._settings.unsent:
+            self._settings.unsent = ""
+            self._keep()
 
     def _show_answering(self) -> None:
         self._composer.set_answering(self._conversation.writing is not None)

@@ -16,6 +16,7 @@ from app.chat.listing import Listing
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
 from app.steps import Stepper, Steps
+from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request
 from models.errors import Problem
@@ -94,6 +95,11 @@ class OpenConversation(QObject):
         return last if last is not None and last.state == "streaming" else None
 
     @property
+    def sending(self) -> bool:
+        """Whether a message is on its way into the store."""
+        return self._sending
+
+    @property
     def busy(self) -> bool:
         """Whether nothing can be said now: a message is on its way, or answered."""
         return self._sending or self.writing is not None
@@ -116,7 +122,8 @@ class OpenConversation(QObject):
         return settings or DEFAULTS
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
-        """The chat with one more message; without a text, up to the last question."""
+        """The chat with one more message, as the model gets it; without a text, up to the last
+        question."""
         if text.strip():
             system_prompt, _ = self.configured
             return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
@@ -161,7 +168,7 @@ class OpenConversation(QObject):
         """Choose how it is answered from now on."""
 
         def steps() -> Steps:
-            conversation = yield from self._stored()
+            conversation = yield from self.stored()
             yield self._store.configure(
                 conversation, system_prompt=system_prompt, settings=settings
             )
@@ -177,16 +184,19 @@ class OpenConversation(QObject):
 
     # Messages and answers
 
-    def say(self, text: str) -> None:
-        """Send a message, and have it answered."""
+    def say(self, text: str, *, sent: Future[Sent] | None = None) -> None:
+        """Send a message, and have it answered. `sent` comes to be what the model gets of it, where
+        it has documents."""
 
         def steps() -> Steps:
-            conversation = (yield from self._stored()) if self.record or self._made else None
+            written = None if sent is None else (yield sent)
+            conversation = (yield from self.stored()) if self.record or self._made else None
             target, drafter = self._names()
             system_prompt, settings = self.configured
             asked = self._store.ask(
                 conversation,
                 text,
+                sent=written,
                 target=target,
                 drafter=drafter,
                 system_prompt=system_prompt,
@@ -208,15 +218,22 @@ class OpenConversation(QObject):
         self._send(steps(), text)
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, beside it, and have it answered."""
-        record = self.record
+        """Send another version of a message, beside it, and have it answered. Its documents are
+        sent as they were."""
+        record, found = self.record, self.message(message)
         if record is None:
             return
+        before = None if found is None else found.sent
 
         def steps() -> Steps:
             target, drafter = self._names()
             asked = yield self._store.ask(
-                record.id, text, instead_of=message, target=target, drafter=drafter
+                record.id,
+                text,
+                instead_of=message,
+                sent=before and before.asked(text),
+                target=target,
+                drafter=drafter,
             )
             self._follow(*asked)
 
@@ -276,6 +293,21 @@ class OpenConversation(QObject):
 
         self._run(steps())
 
+    def delete_document(self, number: int) -> None:
+        """Delete a document, for good: a line stands in its place, in all messages."""
+        record = self.record
+        if record is None or self.busy:
+            self.remarked.emit("An answer is being written. Stop it, then delete the document.")
+            return
+
+        def steps() -> Steps:
+            yield self._store.delete_document(record.id, number)
+            branch = yield self._store.branch(record.id)
+            if self.record is not None and self.record.id == record.id:
+                self._show(branch)
+
+        self._run(steps())
+
     def stop(self) -> None:
         """End the answer that is being written."""
         if self.branch:
@@ -296,7 +328,7 @@ class OpenConversation(QObject):
 
     # Underneath
 
-    def _stored(self) -> Generator[Future[Any], Any, int]:
+    def stored(self) -> Generator[Future[Any], Any, int]:
         """The id of the conversation, which is made where it is new."""
         if self.record is None:
             visit = self._visit
@@ -313,6 +345,8 @@ class OpenConversation(QObject):
             if visit != self._visit:
                 return record.id
             self.record = self.record or record
+            self.described.emit()
+            self._listing.refresh()
         return self.record.id
 
     def _on_listed(self) -> None:
@@ -435,9 +469,14 @@ def can_go_on(message: Message) -> bool:
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(ChatMessage(message.role, message.content) for message in branch))
+    return (*system, *(ChatMessage(message.role, message.prompt) for message in branch))
 
 
 def _same(one: Message, other: Message) -> bool:
-    """Whether a message looks as it did, the number of its versions included."""
-    return (one.id, one.siblings, one.place) == (other.id, other.siblings, other.place)
+    """Whether a message looks as it did, its documents and the number of its versions included."""
+    return (one.id, one.siblings, one.place, one.sent) == (
+        other.id,
+        other.siblings,
+        other.place,
+        other.sent,
+    )

@@ -24,6 +24,9 @@ from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
+from app.documents.answer_words import AnswerWords
+from app.documents.chips import Chip, DocumentChips
+from app.documents.word_marks import WordMarks
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
@@ -31,6 +34,7 @@ from app.markdown.view import TextView
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.style import set_ink, small_font
+from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
 
@@ -72,6 +76,9 @@ class MessageWidget(QWidget):
         edit_asked, regenerate_asked, go_on_asked: the person wants to.
         branch_asked: another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
+        document_asked, deletion_asked: show, or delete, the document with this place among those
+            of the message, from 0.
+        place_asked(CopiedSpan): show where these words of the answer stand in a document.
         copied: something was copied; what, in words.
         focused: the text got the focus.
     """
@@ -81,6 +88,9 @@ class MessageWidget(QWidget):
     go_on_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
+    document_asked = Signal(int)
+    deletion_asked = Signal(int)
+    place_asked = Signal(CopiedSpan)
     copied = Signal(str)
     focused = Signal()
 
@@ -105,13 +115,19 @@ class MessageWidget(QWidget):
         answer = role == "assistant"
         self.view = TextView(formats, StreamingMarkdown(reader) if answer else StreamingPlainText())
         self.provenance = Provenance(self.view, formats.colours)
+        self.word_marks = WordMarks(self.view, formats.colours)
+        self.view.tip = lambda place: self.word_marks.tip(place) or self.provenance.tip(place)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
+        self.documents = DocumentChips(removal="Delete the document…")
         self._title = _label(clean(name))
         self._ending = _label("")
         self._ending.setWordWrap(True)
         self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ending.hide()
+        self._words = _label("")
+        self._words.setWordWrap(True)
+        self._words.hide()
         self._note = _label("")
         self._note.setWordWrap(True)
         self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -130,6 +146,9 @@ class MessageWidget(QWidget):
         self._show_figures()
         self._wake(False)
         self.view.link_asked.connect(self.link_asked)
+        self.word_marks.asked.connect(self.place_asked)
+        self.documents.view_asked.connect(self.document_asked)
+        self.documents.remove_asked.connect(self.deletion_asked)
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
@@ -146,7 +165,12 @@ class MessageWidget(QWidget):
     @property
     def inner(self) -> tuple[HoverButton, ...]:
         """The buttons that arrows lead to from the text, where Tab stops."""
-        parts = (*self._actions[0].buttons, self.go_on, *self.view.code_buttons)
+        parts = (
+            *self.documents.buttons,
+            *self._actions[0].buttons,
+            self.go_on,
+            *self.view.code_buttons,
+        )
         return tuple(part for part in parts if part.isVisibleTo(self) and part.isEnabled())
 
     @property
@@ -194,6 +218,19 @@ class MessageWidget(QWidget):
         self._figures = figures
         self._show_figures()
 
+    def set_documents(self, documents: tuple[Chip, ...]) -> None:
+        """The documents that were sent with it, above its text."""
+        self.documents.show_chips(documents)
+        for button in self.documents.buttons:
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # arrows lead there
+
+    def set_words(self, words: AnswerWords) -> None:
+        """What is known of its words by the documents."""
+        self.word_marks.set_words(words)
+        self._words.setText(clean(words.line))
+        self._words.setAccessibleName(clean(words.line))
+        self._words.setVisible(bool(words.line))
+
     def set_note(self, note: str) -> None:
         """A line below the message; empty for none."""
         self._note.setText(note)
@@ -209,6 +246,7 @@ class MessageWidget(QWidget):
         """Other colours or another font; the text follows by the next steps."""
         self._formats = formats
         self.provenance.set_colours(formats.colours)
+        self.word_marks.set_colours(formats.colours)
         self.view.set_formats(formats)
         for actions in self._actions:
             actions.set_formats(formats)
@@ -265,7 +303,8 @@ class MessageWidget(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-            if event.modifiers() in _NO_MODIFIERS and self._move_focus(watched, event.key()):
+            key, plain = event.key(), event.modifiers() in _NO_MODIFIERS
+            if plain and (self._open_place(watched, key) or self._move_focus(watched, key)):
                 return True
         elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)
@@ -274,6 +313,11 @@ class MessageWidget(QWidget):
         elif event.type() == QEvent.Type.FocusOut:
             self._wake(self.underMouse())
         return super().eventFilter(watched, event)
+
+    def _open_place(self, at: QObject, key: int) -> bool:
+        """Show where the words stand that the cursor is in."""
+        entered = key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and at is self.view
+        return entered and self.word_marks.choose(self.view.textCursor().position())
 
     def _move_focus(self, at: QObject, key: int) -> bool:
         """Go from the text's first or last line to the buttons, along these, and back again."""
@@ -317,7 +361,9 @@ class MessageWidget(QWidget):
         column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
         column.setSpacing(4)
         column.addLayout(self._head)
+        column.addWidget(self.documents)
         column.addWidget(self.view)
+        column.addWidget(self._words)
         ending = QHBoxLayout()
         ending.setSpacing(10)
         ending.addWidget(self._ending, 1)
@@ -356,11 +402,14 @@ class MessageWidget(QWidget):
 
     def _show_formats(self) -> None:
         colours = self._formats.colours
+        self.documents.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
         self._ending.setFont(small)
+        self._words.setFont(small)
         self._note.setFont(small)
         for label, colour in (
             (self._title, colours.muted),
+            (self._words, colours.muted),
             (self._ending, colours.warning),
             (self._note, colours.warning),
         ):

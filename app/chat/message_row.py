@@ -12,20 +12,24 @@ from PySide6.QtGui import QFontMetricsF
 
 from app.chat.message import Ending, MessageWidget
 from app.conversations.answer_figures import AnswerFigures
+from app.documents.answer_words import AnswerWords
+from app.documents.chips import Chip
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
 from app.rounds.trace import Piece, TextTally
 from engine.request import Role
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, about
+_AROUND_DOCUMENT = 34  # of each of its documents
 
 
 class MessageRow:
     """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
     version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
     `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
-    in it. `widget` is None while it is not built; `top` and `height` are its place in the page,
-    `measured` whether the height is more than an estimate.
+    in it; `documents`, those of a question; `words`, what these say of the words of an answer, and
+    `marked`, whether they are marked. `widget` is None while it is not built; `top` and
+    `height` are its place in the page, `measured` whether the height is more than an estimate.
     """
 
     def __init__(
@@ -45,7 +49,9 @@ class MessageRow:
         self.pieces: tuple[Piece, ...] | None = None
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
-        self.provenance = False
+        self.documents: tuple[Chip, ...] = ()
+        self.words = AnswerWords()
+        self.provenance = self.marked = False
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
         self.measured = False
@@ -113,6 +119,18 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_note(note)
 
+    def set_documents(self, documents: tuple[Chip, ...]) -> None:
+        """The documents that were sent with it."""
+        self.documents, self.measured = documents, False
+        if self.widget is not None:
+            self.widget.set_documents(documents)
+
+    def set_words(self, words: AnswerWords) -> None:
+        """What documents say of its words."""
+        self.words, self.measured = words, False
+        if self.widget is not None:
+            self.widget.set_words(words)
+
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens, for the provenance."""
         self.pieces = pieces
@@ -134,6 +152,12 @@ class MessageRow:
         self.provenance = shown
         if self.widget is not None:
             self.widget.provenance.set_shown(shown)
+
+    def mark_words(self, marked: bool) -> None:
+        """Mark the words that stand in documents, and those that stand in none, or not."""
+        self.marked = marked
+        if self.widget is not None:
+            self.widget.word_marks.set_shown(marked)
 
     def set_marks(self, marks: tuple[TextMark, ...]) -> None:
         """Mark these places of the text."""
@@ -158,6 +182,9 @@ class MessageRow:
         if self.pieces is not None:
             widget.provenance.set_pieces(self.pieces)
         self._show_reasoning()
+        widget.set_documents(self.documents)
+        widget.set_words(self.words)
+        widget.word_marks.set_shown(self.marked)
         widget.set_branches(*self.branch)
         widget.set_figures(self.figures)
         widget.set_note(self.note)
@@ -202,6 +229,7 @@ class MessageRow:
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
             around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
+            around += len(self.documents) * _AROUND_DOCUMENT
             height = around + math.ceil(rows * 1.16 * metrics.height())
             self._estimate = (width, metrics.height(), height)
         return self._estimate[2]

@@ -18,9 +18,11 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
+from app.documents.chips import chip_of_sent
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.lane import DraftLane
 from app.rounds.trace import Trace
+from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
 from engine.rounds import EventOrRound, Round
 
@@ -35,11 +37,15 @@ class ConversationPresenter(QObject):
         edit_asked(int): a message of the person's, by its id.
         selected(int): an answer was clicked on, or came to be the last.
         link_asked(str): a link was chosen.
+        document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
+            this number, of what was sent of a message.
     """
 
     edit_asked = Signal(int)
     selected = Signal(int)
     link_asked = Signal(str)
+    document_asked = Signal(Sent, int)
+    deletion_asked = Signal(Sent, int)
 
     def __init__(
         self,
@@ -128,6 +134,8 @@ class ConversationPresenter(QObject):
         self._shown.append(message)
         row.set_branches(message.place, message.siblings)
         row.set_figures(message.figures)
+        if message.sent is not None:
+            row.set_documents(tuple(map(chip_of_sent, message.sent.documents)))
         if writing is not None and streaming:
             self._writing = writing
             self._lane.clear()
@@ -146,6 +154,13 @@ class ConversationPresenter(QObject):
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
         widget.copied.connect(self._announcer.say)
+        if (sent := message.sent) is not None:
+            widget.document_asked.connect(
+                lambda place: self.document_asked.emit(sent, sent.documents[place].number)
+            )
+            widget.deletion_asked.connect(
+                lambda place: self.deletion_asked.emit(sent, sent.documents[place].number)
+            )
         if message.role == "assistant":
             widget.focused.connect(lambda: self.selected.emit(id))
         self._asked.discard(id)

@@ -6,6 +6,7 @@ kept in several blocks; `text` and what is copied have it whole.
 
 import math
 import re
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -39,10 +40,12 @@ class PromptEdit(QPlainTextEdit):
         submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
             `enter_sends` is off, only Ctrl and Enter submit.
         refused(str): something could not be pasted; why, in a line.
+        files_given(list[Path]): files and folders were pasted, or dropped here.
     """
 
     submitted = Signal()
     refused = Signal(str)
+    files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -134,12 +137,14 @@ class PromptEdit(QPlainTextEdit):
             self.submitted.emit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText() or _is_of_files(source)  # which are refused in words
+        return source.hasText() or bool(files_in(source)) or _is_of_picture(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        if _is_of_files(source):
-            what = "files" if source.hasUrls() else "pictures"
-            self.refused.emit(f"Slipstream cannot read {what} yet: paste their text.")
+        if files := files_in(source):
+            self.files_given.emit(files)
+            return
+        if _is_of_picture(source):
+            self.refused.emit("Slipstream cannot read pictures yet: paste their text.")
             return
         text = _tidy(source.text())
         selected = len(self.textCursor().selectedText())
@@ -156,8 +161,8 @@ class PromptEdit(QPlainTextEdit):
 
     def dropEvent(self, event: QDropEvent) -> None:
         super().dropEvent(event)
-        if _is_of_files(event.mimeData()):
-            event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete what was refused
+        if files_in(event.mimeData()) or _is_of_picture(event.mimeData()):
+            event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete what was dropped
 
     def createMimeDataFromSelection(self) -> QMimeData:
         cursor = self.textCursor()
@@ -255,10 +260,14 @@ class PromptEdit(QPlainTextEdit):
             self.setFixedHeight(self._height(lines))
 
 
-def _is_of_files(source: QMimeData) -> bool:
-    """Whether files or a picture are pasted, and not text. A table may come with its picture."""
-    files = any(url.isLocalFile() for url in source.urls())
-    return files or (source.hasImage() and not source.hasText())
+def files_in(source: QMimeData) -> list[Path]:
+    """The files and folders of this machine that are pasted or dropped."""
+    return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
+
+
+def _is_of_picture(source: QMimeData) -> bool:
+    """Whether a picture is pasted, and not text. A table may come with its picture."""
+    return source.hasImage() and not source.hasText()
 
 
 def _types(event: QKeyEvent) -> bool:

@@ -23,7 +23,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from app.markdown.formats import REJECTED, TOKEN
+from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
 from app.rounds.drawing import WHY_DISCARDED, WHY_FORCED
@@ -31,15 +31,6 @@ from app.rounds.explained import KINDS, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of
 
-_UNDERLINES = {
-    "none": QTextCharFormat.UnderlineStyle.NoUnderline,
-    "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
-    "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
-    "dot": QTextCharFormat.UnderlineStyle.DotLine,
-    "dash dot": QTextCharFormat.UnderlineStyle.DashDotLine,
-    "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
-    "dash strike": QTextCharFormat.UnderlineStyle.NoUnderline,
-}
 _Stretch = tuple[int, int, PieceKind]  # from and to: of the document, or of a block
 _LAID = 1  # the state of blocks that kinds are laid over; new ones have another
 _LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
@@ -265,7 +256,7 @@ class Provenance(QObject):
         made.setProperty(TOKEN, True)
         made.setForeground(colour)
         if line_of(kind) != "none":  # a link keeps its own
-            made.setUnderlineStyle(_UNDERLINES[line_of(kind)])
+            made.setUnderlineStyle(UNDERLINES[line_of(kind)])
             made.setUnderlineColor(colour)
         return made
 

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
+from app.documents.answer_words import AnswerWords
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
@@ -63,7 +64,7 @@ class Transcript(QScrollArea):
         self._placing = False
         self._column = (0, 0)  # where the messages begin, and how wide they are
         self._rest_until = 0.0
-        self._provenance = False
+        self._provenance = self._marked = False
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -118,7 +119,7 @@ class Transcript(QScrollArea):
     ) -> MessageRow:
         """A new message at the end. Without an ending it is the one being written."""
         row = MessageRow(role, name=name, created=created, build=self._build)
-        row.provenance = self._provenance
+        row.provenance, row.marked = self._provenance, self._marked
         if text:
             row.append(text)
         if not self._rows:
@@ -149,6 +150,19 @@ class Transcript(QScrollArea):
             row.set_note(note)
             self._write_soon(row)
             self._place()
+
+    def set_words(self, row: MessageRow, words: AnswerWords) -> None:
+        """What documents say of the words of a message; shown with the next frame."""
+        if words != row.words:
+            row.set_words(words)
+            self._write_soon(row)
+            self._place()
+
+    def mark_words(self, marked: bool) -> None:
+        """Mark what stands in documents, in messages to come too, or not."""
+        self._marked = marked
+        for row in self._rows:
+            row.mark_words(marked)
 
     def set_reasoning(self, row: MessageRow, reasoning: TextTally) -> None:
         """What the reasoning of a message took; shown with the next frame."""

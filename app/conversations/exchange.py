@@ -131,7 +131,7 @@ def to_markdown(chat: ExportedChat) -> str:
     if chat.system_prompt:
         parts += ["## System", chat.system_prompt]
     for entry in chat.branch():
-        parts += [_heading(entry), entry.content]
+        parts += [_heading(entry), entry.prompt]
     return clean("\n\n".join(parts) + "\n")
 
 

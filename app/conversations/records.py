@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from app.conversations.answer_figures import AnswerFigures
+from engine.documents.prompt import Sent
 from engine.request import Request, Role
 from models.errors import Problem
 from models.in_words import one_line
@@ -89,7 +90,8 @@ class Message:
 
     It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
     `drafter` say who wrote an answer, in words; both are empty for a user's message. `figures`
-    are those of an answer that has ended; None for one from before they were stored.
+    are those of an answer that has ended; None for one from before they were stored. `sent` is what
+    the model got of a message with documents; None for one without.
     """
 
     id: int
@@ -104,6 +106,12 @@ class Message:
     place: int
     siblings: int
     figures: AnswerFigures | None = None
+    sent: Sent | None = None
+
+    @property
+    def prompt(self) -> str:
+        """The text that the model gets: documents too, as they were sent."""
+        return self.content if self.sent is None else self.sent.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,8 @@ class SearchFilter:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None."""
+    """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None. `sent` is
+    what the model got of it, where documents were attached."""
 
     parent: int | None
     role: Role
@@ -143,10 +152,16 @@ class Entry:
     target: str = ""
     drafter: str = ""
     created: datetime | None = None
+    sent: Sent | None = None
 
     def __post_init__(self) -> None:
         if self.state == "streaming":
             raise ValueError("an answer that is still written cannot travel")
+
+    @property
+    def prompt(self) -> str:
+        """The text that the model got: documents too, as they were sent."""
+        return self.content if self.sent is None else self.sent.text
 
 
 @dataclass(frozen=True, slots=True)

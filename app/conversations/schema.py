@@ -109,7 +109,36 @@ _FOLDERS: Step = (
     "ALTER TABLE conversations ADD COLUMN titled INTEGER NOT NULL DEFAULT 1",
 )
 
-STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS)
+# A document stays as it was read: what was sent refers to places in it. `content` and `sent` are
+# JSON, compressed, as `app.conversations.attachments` writes them. An attachment without a message
+# is not sent yet; one without a document was deleted, or came by an import without it: its number
+# is not given again.
+_DOCUMENTS: Step = (
+    """
+    CREATE TABLE documents (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        digest TEXT NOT NULL,
+        content BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX documents_by_digest ON documents (digest)",
+    """
+    CREATE TABLE attachments (
+        id INTEGER PRIMARY KEY,
+        conversation INTEGER NOT NULL REFERENCES conversations ON DELETE CASCADE,
+        message INTEGER,
+        number INTEGER NOT NULL,
+        document INTEGER REFERENCES documents,
+        UNIQUE (conversation, message, number),
+        FOREIGN KEY (message, conversation) REFERENCES messages (id, conversation)
+            ON DELETE CASCADE
+    ) STRICT
+    """,
+    "CREATE INDEX attachments_by_document ON attachments (document)",
+    "ALTER TABLE messages ADD COLUMN sent BLOB",
+)
+
+STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS, _DOCUMENTS)
 
 
 def version(connection: sqlite3.Connection) -> int:

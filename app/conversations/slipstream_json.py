@@ -2,7 +2,9 @@
 
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
  "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
- "tree": [{"parent", "role", "content", "state", "target", "drafter", "created"}, ...]}
+ "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent"}, ...]}
+
+Where documents were attached, the contents of `messages` and `sent` are what the model got.
 """
 
 import dataclasses
@@ -19,6 +21,7 @@ from app.conversations.records import (
     settings_from_json,
     settings_to_json,
 )
+from engine.documents.prompt import Sent, sent_from_json
 from engine.request import Role
 
 FORMAT = "slipstream"
@@ -27,7 +30,7 @@ _VERSION = 1
 
 def write(chat: ExportedChat) -> dict[str, Any]:
     """The chat as plain JSON values."""
-    messages = [{"role": entry.role, "content": clean(entry.content)} for entry in chat.branch()]
+    messages = [{"role": entry.role, "content": clean(entry.prompt)} for entry in chat.branch()]
     if chat.system_prompt:
         messages.insert(0, {"role": "system", "content": clean(chat.system_prompt)})
     settings = settings_to_json(chat.settings)
@@ -104,7 +107,17 @@ def _entry(value: Any, index: int) -> Entry:
         target=text(value.get("target")),
         drafter=text(value.get("drafter")),
         created=moment(value.get("created")),
+        sent=_sent(value.get("sent")),
     )
+
+
+def _sent(value: Any) -> Sent | None:
+    if value is None:
+        return None
+    try:
+        return sent_from_json(json.dumps(value))
+    except ValueError as error:
+        raise Unreadable("What was sent of the documents cannot be read") from error
 
 
 def _date(value: datetime | None) -> str | None:

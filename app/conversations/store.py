@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Concatenate, Self
 
 from app.conversations import (
+    attachments,
     backup,
     conversation_table,
     filing,
@@ -44,6 +45,8 @@ from app.conversations.records import (
     to_milliseconds,
 )
 from engine import earlier_answers
+from engine.documents import Document
+from engine.documents.prompt import Sent
 from engine.events import Event
 from engine.request import Request
 from models.errors import Problem
@@ -62,8 +65,8 @@ class Store:
 
     notice: what a person must be told about the opening, such as that the file was damaged and
         a backup restored. None where all was well.
-    path: the file. Its backups lie in `backups` beside it, and what is learned from answers, where
-        a person wants that, in `earlier_answers`.
+    path: the file. Its backups lie in `backups` beside it, private copies of PDFs in `attachments`,
+        and what is learned from answers, where a person wants that, in `earlier_answers`.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Store:
     ) -> None:
         self.path = path
         self.backups = backups_of(path)
+        self.attachments = path.parent / "attachments"
         self.earlier_answers = earlier_answers.earlier_answers_folder(path.parent)
         self.notice = notice
         self._connection = connection
@@ -215,8 +219,15 @@ class Store:
         return self._do(filing.undo, change)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
-        """Remove for good what was deleted longer ago than that. Returns how many."""
-        return self._do(filing.purge, before_ms=to_milliseconds(self._clock() - older_than))
+        """Remove for good what was deleted longer ago than that, with its documents. Returns how
+        many conversations."""
+        before_ms = to_milliseconds(self._clock() - older_than)
+        return self._do(self._purge, before_ms=before_ms)
+
+    def _purge(self, connection: sqlite3.Connection, *, before_ms: int) -> int:
+        count = filing.purge(connection, before_ms=before_ms)
+        attachments.drop_unused(connection, self.attachments)
+        return count
 
     # What is learned from answers
 
@@ -273,6 +284,7 @@ class Store:
         content: str,
         *,
         instead_of: int | None = None,
+        sent: Sent | None = None,
         target: str,
         drafter: str,
         system_prompt: str = "",
@@ -281,14 +293,16 @@ class Store:
         """Add a user's message and begin the answer to it, both or neither.
 
         None makes a new conversation for them, with this system prompt and these settings. With
-        `instead_of` the message is another version of that one. Returns the record and the branch,
-        whose last message is the answer.
+        `instead_of` the message is another version of that one. `sent` is what the model gets of
+        it, where it has documents. Returns the record and the branch, whose last message is the
+        answer.
         """
         return self._do(
             tree.ask,
             conversation,
             content,
             instead_of=instead_of,
+            sent=sent,
             target=target,
             drafter=drafter,
             system_prompt=system_prompt,
@@ -329,12 +343,68 @@ class Store:
         """The events of an answer; none where it was not generated here."""
         return self._do(traces.read, message)
 
+    # Documents
+
+    def attach(
+        self, conversation: int, document: Document, *, original: Path | None = None
+    ) -> Future[int]:
+        """Attach a document to the message that is not sent yet; its number in the conversation.
+        Of a PDF a private copy of the `original` is kept, so that its pages can be drawn."""
+        return self._do(self._attach, conversation, document, original=original)
+
+    def _attach(
+        self,
+        connection: sqlite3.Connection,
+        conversation: int,
+        document: Document,
+        *,
+        original: Path | None,
+    ) -> int:
+        number = attachments.attach(connection, conversation, document)
+        if original is not None and document.format == "pdf":
+            attachments.keep_copy(original, self.attachments, document.digest)
+        return number
+
+    def detach(self, conversation: int, number: int) -> Future[None]:
+        """Take a document from the message that is not sent yet."""
+        return self._do(self._without, attachments.detach, conversation, number)
+
+    def delete_document(self, conversation: int, number: int) -> Future[None]:
+        """Delete a document from a conversation, for good: in all that was sent of it stands a line
+        which says so. Backups have what they had, until they are thinned out."""
+        return self._do(self._without, attachments.delete, conversation, number)
+
+    def _without(
+        self,
+        connection: sqlite3.Connection,
+        remove: Callable[[sqlite3.Connection, int, int], None],
+        conversation: int,
+        number: int,
+    ) -> None:
+        remove(connection, conversation, number)
+        attachments.drop_unused(connection, self.attachments)
+
+    def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
+        """What is attached to the message that is not sent yet, each with its number."""
+        return self._do(attachments.unsent, conversation)
+
+    def documents_of(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
+        """All documents of a conversation, unsent ones and those of other branches too, each with
+        its number; without those that were deleted, or not imported."""
+        return self._do(attachments.documents_of, conversation)
+
+    def copy_of(self, document: Document) -> Path | None:
+        """The private copy of a PDF, where there is one."""
+        copy = attachments.copy_of(self.attachments, document.digest)
+        return copy if document.format == "pdf" and copy.exists() else None
+
     # Finding, taking out, bringing in
 
     def search(
         self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
     ) -> Future[tuple[Hit, ...]]:
-        """What holds all words of `text`, the last of which may be only begun.
+        """What holds all words of `text`, the last of which may be only begun; not the texts of
+        documents.
 
         Any text will do. Titles come first, then messages, newest first, `limit` of each.
         """

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations import conversation_table, filing, traces
+from app.conversations import attachments, conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
 from app.conversations.records import (
     Conversation,
@@ -22,13 +22,14 @@ from app.conversations.records import (
     title_from,
     to_milliseconds,
 )
+from engine.documents.prompt import Sent
 from engine.events import Event
 from engine.request import Request, Role
 from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.figures, m.created_ms,
+        m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -156,6 +157,7 @@ def ask(
     content: str,
     *,
     instead_of: int | None,
+    sent: Sent | None,
     target: str,
     drafter: str,
     system_prompt: str,
@@ -179,6 +181,7 @@ def ask(
                 now_ms=now_ms,
             ).id
         question = say(connection, conversation, content, now_ms=now_ms)
+    attachments.send(connection, question.conversation, question.id, sent)
     begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)
     return shown(connection, question.conversation)
 
@@ -240,6 +243,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
             target=message.target,
             drafter=message.drafter,
             created=message.created,
+            sent=message.sent,
         )
         for message in messages
     )
@@ -293,6 +297,7 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
+        attachments.send(connection, conversation, ids[-1], entry.sent)
     if chat.leaf is not None:
         conversation_table.show(connection, conversation, ids[chat.leaf])
     return conversation_table.get(connection, conversation)
@@ -362,7 +367,7 @@ def _insert(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, figures, created_ms, place, count = row
+    *fields, figures, sent, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -377,4 +382,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         place=place,
         siblings=count,
         figures=figures_from_json(figures),
+        sent=attachments.unpacked(sent),
     )

@@ -51,6 +51,14 @@ class TokenCounter(QObject):
         if typed or not self._timer.isActive():  # an answer must not put it off for ever
             self._timer.start()
 
+    @property
+    def counting(self) -> Count | None:
+        """Counts a text at once, in whatever thread; None while no tokenizer has been read."""
+        measure, known = self._measure, self._known
+        if measure is None:
+            return None
+        return lambda text: known[text] if text in known else measure(text)
+
     def _begin(self) -> None:
         if self._target is not None and not self._busy:
             self._busy = True

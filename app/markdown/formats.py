@@ -24,7 +24,7 @@ from PySide6.QtGui import (
 
 from app.markdown.formulas import FormulaLayouts, formula_format, formula_size
 from app.markdown.page import BlockStyle, Role, Style
-from app.theme.palette import Palette
+from app.theme.palette import LineStyle, Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
 SHAPE = ROLE + 1  # of blocks, as in their BlockStyle
@@ -33,6 +33,15 @@ JOINED = ROLE + 3
 BARS = ROLE + 4
 REJECTED = ROLE + 5  # of characters: which rejected or discarded token they are
 TOKEN = ROLE + 6  # of what is laid over a line: that it marks a token's kind
+UNDERLINES: dict[LineStyle, QTextCharFormat.UnderlineStyle] = {
+    "none": QTextCharFormat.UnderlineStyle.NoUnderline,
+    "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
+    "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
+    "dot": QTextCharFormat.UnderlineStyle.DotLine,
+    "dash dot": QTextCharFormat.UnderlineStyle.DashDotLine,
+    "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
+    "dash strike": QTextCharFormat.UnderlineStyle.NoUnderline,
+}
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)

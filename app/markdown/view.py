@@ -16,6 +16,7 @@ from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, 
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFont,
     QGuiApplication,
     QHelpEvent,
     QImage,
@@ -35,16 +36,18 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToo
 
 from app.markdown.copying import written_text
 from app.markdown.document import REASONING_ADDRESS, TextDocument
-from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
+from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, UNDERLINES, Formats
 from app.markdown.formulas import FormulaObjects
 from app.markdown.sideways import SidewaysCode
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
+from app.theme.palette import LineStyle, tinted
 from models.in_words import clean
 
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
 _NARROWEST = 160
+_LETTER, _RAISED = 0.56, 3  # of the text's size; pixels
 _REWRITE_SECONDS = 0.006
 
 
@@ -58,6 +61,19 @@ class TextMark:
     current: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TextShade:
+    """A part of the given text, from `start` to `end`, that has a line under it, and lies on a
+    little of its `colour` where it is `tinted`. `letter`: stands small behind it."""
+
+    start: int
+    end: int
+    colour: str
+    line: LineStyle
+    letter: str = ""
+    tinted: bool = True
+
+
 class TextView(QTextBrowser):
     """Shows a growing text.
 
@@ -65,11 +81,13 @@ class TextView(QTextBrowser):
         link_asked: a link was chosen; its full address, as it would be sent.
         code_copied: a code block was copied.
         seen_changed: another part of the text is in sight.
+        chosen: this place of the document was clicked.
     """
 
     link_asked = Signal(str)
     code_copied = Signal()
     seen_changed = Signal()
+    chosen = Signal(int)
 
     def __init__(self, formats: Formats, stream: StreamingMarkdown | StreamingPlainText) -> None:
         super().__init__()
@@ -90,6 +108,7 @@ class TextView(QTextBrowser):
         self._formats = formats
         self._seen = QRect()
         self._marks: tuple[TextMark, ...] = ()
+        self._shades: tuple[TextShade, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
         self._sideways = SidewaysCode(self, self.text.panels, below=_PADDING)
         self._rewriting = QTimer(self, interval=0)
@@ -158,9 +177,15 @@ class TextView(QTextBrowser):
             self._marks = marks
             self._paint_marks()
 
+    def set_shades(self, shades: tuple[TextShade, ...]) -> None:
+        """Shade these parts, and nothing else; marks lie above them."""
+        if shades != self._shades:
+            self._shades = shades
+            self._paint_marks()
+
     def lay_marks(self) -> None:
         """Put the marks where their text is now. For after each change of the text."""
-        if self._marks:
+        if self._marks or self._shades:
             self._paint_marks()
 
     def line_of(self, start: int) -> QRectF:
@@ -221,6 +246,13 @@ class TextView(QTextBrowser):
         if event.buttons() & Qt.MouseButton.LeftButton:
             self._sideways.show_cursor()
 
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        super().mouseReleaseEvent(event)
+        point = event.position().toPoint()
+        left = event.button() == Qt.MouseButton.LeftButton
+        if left and not self.textCursor().hasSelection() and not self.anchorAt(point):
+            self.chosen.emit(self.position_at(point))
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
@@ -241,6 +273,9 @@ class TextView(QTextBrowser):
         self._sideways.move_lines(event.rect())
         for part in self._sideways.parts(event.rect()):
             super().paintEvent(QPaintEvent(part))
+        if self._shades:
+            with QPainter(self.viewport()) as above:
+                self._paint_letters(above, event.rect())
         seen = self.visibleRegion().boundingRect()
         if seen != self._seen:
             self._seen = seen
@@ -265,19 +300,50 @@ class TextView(QTextBrowser):
     def _paint_marks(self) -> None:
         colours = self._formats.colours
         laid: list[QTextEdit.ExtraSelection] = []
+        for shade in self._shades:
+            look = QTextCharFormat()
+            look.setUnderlineStyle(UNDERLINES[shade.line])
+            look.setUnderlineColor(QColor(shade.colour))
+            if shade.tinted:
+                look.setBackground(QColor(tinted(colours.paper, shade.colour)))
+            laid += self._selections(shade.start, shade.end, look)
         for mark in self._marks:
             look = QTextCharFormat()
             look.setBackground(QColor(colours.found_now if mark.current else colours.found))
             look.setForeground(QColor(colours.text))
-            for start, end in self.text.ranges(mark.start, mark.end):
-                selection = QTextEdit.ExtraSelection()
-                cursor = QTextCursor(self.document())
-                cursor.setPosition(start)
-                cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-                selection.cursor = cursor
-                selection.format = look
-                laid.append(selection)
+            laid += self._selections(mark.start, mark.end, look)
         self.setExtraSelections(laid)
+
+    def _selections(
+        self, start: int, end: int, look: QTextCharFormat
+    ) -> list[QTextEdit.ExtraSelection]:
+        laid = []
+        for first, last in self.text.ranges(start, end):
+            selection = QTextEdit.ExtraSelection()
+            cursor = QTextCursor(self.document())
+            cursor.setPosition(first)
+            cursor.setPosition(last, QTextCursor.MoveMode.KeepAnchor)
+            selection.cursor = cursor
+            selection.format = look
+            laid.append(selection)
+        return laid
+
+    def _paint_letters(self, painter: QPainter, clip: QRect) -> None:
+        """The letters of shades, raised, behind what they belong to."""
+        font = QFont(self._formats.font)
+        font.setPointSizeF(_LETTER * font.pointSizeF())
+        font.setBold(True)
+        painter.setFont(font)
+        for shade in self._shades:
+            ranges = self.text.ranges(shade.start, shade.end) if shade.letter else []
+            if ranges:
+                cursor = QTextCursor(self.document())
+                cursor.setPosition(ranges[-1][1])
+                place = self.cursorRect(cursor)
+                if place.intersects(clip):
+                    painter.setPen(QColor(shade.colour))
+                    top = place.top() + painter.fontMetrics().ascent() - _RAISED
+                    painter.drawText(place.left() + 1, top, shade.letter)
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
         layout = self.document().documentLayout()

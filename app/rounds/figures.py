@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engine.draft_length import LONGEST
 from engine.events import Stats
 from engine.rounds import Round
 from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
@@ -118,12 +119,13 @@ def cache_reuse(stats: Stats) -> Figure:
 
 
 def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
-    """Acceptance by position, for those at which something was proposed."""
+    """Acceptance by position, for those at which something was proposed. Of long copies the first:
+    more bars would have no room for their figures."""
     accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
     return tuple(
         PositionAcceptance(place, proposed, taken)
         for place, (proposed, taken) in enumerate(
-            zip(stats.proposed_by_position, accepted, strict=False), start=1
+            zip(stats.proposed_by_position[:LONGEST], accepted, strict=False), start=1
         )
         if proposed
     )

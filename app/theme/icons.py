@@ -4,11 +4,11 @@ any shape, or not at all."""
 from typing import Literal
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap, QPolygonF
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
-    "window",
+    "window", "attach", "document",
     "first", "back", "play", "pause", "forward", "last",
 ]  # fmt: skip
 
@@ -64,6 +64,20 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
         case "window":  # one in front of another
             painter.drawPolyline(_line((5.5, 5), (5.5, 2.5), (13.5, 2.5), (13.5, 9.5), (11, 9.5)))
             painter.drawRoundedRect(QRectF(2.5, 5.5, 8, 8), 1, 1)
+        case "attach":  # a paper clip
+            clip = QPainterPath(QPointF(12.6, 7.2))
+            clip.lineTo(7.6, 12.2)
+            clip.cubicTo(4.2, 15.2, 0.6, 11.6, 3.6, 8.4)
+            clip.lineTo(8.8, 3.2)
+            clip.cubicTo(11.2, 1.2, 13.8, 3.8, 11.8, 6.2)
+            clip.lineTo(6.8, 11.2)
+            clip.cubicTo(5.4, 12.2, 4.2, 11, 5.2, 9.6)
+            clip.lineTo(9.6, 5.2)
+            painter.drawPath(clip)
+        case "document":  # a sheet with a folded corner, and lines
+            painter.drawPolygon(_line((3.5, 2), (9.5, 2), (12.5, 5), (12.5, 14), (3.5, 14)))
+            painter.drawLine(QPointF(6, 7.5), QPointF(10, 7.5))
+            painter.drawLine(QPointF(6, 10.5), QPointF(10, 10.5))
         case "check":
             painter.drawPolyline(_line((3.2, 8.6), (6.6, 12), (13, 4.6)))
         case "warning":

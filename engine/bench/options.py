@@ -20,10 +20,11 @@ class BenchOptions:
 
     `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each
     length, and mlx-lm with each model drafter and fixed length. `runners`: drafters with one length
-    each, `DRAFTER/LENGTH`, beside those. `prompts`, `sets` and `per_category`: see `load_prompts`.
-    `rules` ("block", "token") matter to samples only. `baselines`: whether plain decoding runs too,
-    without which only acceptance is measured. `cool_down`: rest where heat has slowed the machine
-    by more than this share; 0: never. `out`: the JSON file, brought up to date after every prompt.
+    each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and `per_category`: see
+    `load_prompts`. `rules` ("block", "token") matter to samples only. `baselines`: whether plain
+    decoding runs too, without which only acceptance is measured. `cool_down`: rest where heat has
+    slowed the machine by more than this share; 0: never. `out`: the JSON file, brought up to date
+    after every prompt.
     """
 
     target: ModelFolder
@@ -31,6 +32,7 @@ class BenchOptions:
     lengths: tuple[str, ...] = ("auto", "4")
     runners: tuple[str, ...] = ()
     prompts: Path | None = None
+    attach: bool = False
     sets: tuple[str, ...] = ()
     per_category: int = 2
     max_tokens: int = 100

@@ -1,4 +1,4 @@
-"""The prompts: the public benchmark files, lines of your own, or a few built-in ones.
+"""The prompts: the public benchmark files, lines of your own, or built-in ones.
 
 Knows file formats; nothing of models.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.bench.attached import attached_tasks
 from models.errors import Problem
 
 _LEDGER = """def monthly_totals(entries):
@@ -175,18 +176,24 @@ _SOURCES = (
 SETS: tuple[str, ...] = tuple(source.name for source in _SOURCES)
 
 
-def load_prompts(place: Path | None, *, sets: Sequence[str], per_category: int) -> list[Prompt]:
+def load_prompts(
+    place: Path | None, *, sets: Sequence[str], per_category: int, attach: bool = False
+) -> list[Prompt]:
     """At most `per_category` prompts of each category of each set.
 
     `place` is a folder with the public files (`sets` names those to take; without it, all that are
     there), one such file, whose set is then named, a text file with one prompt a line, or None for
-    the built-in prompts. Raises `Problem`.
+    the built-in prompts: those about documents, to `attach`, or a few others. Raises `Problem`.
     """
     if per_category < 1:
         raise Problem("No prompts per category were asked for.", "Choose 1 or more.")
+    if attach and (place is not None or sets):
+        raise Problem(
+            "--attach measures tasks of its own.", "Leave out --prompts and --set, or --attach."
+        )
     chosen: list[Prompt] = []
     seen = set[str]()  # Spec-Bench holds MT-Bench
-    for prompts, choose in _loaded(place, sets):
+    for prompts, choose in [_attached()] if attach else _loaded(place, sets):
         by_category: dict[str, list[Prompt]] = {}
         for prompt in prompts:
             if prompt.text not in seen:
@@ -215,6 +222,11 @@ def _loaded(place: Path | None, sets: Sequence[str]) -> Iterator[tuple[list[Prom
         yield list(_read(place, sources[0])), sources[0].choose
     else:
         yield list(_own(place)), spread
+
+
+def _attached() -> tuple[list[Prompt], _Choose]:
+    tasks = enumerate(attached_tasks())
+    return [Prompt(f"attached/{number}", *task) for number, task in tasks], spread
 
 
 def _named(sets: Sequence[str]) -> list[_Source]:

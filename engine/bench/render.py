@@ -284,6 +284,7 @@ def command(report: BenchReport) -> str:
         value = options.get(name)
         values = value if isinstance(value, list | tuple) else [value]
         words += [f"--{flag} {each}" for each in values if each is not None]
+    words += ["--attach"] * bool(options.get("attach"))
     return " ".join(words + ["--no-baselines"] * (not _compares_speeds(report)))
 
 

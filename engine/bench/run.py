@@ -59,7 +59,12 @@ def run_bench(
     measured.
     """
     check(options)
-    prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
+    prompts = load_prompts(
+        options.prompts,
+        sets=options.sets,
+        per_category=options.per_category,
+        attach=options.attach,
+    )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     found = [resolve_drafters(name, options.target) for name in names]  # before it takes long
     load_once = cache(load)

@@ -38,7 +38,7 @@ from engine.bench.figures import (
     without_first_round,
 )
 from engine.bench.options import RULES, BenchOptions, label, model_folders
-from engine.draft_length import LONGEST, DraftLengthPolicy
+from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
 from engine.events import Event, Stats, Verdict
@@ -53,7 +53,7 @@ from models.model_folder import ModelFolder
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
-HEADROOM = LONGEST + 1  # tokens past the limit that a runner may write
+HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
 _PREFILL_ROWS = 512
 
 Load = Callable[[ModelFolder], LoadedModel]

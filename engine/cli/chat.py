@@ -5,15 +5,20 @@ Knows a session and a console; both, and the function that reads lines, are pass
 
 import json
 import os.path
+import shlex
 import signal
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text as Styled
 
+from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
-from engine.events import Done, Event, Stats, Text
+from engine.documents.reading import read_document
+from engine.events import Done, Event, Prefill, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
 from engine.request import ChatMessage, Request
@@ -27,6 +32,8 @@ _HELP = """\
                      a model folder, or several joined with +
 /draft-length N      tokens to draft a round, tree:N for a tree of so many, or auto
 /system TEXT         set the system prompt; the conversation starts anew
+/attach FILE         give a file or a folder to the model, with the next message
+/attachments         the files; /attachments N prints what the model gets of one
 /save FILE           write the conversation to a .json or .md file
 /help                this list
 /quit                leave (Ctrl-D does, too); Ctrl-C stops an answer"""
@@ -39,11 +46,20 @@ class TerminalChat:
     """
 
     def __init__(
-        self, session: Session, console: Console, request: Request, *, system: str = ""
+        self,
+        session: Session,
+        console: Console,
+        request: Request,
+        attachments: Attachments,
+        *,
+        read: Reader = read_document,
+        system: str = "",
     ) -> None:
         self._session = session
         self._console = console
         self._request = request
+        self._attachments, self._read = attachments, read
+        self._left_out = range(0)  # of the messages, in the latest answer
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
@@ -87,13 +103,34 @@ class TerminalChat:
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
                 self._console.print("A new conversation.", style="dim")
+            case "/attach":
+                self._attach(argument)
+            case "/attachments":
+                self._list(argument)
             case "/save":
                 save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
             case _:
-                self._answer([*self.messages, ChatMessage("user", line)])
+                before = [m for i, m in enumerate(self.messages) if i not in self._left_out]
+                text = self._attachments.write(line, self._request, before=before, more=True)
+                self._answer([*self.messages, ChatMessage("user", text)])
+
+    def _attach(self, argument: str) -> None:
+        if not argument:
+            raise Problem("There is no file to attach.", "For example: /attach contract.pdf")
+        document = read_attached(typed_path(argument), self._console, self._read)
+        self._attachments.attach(document)
+        self._attachments.show_all(self.messages)
+
+    def _list(self, argument: str) -> None:
+        if not argument:
+            self._attachments.show_all(self.messages)
+        elif argument.isdecimal():
+            self._attachments.show(int(argument), self.messages)
+        else:
+            raise Problem(f"{argument} is no number.", "/attachments lists them.")
 
     def _regenerate(self) -> None:
         asked = list(self.messages)
@@ -106,9 +143,10 @@ class TerminalChat:
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
         answer, stats, heard = "", Stats(), list[Event]()
+        request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(
-                asked, self._request, cancelled=interrupted, compare=lambda: True
+                asked, request, cancelled=interrupted, compare=lambda: True
             )
             for event in events:
                 view.show(event)
@@ -121,15 +159,28 @@ class TerminalChat:
                     if event.reason != "cancelled":
                         # Even an empty answer: templates want user and assistant in turns.
                         self.messages = [*asked, ChatMessage("assistant", answer)]
+        self._attachments.learn(stats)
+        if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
+            self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)
+        self._show(*keep_what_was_read(self._session))
 
     def _show(self, *remarks: str) -> None:
         """Print what a person should know beside an answer."""
         for remark in remarks:
             self._console.print(remark, style="yellow", highlight=False)
+
+
+def typed_path(text: str) -> Path:
+    """The path that a person typed, or a terminal for a file that was dropped on it."""
+    if not Path(text).expanduser().exists():
+        with suppress(ValueError):  # a quotation mark without its other half
+            parts = shlex.split(text)
+            text = parts[0] if len(parts) == 1 else text
+    return Path(text).expanduser()
 
 
 def save(messages: list[ChatMessage], path: Path) -> None:

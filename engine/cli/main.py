@@ -5,7 +5,7 @@ Every failure that a person can act on ends here, as one line, with exit code 2.
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -54,6 +54,18 @@ Seed = Annotated[int | None, typer.Option(help="The same seed writes the same te
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
 Context = Annotated[
     int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
+]
+
+Attach = Annotated[
+    list[Path] | None,
+    typer.Option(help="A file or a folder that the model gets; repeatable."),
+]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        help="Keep on disk what the model has read of the attached files, so that the next "
+        "question about them is answered at once: slipstream kept."
+    ),
 ]
 
 Measure = Annotated[
@@ -111,6 +123,16 @@ def generate(
     context: Context = None,
     measure: Measure = False,
     learn: Learn = False,
+    attach: Attach = None,
+    keep: Keep = True,
+    section_by_section: Annotated[
+        bool,
+        typer.Option(
+            "--section-by-section",
+            help="Ask of each part of the attached files, then of the notes: for what passages "
+            "cannot answer, such as counting and summing up.",
+        ),
+    ] = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="Answer in JSON that obeys the JSON schema in this file.")
@@ -123,7 +145,9 @@ def generate(
     """Answer one prompt and exit."""
     from dataclasses import replace
 
+    from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
+    from engine.documents.reading import read_document
     from engine.events import Event, to_json
     from engine.request import ChatMessage, Request
     from engine.session import Remark
@@ -142,30 +166,51 @@ def generate(
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
+    if section_by_section and not attach:
+        raise Problem("No file is attached.", "Name one with --attach.")
+    errors = Console(stderr=True)
+    documents = [read_attached(path, errors, read_document) for path in attach or ()]
     session = open_session(
-        target, drafter, draft_length, context, measure=measure, learn=learn, quiet=json
+        target,
+        drafter,
+        draft_length,
+        context,
+        measure=measure,
+        learn=learn,
+        quiet=json,
+        attach=bool(attach),
+        keep=keep,
     )
     request = Request(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
         stops=tuple(stop or ()),
         grammar=grammar,
+        keep_as=tuple(document.digest for document in documents),
     )
+    before = [ChatMessage("system", system)] * bool(system)
+    with closing(Attachments(session, errors, documents)) as attachments:
+        if section_by_section:
+            text = attachments.write_by_section(text, request, before=before)
+        else:
+            text = attachments.write(text, request, before=before, more=False)
+    messages = [*before, ChatMessage("user", text)]
     answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
         for event in answer:
             print(to_json(event), flush=True)
+        keep_what_was_read(session)
         return
     events: list[Event] = []
     with answer_view(Console()) as view:
         for event in answer:
             view.show(event)
             events.append(event)
-    show_closing(Console(stderr=True), tally(events))
+    show_closing(errors, tally(events))
     _show_remarks(*closing_remarks(events))
     if session.disturbed:
         _show_remarks(Remark.BUSY_ANSWERING.value)
+    _show_remarks(*keep_what_was_read(session))
 
 
 @app.command()
@@ -184,6 +229,8 @@ def chat(
     context: Context = None,
     measure: Measure = False,
     learn: Learn = False,
+    attach: Attach = None,
+    keep: Keep = True,
     overflow: Annotated[
         Overflow,
         typer.Option(
@@ -195,16 +242,31 @@ def chat(
     """Chat in the terminal, and watch every drafted token being accepted or struck out."""
     from dataclasses import replace
 
+    from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
+    from engine.documents.reading import read_document
     from engine.request import Request
 
     sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    session = open_session(target, drafter, draft_length, context, measure=measure, learn=learn)
+    console = Console()
+    documents = [read_attached(path, console, read_document) for path in attach or ()]
+    session = open_session(
+        target,
+        drafter,
+        draft_length,
+        context,
+        measure=measure,
+        learn=learn,
+        attach=bool(attach),
+        keep=keep,
+    )
     sampling = replace(sampling or session.target.sampling, seed=seed)
     request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
-    TerminalChat(session, Console(), request, system=system).run(lambda: input("> "))
+    with closing(Attachments(session, console, documents)) as attachments:
+        terminal = TerminalChat(session, console, request, attachments, system=system)
+        terminal.run(lambda: input("> "))
 
 
 @app.command()
@@ -226,6 +288,9 @@ def bench(
     ] = None,
     prompts: Prompts = None,
     set_: Sets = None,
+    attach: Annotated[
+        bool, typer.Option("--attach", help="Ask about documents: answers that copy from them.")
+    ] = False,
     per_category: PerCategory = 2,
     max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
     temperature: Temperatures = None,
@@ -270,6 +335,7 @@ def bench(
         lengths=() if alone else tuple(draft_length or ["auto", "4"]),
         runners=tuple(runner or ()),
         prompts=prompts,
+        attach=attach,
         sets=tuple(set_ or ()),
         per_category=per_category,
         max_tokens=max_tokens,
@@ -371,6 +437,30 @@ def distil(
     print(distil(options, report))
 
 
+@app.command()
+def kept(
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete all of it.")] = False,
+) -> None:
+    """Say what is kept on disk of documents that were read, or delete it."""
+    from engine.kept_blocks import forget_all, held_bytes, kept_blocks_folder
+    from models.in_words import size
+
+    folder = kept_blocks_folder()
+    held = held_bytes(folder)
+    if not forget:
+        print(f"{size(held)} in {folder}")
+        return
+    try:
+        forget_all(folder)
+    except OSError as error:
+        raise Problem(
+            f"What is kept in {folder} cannot be deleted: {error.strerror or error}.",
+            "Check that you may write there, and that no other program uses it.",
+        ) from error
+    print(f"Deleted; {size(held)} freed.")
+
+
 @app.command("import")
 def import_model(
     *,
@@ -410,16 +500,21 @@ def open_session(
     measure: bool = False,
     learn: bool = False,
     quiet: bool = False,
+    attach: bool = False,
+    keep: bool = False,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
-    With `measure` the pair is calibrated again; with `learn` it drafts from earlier answers too.
+    With `measure` the pair is calibrated again; with `learn` it drafts from earlier answers too;
+    with `attach` the context is, unless it is given, as long as memory has room for; with `keep`
+    what is read of documents is kept on disk, where a request says so.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
 
     from engine.cli.models.progress import Steps
     from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+    from engine.kept_blocks import KeptBlocks, kept_blocks_folder
     from engine.loading import load
     from engine.pair import make_policy, require_pair
     from engine.session import Session
@@ -433,7 +528,9 @@ def open_session(
     calibrations = CalibrationStore(calibration_folder())
     folder = target_folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
-    require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
+    fit = require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
+    if attach and context is None and fit is not None:
+        context = fit.largest_context
     steps.begin("loading")
     model = load(folder)
     mark_used(folder.path)
@@ -445,6 +542,7 @@ def open_session(
         policy=policy,
         calibrations=calibrations,
         earlier=learning_folder(learn),
+        kept=KeptBlocks(kept_blocks_folder()) if keep else None,
     )
     with console.status("Reading what drafting costs here") as status:
         measuring = False

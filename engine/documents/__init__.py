@@ -6,7 +6,7 @@ copied span) says where it begins and ends in that text. Knows no format, no mod
 
 import json
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
@@ -36,8 +36,9 @@ BETWEEN = "\n\n"
 class Section:
     """A part of a document that has a place of its own.
 
-    `number`: of the page, slide, chapter, cell or part, or the first line, from 1; 0 where there is
-    none. `label`: the name of the sheet, the heading, the path of the file in a folder; or empty.
+    `number`: of the page, slide, chapter, cell or part, or the first line or row, from 1; 0 where
+    there is none. `label`: the name of the sheet, the heading, the path of the file in a folder; or
+    empty.
     """
 
     kind: SectionKind
@@ -50,7 +51,8 @@ class Section:
         """Where it stands, in words: "page 3", "sheet Prices", "app/start.py, line 1"."""
         match self.kind:
             case "sheet":
-                return f"sheet {self.label}"
+                row = f", row {self.number}" if self.number > 1 else ""
+                return f"sheet {self.label}{row}"
             case "lines":
                 return f"{self.label}, line {self.number}" if self.label else f"line {self.number}"
             case "part":
@@ -65,8 +67,9 @@ class Document:
     """`name` of the file, without its folder; `digest`, the file's sha256 in hexadecimal digits.
 
     `without_text`: the numbers of pages that show something and have no text. `hidden`: how many
-    characters that nobody sees were dropped. `faint`: how many there are that are white or tiny,
-    and are part of the text all the same. `left_out`: what was not read, each with the reason.
+    characters that nobody sees were dropped. `faint`: how many there are that are white, tiny or
+    beside the page, and are part of the text all the same. `left_out`: what was not read, each with
+    the reason.
     """
 
     name: str
@@ -91,6 +94,22 @@ class Document:
     def section_at(self, offset: int) -> int:
         """The number, from 0, of the section at this offset in the text."""
         return max(bisect_right(self.starts, offset) - 1, 0)
+
+    def continues(self, number: int) -> bool:
+        """Whether a section, by its number from 0, goes on in the text of the one before it, and
+        was cut from it only to have a place."""
+        before, section = self.sections[max(number - 1, 0)], self.sections[number]
+        alike = before.kind == section.kind == "lines" and before.label == section.label
+        return number > 0 and alike
+
+    def place(self, offset: int) -> str:
+        """Where the character at this offset stands, in words; of source the line."""
+        number = self.section_at(offset)
+        section, start = self.sections[number], self.starts[number]
+        if section.kind == "lines":
+            line = section.number + section.text.count("\n", 0, offset - start)
+            section = replace(section, number=line)
+        return section.place
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)

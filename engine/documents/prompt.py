@@ -5,10 +5,13 @@ moved or written anew: so what was read of the conversation stays read, and a co
 which characters of a message are which of a document. Pure.
 """
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from engine.documents import Document
+from models.typed_json import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,19 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class SentDocument:
-    """What a message has of a document: `passages` of `among`, or all of it, where these are 0."""
+    """What a message has of a document: `passages` of `among`, or all of it, where these are 0.
+
+    From `start` to `end` in the message stands what is given of it, with headings. Without `ranges`
+    that is a line only, which says that the document was deleted.
+    """
 
     number: int
     name: str
     ranges: tuple[Range, ...]
     passages: int = 0
     among: int = 0
+    start: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,43 +76,131 @@ class Sent:
                     return document.number, part.offset + place - part.start
         return None
 
+    @property
+    def question(self) -> str:
+        """What a person wrote."""
+        return self.text[self._before :]
+
+    @property
+    def _before(self) -> int:
+        """How many characters stand before the question."""
+        return self.documents[-1].end if self.documents else 0
+
+    def given(self, number: int) -> str:
+        """What stands in it of this document."""
+        return "".join(self.text[d.start : d.end] for d in self.documents if d.number == number)
+
+    def asked(self, question: str) -> "Sent":
+        """The same documents with another question."""
+        return replace(self, text=self.text[: self._before] + question)
+
+    def without(self, number: int) -> "Sent":
+        """The message with a line in the place of this document; all else is as it was."""
+        text, documents, moved = self.text, [], 0
+        for each in self.documents:
+            start, end = each.start + moved, each.end + moved
+            if each.number == number:
+                line = f"[Document {number}: {each.name} was deleted]\n\n"
+                text = text[:start] + line + text[end:]
+                documents.append(
+                    SentDocument(number, each.name, (), start=start, end=start + len(line))
+                )
+                moved += start + len(line) - end
+            else:
+                ranges = tuple(replace(part, start=part.start + moved) for part in each.ranges)
+                documents.append(replace(each, ranges=ranges, start=start, end=end))
+        return Sent(text, tuple(documents))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
 
 def write_message(question: str, attached: Sequence[Attached]) -> Sent:
     """The documents, one after the other, then the question."""
     text, documents = "", []
     for each in attached:
-        document, ranges = each.document, []
+        document, ranges, start = each.document, [], len(text)
         text += f"[{_heading(each)}]\n"
-        for place, part in _parts(each):
-            text += f"\n[{place}]\n" if place else ""
+        for lead, part in _parts(each):
+            text += lead
             ranges.append(Range(len(text), part.start, part.end - part.start))
             text += document.text[part.start : part.end] + "\n"
         text += f"[End of document {each.number}]\n\n"
         given = 0 if each.passages is None else len(each.passages)
         documents.append(
-            SentDocument(each.number, document.name, tuple(ranges), given, given and each.among)
+            SentDocument(
+                each.number,
+                document.name,
+                tuple(ranges),
+                given,
+                given and each.among,
+                start,
+                len(text),
+            )
         )
     return Sent(text + question, tuple(documents))
+
+
+def sent_from_json(text: str) -> Sent:
+    """Reads what `Sent.to_json` wrote. Raises ValueError, also where its places are not in it."""
+    value: Any = json.loads(text)
+    sent = decode(Sent, value, place="what was sent", ignore_unknown=True)
+    done = 0
+    for document in sent.documents:
+        begin = document.start
+        for part in document.ranges:
+            if part.start < begin or min(part.offset, part.length) < 0:
+                raise ValueError(f"the places of document {document.number} overlap")
+            begin = part.start + part.length
+        if not done <= document.start <= begin <= document.end <= len(sent.text):
+            raise ValueError(f"document {document.number} is not in the text")
+        done = document.end
+    return sent
 
 
 def _heading(attached: Attached) -> str:
     name = f"Document {attached.number}: {attached.document.name}"
     if attached.passages is None:
         return name
-    return f"{name}, {len(attached.passages)} passages of {attached.among}"
+    return f"{name}, {in_passages(len(attached.passages), attached.among)}"
+
+
+def in_passages(given: int, among: int) -> str:
+    """How much that is of a document: "9 passages of 140"."""
+    return f"{given:,} passage{'s' * (given != 1)} of {among:,}"
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
-    """What is given, cut where another section begins; the first part of each with its place."""
+    """What is given, cut where another section begins, each part with what stands before it: its
+    place, but for a document that has one and is given whole; or the blank lines of a text."""
     document = attached.document
     given = attached.passages
     if given is None:
         given = (Passage(0, len(document.text)),)
-    for passage in given:
+    named = attached.passages is not None or len(document.sections) > 1
+    for passage in _joined(given, document.text):
         first, last = document.section_at(passage.start), document.section_at(passage.end - 1)
         for number in range(first, last + 1):
             section, start = document.sections[number], document.starts[number]
             begin, end = max(start, passage.start), min(start + len(section.text), passage.end)
-            if begin < end:
-                named = section.place if len(document.sections) > 1 or section.label else ""
-                yield named, Passage(begin, end)
+            if begin >= end:
+                continue
+            lead = f"\n[{document.place(begin)}]\n" if named or section.label else ""
+            if number > first and document.continues(number):
+                before = document.sections[number - 1]
+                lead = "\n" * (section.number - before.number - before.text.count("\n") - 1)
+            yield lead, Passage(begin, end)
+
+
+def _joined(passages: Sequence[Passage], text: str) -> Iterator[Passage]:
+    """Passages with nothing but white space between them become one."""
+    current: Passage | None = None
+    for passage in passages:
+        if current is not None and not text[current.end : passage.start].strip():
+            current = Passage(current.start, passage.end)
+            continue
+        if current is not None:
+            yield current
+        current = passage
+    if current is not None:
+        yield current

@@ -14,6 +14,7 @@ from typing import Protocol
 from engine.tree import Tree, side_by_side
 
 LONGEST = 16
+LONGEST_COPY = 64  # of what copies, once that much of it stood; as many tokens as the largest tree
 
 
 class Why(Enum):

@@ -28,7 +28,7 @@ _PROMPT = 24  # tokens before the first round
 _DEEP = 1024
 _LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
 _FEW = (0, 3, 15, 0, 7)
-_WIDE = (31, 63)  # as many tokens as trees have
+_WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
 _COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
@@ -59,8 +59,9 @@ def calibrate(
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
         shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
-        wide = any(each.alternatives > 1 for each in drafter.candidates(text))
-        if wide and shallow.steady and target.branches:
+        trees = any(each.alternatives > 1 for each in drafter.candidates(text))
+        copies = not {*_COPYING}.isdisjoint(drafter.name.split("+"))
+        if shallow.steady and (copies or (trees and target.branches)):
             for drafted in _WIDE:
                 twice = 2.0 * shallow.passes().seconds[-1]
                 shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)

@@ -13,6 +13,7 @@ from math import exp
 
 from engine.draft_length import (
     LONGEST,
+    LONGEST_COPY,
     DraftCandidate,
     DraftChoice,
     DraftPart,
@@ -21,7 +22,7 @@ from engine.draft_length import (
     Why,
 )
 from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
-from engine.draft_length.costs import Calibration, Costs
+from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
     DraftOptions,
@@ -254,6 +255,7 @@ class Automatic:
         self.acceptance = Acceptance()
         if self._remembered is not None:
             self.acceptance = Acceptance.from_json(self._remembered)
+        self._stood: dict[str, int] = {}  # tokens of each copier's last draft that were accepted
         self._parked: dict[str, int] = {}  # tokens until each parked drafter is tried again
         self._last: DraftOption | None = None
         self._asked: DraftOption | None = None
@@ -319,6 +321,7 @@ class Automatic:
             tree=tree,
         )
         first = measured.first
+        self._stood[first.drafter] = first.accepted
         self.acceptance.observe(
             first.drafter,
             proposed=first.proposed,
@@ -364,16 +367,19 @@ class Automatic:
 
     def _options(self, candidate: DraftCandidate, most: int, context: int) -> DraftOptions:
         drafter, behind = candidate.drafter, candidate.behind
-        highest = min(most, candidate.most, LONGEST)
+        # A copy may be twice as long as what stood of the last one, as far as its rows pay.
+        stood = self._stood.get(drafter, 0) if candidate.match else 0
+        longest = min(max(2 * stood, LONGEST), LONGEST_COPY)
+        highest = min(most, candidate.most, longest)
         chances = self.acceptance.chances(drafter, highest, match=candidate.match)
-        passes = self.costs.passes(context, sharing=self._sharing)
+        passes = self.costs.passes(context, sharing=self._sharing, most=max(highest + 1, ROWS))
         draft = self.costs.draft(drafter, context=context, behind=behind)
         chains = draft_options(drafter, chances, passes, draft)
         if candidate.alternatives == 1:
             return DraftOptions(chains, [])
         largest = min(most, MOST)
         later = self.acceptance.by_rank(drafter, candidate.alternatives)
-        best = best_trees(chances, later, most=largest)
+        best = best_trees(chances[:LONGEST], later, most=largest)
         passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
         draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
         share = self.acceptance.share_of_trees(drafter)

@@ -42,6 +42,8 @@ class DraftArrays:
     `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
     the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
     `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
+    `source`: where in the committed tokens the first of them stands, with those behind it on the
+    first path; None where that is elsewhere.
     `parts`: whose tokens are which, where several drafters proposed.
     """
 
@@ -53,6 +55,7 @@ class DraftArrays:
     confidence: mx.array | None = None
     copied: tuple[int, ...] = ()
     tree: Tree | None = None
+    source: int | None = None
     parts: tuple[DraftPart, ...] = ()
 
     @property

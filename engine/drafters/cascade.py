@@ -153,6 +153,7 @@ def _together(drafts: Sequence[DraftArrays], drafter: str, sampling: Sampling) -
         match=drafts[0].match,
         confidence=confidence,
         tree=None if tree.is_chain else tree,
+        source=drafts[0].source,
         parts=tuple(
             DraftPart(draft.drafter, each) for draft, each in zip(drafts, numbers, strict=True)
         ),

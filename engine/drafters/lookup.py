@@ -6,32 +6,36 @@ reports how many tokens matched; whether to copy is for the draft-length policy 
 Python over token ids. Copied tokens have q = 1, which the acceptance rules allow for.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.places import LastCopy, Matches, Places
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
-_SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
-LONGEST_MATCH = 32  # longer matches count as this
-_OCCURRENCES = 64  # the most recent occurrences that are compared
+SLOTS = 1 << 15  # of an index: a prompt and an answer have about as many tokens
 
 
-class LookupDrafter(Memoryless):
+class LookupDrafter(Untaught):
     """Proposes what followed the longest matches of the text's end in prompt and answer."""
 
     name = "lookup"
 
     def __init__(self) -> None:
-        self._index = MatchIndex()
+        self._places = Places(slots=SLOTS)
+        self._copy = LastCopy()
+        self._found: tuple[int, Matches] = (0, [])  # behind so many tokens
+        self._drafted: Sequence[int] = ()
 
     def beside(self, target: Decoder) -> Drafter:
         return LookupDrafter()
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         matches = self._matches(tokens)
@@ -49,47 +53,49 @@ class LookupDrafter(Memoryless):
             return None
         start, matched = matches[0]
         if choice.tree is None:
-            return copied(tokens[start : start + choice.length], drafter=self.name, matched=matched)
-        texts = [tokens[end : end + choice.length] for end, _ in matches]
-        return copied(*merged(texts, choice.tree), drafter=self.name, matched=matched)
+            text, tree = tokens[start : start + choice.length], None
+        else:
+            texts = [tokens[end : end + choice.length] for end, _ in matches]
+            text, tree = merged(texts, choice.tree)
+        self._drafted = text
+        return copied(text, tree, drafter=self.name, matched=matched, source=start)
+
+    def accept(self, path: Sequence[int]) -> None:
+        length, matches = self._found
+        accepted = [self._drafted[i] for i in path]
+        start, matched = next(
+            (place, matched)
+            for place, matched in matches
+            if list(self._places.text[place : place + len(accepted)]) == accepted
+        )
+        self._copy.keep(
+            self._places,
+            start + len(accepted),
+            length=length + len(accepted),
+            copied=matched + len(accepted),
+        )
 
     def rewind(self, length: int) -> None:
-        if length < self._index.length:
-            self._index = MatchIndex()
+        self._places.cut(length)
+        self._copy.forget()
+        self._found, self._drafted = (0, []), ()
 
-    def _matches(self, tokens: list[int]) -> list[tuple[int, int]]:
-        self._index.extend(tokens)
-        return self._index.matches(tokens, tokens)
-
-
-class MatchIndex:
-    """Where short n-grams of a growing text end. Attribute: `length`, of the text so far."""
-
-    def __init__(self) -> None:
-        self._seen: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-        self.length = 0
-
-    def extend(self, text: list[int]) -> None:
-        """Index every short n-gram that has a continuation in `text`, which begins with the text so
-        far."""
-        for end in range(max(self.length, _SHORTEST), len(text)):
-            self._seen[tuple(text[end - _SHORTEST : end])].append(end)
-        self.length = max(self.length, len(text))
-
-    def matches(self, tokens: list[int], text: list[int]) -> list[tuple[int, int]]:
-        """Where in `text` matches of the end of `tokens` end, and their lengths: the longest first,
-        of equally long ones the latest."""
-        ends = reversed(self._seen.get(tuple(tokens[-_SHORTEST:]), [])[-_OCCURRENCES:])
-        found = [(end, _common_suffix(tokens, text, end)) for end in ends]
-        return sorted(found, key=lambda match: -match[1])
-
-    def longest_match(self, tokens: list[int], text: list[int]) -> tuple[int, int]:
-        """The first of `matches`; 0 for none."""
-        return next(iter(self.matches(tokens, text)), (0, 0))
+    def _matches(self, tokens: list[int]) -> Matches:
+        """The longest first, of equally long ones the latest."""
+        if self._found[0] != len(tokens):
+            self._places.extend(tokens[len(self._places.text) :])
+            found = self._copy.matches(self._places, tokens)
+            self._found = len(tokens), sorted(found, key=lambda each: -each[1])
+        return self._found[1]
 
 
 def copied(
-    text: Sequence[int], tree: Tree | None = None, *, drafter: str, matched: int
+    text: Sequence[int],
+    tree: Tree | None = None,
+    *,
+    drafter: str,
+    matched: int,
+    source: int | None = None,
 ) -> DraftArrays:
     """A draft of copied tokens; `tree`: which stands behind which, where that is not a chain."""
     return DraftArrays(
@@ -100,6 +106,7 @@ def copied(
         match=matched,
         copied=tuple(text),
         tree=None if tree is None or tree.is_chain else tree,
+        source=source,
     )
 
 
@@ -131,9 +138,3 @@ def merged(texts: Sequence[Sequence[int]], shape: Tree) -> tuple[list[int], Tree
     chosen += [place for place in range(len(tokens)) if place not in chosen]
     chosen = chosen[: len(shape)]
     return [tokens[place] for place in chosen], Tree(tuple(parents)).only(chosen)
-
-
-def _common_suffix(tokens: list[int], text: list[int], end: int) -> int:
-    """How many tokens before `end` of `text` equal the last of `tokens`, up to a limit."""
-    most = min(end, len(tokens), LONGEST_MATCH)
-    return next((i for i in range(most) if text[end - 1 - i] != tokens[-1 - i]), most)

@@ -11,7 +11,8 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Memoryless
-from engine.drafters.lookup import LONGEST_MATCH, MatchIndex, copied
+from engine.drafters.lookup import SLOTS, copied
+from engine.places import LONGEST_MATCH, Places
 from engine.request import Sampling
 
 
@@ -22,8 +23,8 @@ class PredictionDrafter(Memoryless):
 
     def __init__(self, prediction: list[int], *, start: int) -> None:
         self._prediction, self._start = prediction, start
-        self._index = MatchIndex()
-        self._index.extend(prediction)
+        self._places = Places(slots=SLOTS)
+        self._places.extend(prediction)
 
     def beside(self, target: Decoder) -> Drafter:
         return PredictionDrafter(self._prediction, start=self._start)
@@ -45,4 +46,5 @@ class PredictionDrafter(Memoryless):
         answer = tokens[self._start :][-LONGEST_MATCH:]
         if not answer:
             return 0, LONGEST_MATCH
-        return self._index.longest_match(answer, self._prediction)
+        found = self._places.find(answer)
+        return max(found, key=lambda each: each[1], default=(0, 0))

@@ -13,45 +13,32 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.draft_length import LONGEST, LONGEST_COPY, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
-from engine.drafters.lookup import copied, merged
+from engine.drafters.lookup import SLOTS, copied, merged
 from engine.earlier_answers import EarlierAnswers
-from engine.places import GAP, Places
+from engine.places import GAP, LastCopy, Matches, Places
 from engine.request import Sampling
 
-_SLOTS = 1 << 15
 _LEAST_SHARE = 0.5  # of the votes, below which a continuation is not followed
 _PER_TOKEN = 2.0  # how many times as much a place weighs for one more token that matches
 _NEARER = 1  # tokens that a match in earlier answers must be longer than one here
 _ALTERNATIVES = 4  # ways to go on that a tree may have
-_COPY = 5  # tokens, matched or accepted, that make a copy which is worth resuming
-_RESUMED = 2  # tokens that a place matches more for resuming it
-_LATELY = 8  # tokens committed since then, at most
 
-Matches = list[tuple[int, int]]  # places, and how many tokens match before each
 Votes = list[tuple[int, float]]  # places, and what the vote of each weighs
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """How the text may go on. `share` of the votes; `match`: how many tokens matched at the best
-    place. `place`: the latest one with this continuation; `here`: whether in the text itself."""
+    place. `place`: where the last copy goes on, else the latest one, of those with all of this
+    continuation; `here`: whether in the text itself."""
 
     tokens: tuple[int, ...]
     share: float
     match: int
     place: int
     here: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """The last accepted copy: it would have gone on at `place` behind `length` tokens."""
-
-    places: Places
-    place: int
-    length: int
 
 
 class SuffixDrafter(Untaught):
@@ -61,10 +48,10 @@ class SuffixDrafter(Untaught):
 
     def __init__(self, earlier: EarlierAnswers | None = None) -> None:
         self._earlier = earlier
-        self._here = Places(slots=_SLOTS)
+        self._here = Places(slots=SLOTS)
         self._likeliest: tuple[int, list[Continuation]] = (0, [])  # behind so many tokens
         self._proposed: tuple[int, ...] = ()  # of these, the tokens of the last draft
-        self._copy: _Copy | None = None
+        self._copy = LastCopy()
 
     def beside(self, target: Decoder) -> Drafter:
         return SuffixDrafter(self._earlier)
@@ -85,11 +72,12 @@ class SuffixDrafter(Untaught):
         found = self._find(tokens)
         if not found:
             return None
-        match, texts = found[0].match, [each.tokens for each in found]
-        if choice.tree is None:
-            draft = copied(texts[0][: choice.length], drafter=self.name, matched=match)
-        else:
-            draft = copied(*merged(texts, choice.tree), drafter=self.name, matched=match)
+        first, texts = found[0], [each.tokens for each in found]
+        text, tree = list(texts[0][: choice.length]), None
+        if choice.tree is not None:
+            text, tree = merged(texts, choice.tree)
+        source = first.place if first.here else None
+        draft = copied(text, tree, drafter=self.name, matched=first.match, source=source)
         self._proposed = draft.copied
         return draft
 
@@ -97,57 +85,49 @@ class SuffixDrafter(Untaught):
         length, found = self._likeliest
         accepted = tuple(self._proposed[i] for i in path)
         proposed = next(each for each in found if each.tokens[: len(accepted)] == accepted)
-        if proposed.match + len(accepted) < _COPY:
-            return
         places = self._here
         if not proposed.here and self._earlier is not None:
             places = self._earlier.places
             if accepted:
                 self._earlier.use(proposed.place)
-        self._copy = _Copy(places, proposed.place + len(accepted), length + len(accepted))
+        self._copy.keep(
+            places,
+            proposed.place + len(accepted),
+            length=length + len(accepted),
+            copied=proposed.match + len(accepted),
+        )
 
     def rewind(self, length: int) -> None:
         self._here.cut(length)
-        self._likeliest, self._proposed, self._copy = (0, []), (), None
+        self._likeliest, self._proposed = (0, []), ()
+        self._copy.forget()
 
     def continuations(self, tokens: list[int], count: int) -> list[Continuation]:
         """The `count` likeliest ways to go on behind `tokens`, likeliest first, each at most
-        `LONGEST` tokens; no two begin alike."""
+        `LONGEST_COPY` tokens, of which one place gives what is behind `LONGEST`; no two begin
+        alike."""
         self._here.extend(tokens[len(self._here.text) :])
-        places, found = self._here, self._matches(self._here, tokens)
+        places, found = self._here, self._copy.matches(self._here, tokens)
         if self._earlier is not None:
-            earlier = self._matches(self._earlier.places, tokens)
+            earlier = self._copy.matches(self._earlier.places, tokens)
             if _longest(earlier) > _longest(found) + _NEARER:
                 places, found = self._earlier.places, earlier
         match, here = _longest(found), places is self._here
         votes = [(place, _PER_TOKEN ** (matched - match)) for place, matched in found]
         total, made = _weight(votes), []
         for token, voters in _ways(places.text, votes, [], wraps=here)[:count]:
-            drafted, share = [token], _weight(voters) / total
-            place = voters[0][0]
-            while len(drafted) < LONGEST:
+            drafted, agreed = [token], _weight(voters)
+            share = agreed / total
+            while len(drafted) < LONGEST_COPY:
+                if len(drafted) == LONGEST:
+                    voters, agreed = voters[:1], voters[0][1]
                 ways = _ways(places.text, voters, drafted, wraps=here)
-                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * share * total:
+                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * agreed:
                     break
                 token, voters = ways[0]
                 drafted.append(token)
-            made.append(Continuation(tuple(drafted), share, match, place, here))
+            made.append(Continuation(tuple(drafted), share, match, voters[0][0], here))
         return made
-
-    def _matches(self, places: Places, tokens: list[int]) -> Matches:
-        """The places of the longest matches. Behind a token that the last accepted copy did not
-        have, it may go on: with that token replaced, or put in, or another one left out."""
-        found, copy = places.find(tokens), self._copy
-        since = len(tokens) - copy.length if copy else 0
-        if copy is None or copy.places is not places or since > _LATELY:
-            return found
-        resumed = []
-        for place in (copy.place + since, copy.place + since - 1, copy.place + since + 1):
-            matched = places.match(tokens, place)
-            if 0 < matched <= since:
-                resumed.append((place, matched + _RESUMED))
-        known = {place for place, _ in resumed}
-        return [*resumed, *(each for each in found if each[0] not in known)]
 
     def _find(self, tokens: list[int]) -> list[Continuation]:
         """What may be drafted, the likeliest first; nothing where none has most of the votes."""

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtGui import QFont, QPalette
@@ -80,10 +81,11 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
         *,
         patience: Patience | None = None,
         opening: OpenTarget | None = None,
+        **options: Any,
     ) -> Window:
         command = fake_host(tmp_path, steps)
         window = make_window(
-            plain_application, tmp_path, command, patience=patience, opening=opening
+            plain_application, tmp_path, command, patience=patience, opening=opening, **options
         )
         windows.append(window)
         window.show()

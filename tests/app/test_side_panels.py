@@ -93,6 +93,41 @@ def test_folding_away_is_not_remembered_as_a_wish(make: Make) -> None:
     assert shown() == "right"
 
 
+def test_of_three_sides_as_many_are_shown_as_there_is_room_for(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
+    columns = QSplitter()
+    qtbot.addWidget(columns)
+    middle = QWidget()
+    parts = {name: QWidget() for name in ("left", "right", "page")}
+    for part in (*parts.values(), middle):
+        part.setMinimumWidth(200)
+        columns.addWidget(part)
+    sides = SidePanels(
+        columns,
+        parts,
+        middle=middle,
+        actions={name: QAction(name) for name in parts},
+        settings=settings.window(1),
+        hidden=("page",),
+    )
+    sides.restore()
+
+    def shown(width: int) -> list[str]:
+        columns.resize(width, 500)
+        sides.fit()
+        return [name for name, part in parts.items() if not part.isHidden()]
+
+    assert shown(1400) == ["left", "right"]
+    sides.show("page")
+    assert shown(1400) == ["left", "right", "page"]
+    assert shown(920) == ["left", "page"]
+    assert shown(720) == ["page"]
+    sides.switch("page")
+    assert shown(1400) == ["left", "right"]
+
+
 def test_searching_brings_the_sidebar(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.loader.loaded)

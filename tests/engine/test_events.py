@@ -16,6 +16,7 @@ from engine.events import (
     Event,
     Failed,
     Prefill,
+    Source,
     Span,
     Stats,
     Text,
@@ -64,6 +65,7 @@ kinds: dict[str, st.SearchStrategy[Event]] = {
         round=count,
         tokens=st.lists(tokens, max_size=4).map(tuple),
         drafter=text,
+        source=st.none() | st.builds(Source, message=count, offset=count),
     ),
     "verdict": st.builds(
         Verdict,
@@ -177,3 +179,9 @@ def test_a_changed_line_raises_nothing_but_a_value_error(data: st.DataObject, ev
     changed = line[:place] + data.draw(st.text(max_size=2)) + line[place + 1 :]
     with contextlib.suppress(ValueError):
         from_json(changed)
+
+
+def test_a_draft_of_an_earlier_version_has_no_source() -> None:
+    fields = json.loads(to_json(Draft("g", 1, (), "lookup", source=Source(1, 2))))
+    del fields["source"]
+    assert from_json(json.dumps(fields)) == Draft("g", 1, (), "lookup")

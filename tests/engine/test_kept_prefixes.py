@@ -1,5 +1,8 @@
 """What was read of a document and kept on disk: answers and caches are as if it were read anew."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +25,9 @@ from engine.kept_prefixes import KeptPrefix, Unkept
 from engine.loading import LoadedModel, load
 from engine.request import Request, Sampling
 from engine.session import Session
+from models.files import models_folder
 from models.model_folder import inspect
+from models.starter import STARTER
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import assert_as_fresh, build_wide
@@ -595,3 +600,66 @@ def test_a_document_behind_other_instructions_of_the_same_beginning(
     assert reused_of(given) == ROWS
     assert len(files(folder)) == 6
     mx.synchronize()
+
+
+# The next process
+
+_CHILD = """
+import json, sys
+from pathlib import Path
+from time import perf_counter
+from engine.events import Prefill, Text
+from engine.kept_blocks import KeptBlocks
+from engine.loading import load
+from engine.request import Request, Sampling, asked
+from engine.session import Session
+from models.model_folder import inspect
+target, drafter, folder, question = sys.argv[1:]
+document = Path("CONTRIBUTING.md").read_text(encoding="utf-8")[:12_500]
+kept = KeptBlocks(Path(folder)) if folder else None
+session = Session(load(inspect(Path(target))), drafter=drafter, kept=kept)
+request = Request(sampling=Sampling(), max_tokens=40, keep_as=("a" * 64,))
+began, first, events = perf_counter(), None, []
+for event in session.answer(asked(f"{document}\\n\\n{question}").messages, request):
+    events.append(event)
+    if isinstance(event, Text) and first is None:
+        first = perf_counter() - began
+stats, written = events[-1].stats, perf_counter()
+while session.keep():
+    pass
+print(json.dumps({
+    "text": "".join(event.delta for event in events if isinstance(event, Text)),
+    "first_text_seconds": first, "prompt": stats.prompt_tokens, "reused": stats.reused_tokens,
+    "proposed": stats.proposed, "accepted": stats.accepted, "drafter": session.drafter.name,
+    "keeping_seconds": perf_counter() - written,
+}))
+"""
+
+
+def in_a_process(drafter: str, folder: Path | None, question: str) -> dict[str, Any]:
+    """What a process of its own answered about a document, and how fast."""
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    command = [sys.executable, "-c", _CHILD, str(target), drafter, str(folder or ""), question]
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    print({name: value for name, value in told.items() if name != "text"})
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+@pytest.mark.parametrize("drafter", ["none", "head"])
+def test_a_second_conversation_about_a_document_starts_at_once(
+    tmp_path: Path, drafter: str
+) -> None:
+    folder, question = tmp_path / "kept", "Which words does the glossary list first?"
+    first = in_a_process(drafter, folder, "What is a draft?")
+    without = in_a_process(drafter, None, question)
+    again = in_a_process(drafter, folder, question)
+    print(f"{held_bytes(folder):,} bytes on disk")
+    assert first["reused"] == without["reused"] == 0
+    assert again["reused"] == again["prompt"] // 512 * 512 > 2000
+    assert again["text"] == without["text"]

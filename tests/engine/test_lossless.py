@@ -26,6 +26,7 @@ import engine.speculate
 from engine.accept import VerdictArrays, greedily
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
+from engine.draft_length import LONGEST_COPY
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -41,6 +42,7 @@ from tests.support.engine.copying import Copying
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     BLOCK,
+    CORE,
     EVERYWHERE,
     PROMPT,
     QUANTIZED,
@@ -266,6 +268,20 @@ def test_window_with_the_usual_block() -> None:
 
     assert run.tokens == expected
     assert 0 < run.accepted < run.proposed
+
+
+@pytest.mark.parametrize("architecture", CORE)
+def test_long_copies(architecture: str) -> None:
+    """As long as the longest, which stand whole, in part, or not at all."""
+    model, count = model_of(Case(architecture, "float32")), 150
+    expected = plainly(model, count=count, block=256)
+
+    for wrong in ((), now_and_then(2, chance=0.03), EVERYWHERE):
+        drafter = Known([*PROMPT, *expected], wrong=wrong)
+        run = run_greedily(model, lambda _: drafter, LONGEST_COPY, count=count, block=256)  # noqa: B023
+        assert run.tokens == expected
+        drafted = [len(guess.tokens) for guess, _ in run.rounds if guess]
+        assert max(drafted) == LONGEST_COPY
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])

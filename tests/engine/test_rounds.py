@@ -2,7 +2,16 @@
 
 from hypothesis import given
 
-from engine.events import Draft, DraftedToken, Event, Text, TokenVerdict, Verdict, WrittenToken
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Event,
+    Source,
+    Text,
+    TokenVerdict,
+    Verdict,
+    WrittenToken,
+)
 from engine.rounds import Round, Rounds, Token, branches, committed, joined, judged
 from engine.stats import tally
 from engine.tree import Tree
@@ -42,8 +51,9 @@ def test_every_event_says_one_thing(events: list[Event]) -> None:
                 assert happening is event
 
 
-def draft(number: int, *texts: str) -> Draft:
-    return Draft("g", number, tuple(DraftedToken(7, text, 0.5) for text in texts), "model")
+def draft(number: int, *texts: str, source: Source | None = None) -> Draft:
+    drafted = tuple(DraftedToken(7, text, 0.5) for text in texts)
+    return Draft("g", number, drafted, "model", source=source)
 
 
 def verdict(number: int, proposed: int, accepted: int, own: WrittenToken | None) -> Verdict:
@@ -89,6 +99,14 @@ def test_a_drafters_own_confidence_stays_with_its_token() -> None:
     for item in (drafted, ended):
         assert isinstance(item, Round)
         assert [token.confidence for token in item.tokens] == [0.25]
+
+
+def test_a_round_keeps_the_source_of_its_draft() -> None:
+    source = Source(2, 40)
+    drafted, ended = joined([draft(1, "so", source=source), verdict(1, 1, 1, None)])
+    assert isinstance(drafted, Round)
+    assert isinstance(ended, Round)
+    assert drafted.source == ended.source == source
 
 
 def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,18 @@ def test_own_and_built_in_prompts(tmp_path: Path) -> None:
     assert len(load_prompts(None, sets=(), per_category=9)) == 12
     assert spread(range(10), 3) == [0, 3, 6]
     assert spread([1, 2], 5) == [1, 2]
+
+
+def test_tasks_about_documents(tmp_path: Path) -> None:
+    prompts = load_prompts(None, sets=(), per_category=9, attach=True)
+    assert len({prompt.id for prompt in prompts}) == 16
+    assert Counter(prompt.category == "own words" for prompt in prompts) == {False: 12, True: 4}
+    for prompt in prompts:
+        document, _, question = prompt.text.rpartition("[End of document 1]")
+        assert document.startswith("[Document 1: ")
+        assert 1000 < len(document) < 8000
+        assert question.strip()
+    assert len(load_prompts(None, sets=(), per_category=2, attach=True)) == 10
+    for place, sets in ((tmp_path, ()), (None, ("gsm8k",))):
+        with pytest.raises(Problem, match="tasks of its own"):
+            load_prompts(place, sets=sets, per_category=1, attach=True)

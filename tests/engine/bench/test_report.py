@@ -121,6 +121,9 @@ def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> Non
         *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["block", "token"], ["own.txt"])
     ]
     assert words[-1] != "--no-baselines"
+    assert "--attach" not in words
+    attached = replace(report, options=report.options | {"attach": True})
+    assert command(attached).split() == [*words, "--attach"]
     acceptance = replace(report, options=report.options | {"baselines": False})
     assert command(acceptance).endswith("--no-baselines")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat, save
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
@@ -77,9 +78,9 @@ class Table:
         self.session = Watched(target, **options)
         self.file = StringIO()
         console = Console(file=self.file, width=200)
-        self.chat = TerminalChat(
-            self.session, console, Request(max_tokens=max_tokens), system=system
-        )
+        request = Request(max_tokens=max_tokens)
+        self.attachments = Attachments(self.session, console)
+        self.chat = TerminalChat(self.session, console, request, self.attachments, system=system)
 
     def say(self, *lines: str | type[BaseException]) -> str:
         """Run the chat on these lines, then the end of the input; returns what it printed."""
@@ -164,7 +165,7 @@ def test_empty_lines_are_passed_over(table: Table) -> None:
 
 def test_help_names_every_command(table: Table) -> None:
     printed = table.say("/help")
-    for command in ("regenerate", "drafter", "draft-length", "system", "save", "help", "quit"):
+    for command in ("regenerate", "drafter", "draft-length", "system", "attach", "save", "quit"):
         assert f"/{command}" in printed
     assert table.messages == []
 
@@ -196,6 +197,7 @@ def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> N
         table.session,
         Console(file=table.file, width=200),
         Request(sampling=Sampling(temperature=1.0), max_tokens=12),
+        table.attachments,
     )
     answers = set()
     for line in ("hello", "/regenerate", "/regenerate"):
@@ -438,7 +440,8 @@ def test_an_empty_answer_leaves_a_conversation(folder: Path, tmp_path: Path) -> 
     table.say("hello")
     stop = table.messages[1].content[0]
     request = Request(max_tokens=12, stops=(stop,))
-    table.chat = TerminalChat(table.session, Console(file=table.file, width=200), request)
+    console = Console(file=table.file, width=200)
+    table.chat = TerminalChat(table.session, console, request, table.attachments)
     table.say("hello")
     assert table.done.reason == "stop"
     assert not any(event.delta for event in table.session.answers[-1] if isinstance(event, Text))

@@ -40,6 +40,7 @@ def test_anything_else_is_a_value_error(text: str) -> None:
     [
         (Section("page", 3, ""), "page 3"),
         (Section("sheet", 1, "", "Prices"), "sheet Prices"),
+        (Section("sheet", 52, "", "Prices"), "sheet Prices, row 52"),
         (Section("slide", 2, "", "Plans"), "slide 2, Plans"),
         (Section("lines", 1, "", "app/start.py"), "app/start.py, line 1"),
         (Section("lines", 9, ""), "line 9"),

@@ -1,10 +1,18 @@
 """What a model is given of documents, and where each character comes from."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.documents import Document, Section
-from engine.documents.prompt import Attached, Passage, write_message
+from engine.documents.prompt import (
+    Attached,
+    Passage,
+    Sent,
+    SentDocument,
+    sent_from_json,
+    write_message,
+)
 
 PAGES = Document(
     "plan.pdf",
@@ -55,3 +63,59 @@ def test_every_character_of_a_document_is_known_as_its(given: list[Attached], as
                 assert source == (document.number, part.offset + i)
                 assert documents[document.number].text[source[1]] == sent.text[part.start + i]
     assert sent.source(len(sent.text) - len(asked)) is None
+
+
+def test_another_question_keeps_all_before_it() -> None:
+    attached = [Attached(1, PAGES), Attached(2, PAGES)]
+    sent = write_message("Who?", attached)
+    assert sent.question == "Who?"
+    assert sent.asked("Where?") == write_message("Where?", attached)
+    assert sent.given(1) + sent.given(2) + "Who?" == sent.text
+
+
+def test_a_deleted_document_leaves_the_places_of_the_others() -> None:
+    sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)])
+    rest = sent.without(1)
+    assert rest.given(2) == sent.given(2)
+    assert rest.given(1).startswith("[")
+    assert rest.question == "Who?"
+    for place in range(len(rest.text)):
+        source = rest.source(place)
+        assert source is None or source[0] == 2
+        if source:
+            assert PAGES.text[source[1]] == rest.text[place]
+
+
+def test_what_was_sent_is_read_as_it_was_written() -> None:
+    sent = write_message("Who?", [Attached(1, PAGES), Attached(2, PAGES)]).without(1)
+    assert sent_from_json(sent.to_json()) == sent
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 2), (-1, 2), (0, 99)])
+def test_places_outside_of_the_text_are_refused(start: int, end: int) -> None:
+    wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
+    with pytest.raises(ValueError, match="document 1"):
+        sent_from_json(wrong.to_json())
+
+
+def test_a_text_that_was_cut_to_have_places_stands_as_it_was() -> None:
+    lines = [f"line {i}" if i % 7 else "" for i in range(1, 40)]
+    sections = tuple(
+        Section("lines", start + 1, "\n".join(lines[start : start + 9]).rstrip(), "a.py")
+        for start in (0, 10, 20, 30)
+    )
+    source = Document("src", "folder", "00", (*sections, Section("lines", 1, "line 1", "b.py")))
+    sent = write_message("Why?", [Attached(1, source)])
+    assert sent.text.count("line 1]") == 2
+    assert "line 11]" not in sent.text
+    written = sent.text.split("\n")
+    assert written.index("line 39") - written.index("line 1") == 38
+
+
+def test_passages_say_where_they_begin_and_are_joined() -> None:
+    text = Section("lines", 11, "one\ntwo\nthree four\nfive six")
+    document = Document("a.txt", "text", "00", (text,))
+    passages = (Passage(4, 7), Passage(8, 13), Passage(19, 27))
+    sent = write_message("Why?", [Attached(1, document, passages, among=9)])
+    assert "\n[line 12]\ntwo\nthree\n\n[line 14]\nfive six\n" in sent.text
+    assert sent.documents[0].passages == 3

@@ -55,7 +55,7 @@ def test_what_is_measured() -> None:
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
     shallow, deep = found.passes
-    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16)
+    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
     assert shallow.context < 100
     assert deep.context > 1000
     assert {1, 4, 16} <= set(deep.rows)
@@ -65,10 +65,11 @@ def test_what_is_measured() -> None:
     assert len(costs.passes(500)) == ROWS
 
 
-def test_more_rows_where_trees_can_be_drafted_and_there_is_time() -> None:
-    def widest(step: float, *, branches: bool) -> list[int]:
+def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time() -> None:
+    def widest(step: float, *, branches: bool, copies: bool = False) -> list[int]:
         target = Decoder(build("llama"), trial=lambda: branches)
-        found = measure(target, untrained_drafter(target), step=step)
+        drafter = LookupDrafter() if copies else untrained_drafter(target)
+        found = measure(target, drafter, step=step)
         assert found is not None
         return [max(each.rows) for each in found.passes]
 
@@ -76,6 +77,7 @@ def test_more_rows_where_trees_can_be_drafted_and_there_is_time() -> None:
     assert (shallow, deep <= ROWS) == (64, True)
     assert widest(0.03, branches=True)[0] <= ROWS
     assert widest(0.003, branches=False)[0] <= ROWS
+    assert widest(0.003, branches=False, copies=True)[0] == 64
 
 
 def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:

@@ -2,7 +2,8 @@
 
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import mlx.core as mx
@@ -20,6 +21,7 @@ from engine.drafters.chain import draft_chain, fit_vocabulary
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter, merged
 from engine.drafters.model import ModelDrafter
+from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from engine.tree import COMMITTED, Tree
@@ -138,7 +140,8 @@ def test_lookup_copies_as_far_as_it_may() -> None:
 @given(tokens=TEXT)
 def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
     start, matched = naive_match(tokens)
-    ends = (end for end in range(2, len(tokens)) if tokens[end - 2 : end] == tokens[-2:])
+    order = next((each for each in (8, 4) if matched >= each), 2)  # shorter ones are left out then
+    ends = (end for end in range(2, len(tokens)) if tokens[:end][-order:] == tokens[-order:])
     different = len({tokens[end] for end in ends})
     expected = DraftCandidate("lookup", len(tokens) - start, matched, alternatives=different)
     assert list(LookupDrafter().candidates(tokens)) == ([expected] if matched else [])
@@ -206,6 +209,57 @@ def test_lookup_is_certain() -> None:
 @pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]])
 def test_lookup_has_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
     assert propose(LookupDrafter(), tokens, 5) is None
+
+
+# --- copies, with their sources
+
+
+def long_document() -> list[int]:
+    """Common pairs of tokens occur in it far more often than places are looked at."""
+    ranks = range(1, 400)
+    return random.Random(0).choices(ranks, weights=[1 / rank for rank in ranks], k=30_000)
+
+
+@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
+@pytest.mark.parametrize(
+    ("written", "further"),
+    [([1000], 1), ([1000, 1001], 3), ([1000, 1001], 0), ([], 2)],
+    ids=["one replaced", "some replaced", "some put in", "some left out"],
+)
+def test_a_copy_from_the_beginning_of_a_long_document(
+    make: Callable[[], Drafter], written: list[int], further: int
+) -> None:
+    document = long_document()
+    tokens, drafter = [*document, 2000, *document[50:55]], make()
+
+    def drafted() -> tuple[list[int], int | None]:
+        assert drafter.candidates(tokens)
+        draft = drafter.propose(tokens, up_to(6), Sampling(), KEY)
+        assert draft is not None
+        return list(draft.copied), draft.source
+
+    assert drafted() == (document[55:61], 55)
+    drafter.accept(range(6))
+    place = 61 + further  # of what comes next, behind the edit
+    tokens = [*tokens, *document[55:61], *written, *document[place : place + 2]]
+    assert drafted() == (document[place + 2 : place + 8], place + 2)
+
+
+@given(tokens=TEXT, shape=st.none() | random_trees(most=9))
+@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
+def test_what_is_copied_stands_at_its_source(
+    make: Callable[[], Drafter], tokens: list[int], shape: Tree | None
+) -> None:
+    choice = up_to(16) if shape is None else DraftChoice(shape.height, tree=shape)
+    draft = make().propose(tokens, choice, Sampling(), KEY)
+    if draft is not None:
+        assert draft.source is not None
+        number, place = COMMITTED, draft.source
+        while place < len(tokens) and (behind := draft.shape.children(number)):
+            number = behind[0]
+            assert draft.copied[number] == tokens[place]
+            place += 1
+        assert place > draft.source
 
 
 # --- cascade

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication
 from app.application import Application
 from app.commands import CommandRunner
 from app.conversations.store import Store
+from app.documents.attachments import Read
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience
 from app.models.library import Library
@@ -20,6 +21,7 @@ from app.settings import Settings
 from app.theme.style import Theme
 from app.window import Window
 from app.windows import Windows
+from engine.documents.reading import read_document
 from engine.events import Event, to_json
 from tests.support.app.fake_commands import FakeCommandRunner
 
@@ -63,10 +65,11 @@ def make_windows(
     dark: bool = False,
     commands: CommandRunner | None = None,
     server: Sequence[str] = ("no", "such", "server"),
+    read: Read = read_document,
 ) -> Windows:
     """What opens windows on the data in `folder`; `target` is what is taken for the starter model,
     and `commands`, which otherwise say nothing, for those on models; `server` is the command that
-    starts a local one."""
+    starts a local one; `read` reads files that are attached."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -88,6 +91,7 @@ def make_windows(
                 key_file=folder / "server-key",
                 command=server,
             ),
+            read=read,
         )
     )
 

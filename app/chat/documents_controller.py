@@ -1,0 +1,418 @@
+"""The documents of the open conversation: attached in the composer, planned, and sent.
+
+Joins the composer, what is attached and the plan of the prompt; says what the model will get, and
+how long it takes to read. Knows no file and no pixel; and not what is found for a question.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QMessageBox
+
+from app import files
+from app.chat.answers import Answers, Writing
+from app.chat.composer import Composer
+from app.chat.conversation import OpenConversation
+from app.conversations.records import Message
+from app.conversations.store import Store
+from app.documents.attachments import Attachment, Attachments, Read
+from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.planner import Count, Draft, Planner
+from app.documents.text_dialog import TextDialog
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
+from app.steps import Stepper, Steps
+from engine.documents import Document
+from engine.documents.in_words import lacks, size_in_words
+from engine.documents.plan import Plan
+from engine.documents.prompt import Sent, SentDocument, in_passages
+from engine.events import Prefill
+from engine.protocol import Loaded
+from engine.rounds import EventOrRound
+from models.errors import Problem
+from models.in_words import one_line
+
+_AFTER_MS = 300  # of not typing
+_MOST_FOR_AN_ANSWER = 0.25  # of the context
+_MOST_KEPT = 0.5  # of the context, by earlier messages that may be left out
+_CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
+_ENOUGH_ROWS = 64  # tokens: fewer tell little of how fast a prompt is read
+_AS_SENT = "This is exactly what the model gets, before your words."
+_READING = "A document is still being read. Wait for it, or remove it."
+_NO_MODEL = "Documents can be sent when a model is ready: it says how much it can read."
+_EDITED = "A message that is edited keeps its documents. Send it or cancel, then attach others."
+_DELETION = (
+    "Its text is deleted from this conversation, with all that was sent of it, and so is the copy "
+    "of the file; the file itself stays. A line in the message says so. Answers stay as they are. "
+    "Backups keep what they have until they are thinned out."
+)
+
+
+class DocumentsController(QObject):
+    """Attributes: `attachments`. Signals: `changed()`: other texts are to be counted; and
+    `failed(Problem)`, `remarked(str)` for a line on what was asked for."""
+
+    changed = Signal()
+    failed = Signal(Problem)
+    remarked = Signal(str)
+
+    def __init__(
+        self,
+        composer: Composer,
+        conversation: OpenConversation,
+        answers: Answers,
+        store: Store,
+        *,
+        read: Read,
+        tokens: TokenCounter,
+    ) -> None:
+        super().__init__(composer)
+        self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
+        self._composer, self._conversation, self._store = composer, conversation, store
+        self._tokens = tokens
+        self._stepper, self._planner = Stepper(self), Planner()
+        self._edited: Message | None = None
+        self._context = 0  # tokens; 0 until a model was loaded
+        self._target = ""
+        self._seconds = 0.0  # to read a token, as it was last
+        self._plan: Plan | None = None
+        self._estimated = False  # its tokens, as the target's tokenizer cannot be read, or not yet
+        self._refused: Problem | None = None
+        self._planning = False
+        self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
+        self._soon.timeout.connect(self._begin)
+        composer.attach_asked.connect(self.ask)
+        composer.folder_asked.connect(self.ask_for_folder)
+        composer.files_given.connect(self.attach)
+        composer.documents.view_asked.connect(self._view)
+        composer.documents.remove_asked.connect(self._remove)
+        composer.field.textChanged.connect(self._plan_soon)
+        conversation.opened.connect(self._on_opened)
+        conversation.changed.connect(self._on_changed)
+        conversation.refused.connect(lambda text, problem: self.attachments.refresh())
+        answers.happened.connect(self._hear)
+        tokens.counted.connect(self._on_counted)
+        self.attachments.changed.connect(self._on_attachments)
+        self.attachments.attached.connect(self._on_attached)
+        self.attachments.failed.connect(self.failed)
+        self._on_opened()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What documents add to the message that is being written."""
+        if self._plan is None or self._edited is not None:
+            return ()
+        sent = self._plan.sent
+        return tuple(sent.given(document.number) for document in sent.documents)
+
+    def use(self, loaded: Loaded) -> None:
+        """Plan for this model."""
+        if loaded.target != self._target:
+            self._target, self._seconds = loaded.target, 0.0
+        self._context = loaded.context_length
+        self._plan_soon()
+
+    def sent(self, question: str) -> Future[Sent] | None:
+        """What the model gets of a question with what is attached; None where no document has
+        anything to say to it."""
+        draft = self._draft(question)
+        self._plan = None
+        self.attachments.hide()
+        if draft is None:
+            return None
+        sent: Future[Sent] = Future()
+
+        def steps() -> Steps:
+            planned = yield self._planner.plan(draft)
+            sent.set_result(planned.sent)
+
+        self._stepper.run(steps(), failed=sent.set_exception)
+        return sent
+
+    def prompt(self, question: str) -> str:
+        """The same as far as it is planned already."""
+        return question if self._plan is None else self._plan.sent.asked(question).text
+
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Attach these files and folders to the message that is being written."""
+        if self._edited is None:
+            self.attachments.add(paths)
+        else:
+            self.remarked.emit(_EDITED)
+
+    def ask(self) -> None:
+        """Ask which files to attach."""
+        files.ask_to_open_several(self._composer, "Attach files", self.attach)
+
+    def ask_for_folder(self) -> None:
+        """Ask for a folder whose files are to be attached."""
+        files.ask_for_folder(self._composer, "Attach a folder", lambda path: self.attach([path]))
+
+    def edit(self, message: Message | None) -> None:
+        """A message that was sent is being edited, and keeps its documents; None for no more."""
+        self._edited = message
+        self._show()
+
+    def view(self, sent: Sent, number: int) -> None:
+        """Show what a message has of a document."""
+        name = next(one.name for one in sent.documents if one.number == number)
+        window = self._composer.window()
+        TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window).open()
+
+    def ask_to_delete(self, sent: Sent, number: int) -> None:
+        """Delete a document from the conversation, if the person is sure."""
+        name = next(one.name for one in sent.documents if one.number == number)
+        box = QMessageBox(
+            QMessageBox.Icon.NoIcon,
+            "Delete document",
+            f"Delete “{one_line(name)}” from this conversation?",
+            parent=self._composer.window(),
+        )
+        box.setInformativeText(_DELETION)
+        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+        delete.clicked.connect(lambda: self._conversation.delete_document(number))
+        box.open()
+
+    def close(self) -> None:
+        """Cancel what is being read, and plan nothing more."""
+        self._soon.stop()
+        self._stepper.close()
+        self._planner.close()
+        self.attachments.close()
+
+    # What the model will get
+
+    def _plan_soon(self) -> None:
+        self._soon.start()
+
+    def _begin(self) -> None:
+        if self._planning:
+            self._soon.start()
+            return
+        draft = self._draft(self._composer.text)
+        if draft is None:
+            self._take(None, None)
+            return
+        self._planning = True
+        self._stepper.run(self._steps(draft), failed=self._refuse)
+
+    def _steps(self, draft: Draft) -> Steps:
+        planned = yield self._planner.plan(draft)
+        self._planning = False
+        self._take(planned, None)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._planning = False
+        self._take(None, problem)
+
+    def _take(self, planned: Plan | None, refused: Problem | None) -> None:
+        if (planned, refused) != (self._plan, self._refused):
+            self._plan, self._refused = planned, refused
+            self._show()
+            self.changed.emit()
+
+    def _draft(self, question: str) -> Draft | None:
+        """The message that is to be planned; None where it has no documents."""
+        new, still_read = dict(self.attachments.ready), self._still_read()
+        before = [message.sent for message in still_read if message.sent is not None]
+        partly = {d.number for sent in before for d in sent.documents if d.passages}
+        record, store = self._conversation.record, self._store
+        if record is None or not self._context or not (new or partly):
+            return None
+
+        def documents() -> dict[int, Document]:
+            stored = store.documents_of(record.id).result() if partly else ()
+            return {number: document for number, document in stored if number in partly} | new
+
+        said = [message.content for message in still_read if message.role == "user"]
+        self._estimated = self._tokens.counting is None
+        return Draft(
+            record.id,
+            question,
+            documents,
+            count=self._tokens.counting or _estimate,
+            room=self._room(question, still_read),
+            before=before,
+            asked_before=said[-1] if said else "",
+        )
+
+    def _still_read(self) -> list[Message]:
+        """The messages of the branch that the model still got for the latest answer."""
+        branch = self._conversation.branch
+        answers = [message.figures for message in branch if message.role == "assistant"]
+        figures = answers[-1] if answers else None
+        if figures is None or not figures.left_out:
+            return list(branch)
+        system_prompt, _ = self._conversation.configured
+        first = figures.left_out_from - bool(system_prompt)
+        left_out = range(first, first + figures.left_out)
+        return [message for n, message in enumerate(branch) if n not in left_out]
+
+    def _room(self, question: str, before: Sequence[Message]) -> Callable[[Count], int]:
+        """How many tokens documents may take, told by what counts them."""
+        context, settings = self._context, self._conversation.settings
+        system_prompt, _ = self._conversation.configured
+        texts = (system_prompt, *(message.prompt for message in before))
+
+        def room(count: Count) -> int:
+            earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)
+            if settings.overflow != "stop":
+                earlier = min(earlier, int(_MOST_KEPT * context))
+            answer = min(settings.max_tokens, int(_MOST_FOR_AN_ANSWER * context))
+            return context - earlier - answer - count(question) - 2 * AROUND_A_MESSAGE
+
+        return room
+
+    # What happens
+
+    def _on_opened(self) -> None:
+        record = self._conversation.record
+        self._plan = self._refused = None
+        self.attachments.show(record.id if record is not None else None)
+        self._plan_soon()
+
+    def _on_changed(self) -> None:
+        if (record := self._conversation.record) is not None:
+            self.attachments.name(record.id)
+            self.attachments.refresh()
+        self._plan_soon()
+
+    def _on_attached(self, attachment: Attachment) -> None:
+        """Take it away again where the model has it whole already."""
+        for message in self._still_read():
+            for sent in message.sent.documents if message.sent else ():
+                if sent.number == attachment.number and sent.ranges and not sent.passages:
+                    self.attachments.remove(attachment)
+                    self.remarked.emit(
+                        f"{attachment.name} is in this conversation already, whole: ask about it."
+                    )
+                    return
+
+    def _on_attachments(self) -> None:
+        self._plan_soon()
+        self._show()
+
+    def _on_counted(self) -> None:
+        if self._estimated:
+            self._plan_soon()
+
+    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Prefill):
+            rows = happening.processed - happening.reused
+            if rows >= _ENOUGH_ROWS and happening.seconds > 0:
+                self._seconds = happening.seconds / rows
+
+    def _view(self, place: int) -> None:
+        planned = self._plan.sent if self._plan is not None else None
+        sent = planned if self._edited is None else self._edited.sent
+        if sent is not None and (number := self._numbers()[place]):
+            self.view(sent, number)
+
+    def _remove(self, place: int) -> None:
+        attached = self.attachments.all
+        if self._edited is None and place < len(attached):
+            self.attachments.remove(attached[place])
+            self._composer.setFocus()
+
+    # What is shown
+
+    def _numbers(self) -> list[int]:
+        """The number of the document of each chip, 0 for none."""
+        if self._edited is not None:
+            return [one.number for one in self._edited.sent.documents] if self._edited.sent else []
+        attached = [one.number for one in self.attachments.all]
+        return attached + [one.number for one in self._standing()]
+
+    def _standing(self) -> list[SentDocument]:
+        """Documents of earlier messages that this one gets passages of."""
+        new = {number for number, _ in self.attachments.ready}
+        sent = (message.sent for message in self._conversation.branch)
+        earlier = {one.number for each in sent if each for one in each.documents} - new
+        planned = self._plan.sent.documents if self._plan else ()
+        return [document for document in planned if document.number in earlier]
+
+    def _show(self) -> None:
+        """Show the chips, and why nothing can be sent with them, if anything."""
+        chips = self._composer.documents
+        if self._edited is not None:
+            sent = self._edited.sent.documents if self._edited.sent else ()
+            chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
+            chips.say("")
+            self._composer.set_unready("")
+            return
+        attached = self.attachments
+        chips.show_chips(
+            [
+                *map(self._chip, attached.all),
+                *(
+                    replace(chip_of_sent(one), words=self._told(one), removes=False)
+                    for one in self._standing()
+                ),
+            ]
+        )
+        refused = str(self._refused) if self._refused else ""
+        if attached.reading:
+            unready = _READING
+        elif attached.ready and not self._context:
+            unready = _NO_MODEL
+        else:
+            unready = refused
+        chips.say(refused or self._about_all())
+        self._composer.set_unready(unready)
+
+    def _about_all(self) -> str:
+        """That passages do not answer a question about all of a document."""
+        if self._plan is None or not self._plan.about_all:
+            return ""
+        return (
+            "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "
+            f"that is about {self._plan.whole_tokens:,} tokens: choose a larger context (Engine, "
+            "Context and memory), or ask about one part after the other."
+        )
+
+    def _chip(self, attachment: Attachment) -> Chip:
+        document, problem = attachment.document, attachment.problem
+        if problem is not None:
+            notes = " ".join(filter(None, (problem.message, problem.remedy)))
+            return Chip(attachment.name, notes=(notes,), warning=True, shows=False)
+        if document is None:
+            return Chip(attachment.name, "Reading…", shows=False)
+        planned = self._plan.sent.documents if self._plan else ()
+        sent = next((one for one in planned if one.number == attachment.number), None)
+        lines = lacks(document)
+        return Chip(
+            attachment.name,
+            " · ".join(filter(None, (size_in_words(document), self._told(sent) if sent else ""))),
+            tuple(map(shortened, lines)),
+            tip="\n".join((attachment.name, *([self._in_full(sent)] if sent else []), *lines)),
+            shows=sent is not None,
+        )
+
+    def _told(self, sent: SentDocument) -> str:
+        """What the model gets of a document, and how long that takes to read."""
+        assert self._plan is not None
+        tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
+        told = in_passages(sent.passages, sent.among) if sent.passages else "whole"
+        told += f", {'about ' * self._estimated}{tokens:,} tokens"
+        return f"{told}, {_to_read(tokens * self._seconds)}" if self._seconds else told
+
+    def _in_full(self, sent: SentDocument) -> str:
+        return self._plan.told(sent) if self._plan else ""
+
+
+def _estimate(text: str) -> int:
+    """More tokens than most texts have."""
+    return len(text) // _CHARACTERS_IN_A_TOKEN + 1
+
+
+def _to_read(seconds: float) -> str:
+    """About how long it takes until the model has read something."""
+    if seconds < 1.5:
+        return "about a second to read"
+    if seconds < 90:
+        rounded = round(seconds) if seconds < 10 else round(seconds / 5) * 5
+        return f"about {rounded} s to read"
+    return f"about {round(seconds / 60)} min to read"

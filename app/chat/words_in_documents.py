@@ -1,0 +1,173 @@
+"""Joins the answers of the open conversation with its documents: which words stand where.
+
+An answer is looked at once it is written, in a thread, by the documents that the model had been
+given by then. Knows the store, the transcript and the panel; not how words are found or marked.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.answers import Answers
+from app.chat.conversation import OpenConversation
+from app.chat.message_row import MessageRow
+from app.chat.transcript import Transcript
+from app.conversations.records import Message
+from app.conversations.store import Store
+from app.documents.answer_words import AnswerWords, words_of
+from app.documents.page_panel import PagePanel
+from app.steps import Stepper, Steps, in_thread
+from engine.documents import Document
+from engine.documents.copied import CopiedSpan, WordIndex
+from models.errors import Problem
+
+_Key = tuple[int, str, tuple[int, ...]]  # an answer, its text, and the documents it had
+
+
+class WordsInDocuments(QObject):
+    """Attributes: `marked`, whether the words are marked.
+
+    Signals: `panel_wanted()`: the panel has something to show; `failed(Problem)`.
+    """
+
+    panel_wanted = Signal()
+    failed = Signal(Problem)
+
+    def __init__(
+        self,
+        conversation: OpenConversation,
+        answers: Answers,
+        transcript: Transcript,
+        store: Store,
+        panel: PagePanel,
+    ) -> None:
+        super().__init__(transcript)
+        self.marked = False
+        self._conversation, self._answers = conversation, answers
+        self._transcript, self._store, self._panel = transcript, store, panel
+        self._stepper = Stepper(self)
+        self._documents: dict[int, Document] = {}
+        self._indexes: dict[int, WordIndex] = {}
+        self._known: dict[_Key, AnswerWords] = {}
+        self._record = 0  # the conversation that all this is of
+        self._finding = False
+        conversation.changed.connect(self._find)
+        answers.finished.connect(self._find)
+        transcript.built.connect(self._on_built)
+
+    def mark(self, marked: bool) -> None:
+        """Mark the words, or show the texts alone."""
+        self.marked = marked
+        self._transcript.mark_words(marked)
+
+    def close(self) -> None:
+        """Find no more: the window closes."""
+        self._stepper.close()
+        self._panel.close_all()
+
+    def _find(self, *_: object) -> None:
+        record = self._conversation.record
+        if (record.id if record else 0) != self._record:
+            self._record = record.id if record else 0
+            self._documents, self._indexes, self._known = {}, {}, {}
+            self._panel.clear()
+        self._forget()
+        for key, row in self._keys():
+            self._transcript.set_words(row, self._known.get(key, AnswerWords()))
+        if not self._finding:
+            self._finding = True
+            self._stepper.run(self._steps(), failed=self._on_failed)
+
+    def _steps(self) -> Steps:
+        while (key := self._next()) is not None:
+            record, (answer, text, numbers) = self._record, key
+            if any(number not in self._documents for number in numbers):
+                stored = yield self._store.documents_of(record)
+                if record != self._record:
+                    continue
+                self._documents |= {n: document for n, document in stored if n in numbers}
+            documents = {n: self._documents[n] for n in numbers if n in self._documents}
+            work = partial(
+                _find_words, text, documents, self._indexes, said=self._said_before(answer)
+            )
+            found = yield in_thread(work)
+            for other, row in self._keys():
+                if record == self._record and other == key:
+                    self._known[key] = found
+                    self._transcript.set_words(row, found)
+            self._forget()
+        self._finding = False
+
+    def _forget(self) -> None:
+        """Drop all of documents that no answer has any more: they may have been deleted."""
+        kept = {number for (_, _, numbers), _ in self._keys() for number in numbers}
+        for held in (self._documents, self._indexes):
+            for number in held.keys() - kept:
+                del held[number]
+        self._known = {key: found for key, found in self._known.items() if kept.issuperset(key[2])}
+        place = self._panel.place
+        if place is not None and place.document not in kept:
+            self._panel.clear()
+
+    def _next(self) -> _Key | None:
+        """The newest answer that was not looked at yet."""
+        return next((key for key, _ in reversed(self._keys()) if key not in self._known), None)
+
+    def _keys(self) -> list[tuple[_Key, MessageRow]]:
+        """The answers that are written, and had documents."""
+        found: list[tuple[_Key, MessageRow]] = []
+        numbers: set[int] = set()
+        rows = self._transcript.messages
+        for message, row in zip(self._conversation.branch, rows, strict=False):
+            if message.sent is not None:
+                numbers |= {one.number for one in message.sent.documents if one.ranges}
+            if message.role == "assistant" and numbers:
+                text = self._text(message)
+                if text is not None:
+                    found.append(((message.id, text, tuple(sorted(numbers))), row))
+        return found
+
+    def _text(self, message: Message) -> str | None:
+        """What the answer says; None while it is written."""
+        writing = self._answers.writing(message.id)
+        if writing is None:
+            return message.content
+        return None if writing.state == "streaming" else writing.text
+
+    def _said_before(self, answer: int) -> list[str]:
+        said = []
+        for message in self._conversation.branch:
+            if message.id == answer:
+                break
+            if message.role == "user":
+                said.append(message.content)
+        return said
+
+    def _on_built(self, row: MessageRow) -> None:
+        if row.widget is not None:
+            row.widget.place_asked.connect(self._show_place)
+
+    def _show_place(self, span: CopiedSpan) -> None:
+        if all(place.document in self._documents for place in span.places):
+            self._panel.show_span(span, dict(self._documents))
+            self.panel_wanted.emit()
+
+    def _on_failed(self, problem: Problem) -> None:
+        self._finding = False
+        self.failed.emit(problem)
+
+
+def _find_words(
+    text: str,
+    documents: Mapping[int, Document],
+    indexes: dict[int, WordIndex],
+    *,
+    said: list[str],
+) -> AnswerWords:
+    """In a thread, one at a time: documents are indexed when they are first needed."""
+    for number, document in documents.items():
+        if number not in indexes:
+            indexes[number] = WordIndex(document.text)
+    known = {number: indexes[number] for number in documents}
+    return words_of(text, documents=documents, indexes=known, said=said)

@@ -1,0 +1,198 @@
+"""The documents that are attached to messages, in SQL: each function runs inside its caller's
+transaction. And the private copies of PDFs, whose pages are drawn from them.
+
+A document is stored once, however often it is attached, and goes with its last attachment; so does
+its copy. Backups hold documents as they hold messages: what is deleted stays in them until they are
+thinned out. Copies are in no backup: where one is lacking, the text is there, and no page is drawn.
+"""
+
+import hashlib
+import sqlite3
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from app.conversations import conversation_table
+from app.conversations.records import clean
+from engine.documents import Document, document_from_json
+from engine.documents.prompt import Sent, sent_from_json
+from models.errors import Problem
+from models.files import replacing
+
+_NUMBERED = """
+    SELECT DISTINCT a.number, d.content FROM attachments a JOIN documents d ON d.id = a.document
+    WHERE a.conversation = ?
+"""
+
+
+def attach(connection: sqlite3.Connection, conversation: int, document: Document) -> int:
+    """Attach to the message that is not sent yet; the document's number in the conversation, which
+    is the same one however often it is attached."""
+    conversation_table.get(connection, conversation)
+    row = _stored(connection, document)
+    (number,) = connection.execute(
+        "SELECT coalesce(max(iif(document = ?, number, NULL)), max(number) + 1, 1) "
+        "FROM attachments WHERE conversation = ?",
+        (row, conversation),
+    ).fetchone()
+    attached = connection.execute(
+        "SELECT 1 FROM attachments WHERE conversation = ? AND message IS NULL AND number = ?",
+        (conversation, number),
+    ).fetchone()
+    if attached is None:
+        _insert(connection, conversation, None, number, row)
+    return int(number)
+
+
+def detach(connection: sqlite3.Connection, conversation: int, number: int) -> None:
+    """Take a document from the message that is not sent yet."""
+    connection.execute(
+        "DELETE FROM attachments WHERE conversation = ? AND message IS NULL AND number = ?",
+        (conversation, number),
+    )
+
+
+def unsent(connection: sqlite3.Connection, conversation: int) -> tuple[tuple[int, Document], ...]:
+    """What is attached to the message that is not sent yet, each with its number."""
+    return _documents(connection, f"{_NUMBERED} AND a.message IS NULL ORDER BY a.id", conversation)
+
+
+def documents_of(
+    connection: sqlite3.Connection, conversation: int
+) -> tuple[tuple[int, Document], ...]:
+    """All documents of a conversation, those of other branches too, by their numbers."""
+    return _documents(connection, f"{_NUMBERED} ORDER BY a.number", conversation)
+
+
+def send(
+    connection: sqlite3.Connection, conversation: int, message: int, sent: Sent | None
+) -> None:
+    """Keep with a message what is sent of it. Its documents are not unsent any more."""
+    if sent is None:
+        return
+    connection.execute("UPDATE messages SET sent = ? WHERE id = ?", (packed(sent), message))
+    for number in dict.fromkeys(document.number for document in sent.documents):
+        row = connection.execute(
+            "SELECT max(document) FROM attachments WHERE conversation = ? AND number = ?",
+            (conversation, number),
+        ).fetchone()
+        _insert(connection, conversation, message, number, row[0])
+        detach(connection, conversation, number)
+
+
+def delete(connection: sqlite3.Connection, conversation: int, number: int) -> None:
+    """Remove a document from all that was sent in a conversation: a line stands in its place."""
+    rows = connection.execute(
+        "SELECT m.id, m.sent FROM messages m JOIN attachments a ON a.message = m.id "
+        "WHERE a.conversation = ? AND a.number = ?",
+        (conversation, number),
+    ).fetchall()
+    for message, blob in rows:
+        if (sent := unpacked(blob)) is not None:
+            connection.execute(
+                "UPDATE messages SET sent = ? WHERE id = ?",
+                (packed(sent.without(number)), message),
+            )
+    where = "conversation = ? AND number = ?"
+    connection.execute(
+        f"UPDATE attachments SET document = NULL WHERE {where}", (conversation, number)
+    )
+    detach(connection, conversation, number)
+
+
+def drop_unused(connection: sqlite3.Connection, folder: Path) -> None:
+    """Remove the documents that nothing refers to, and the copies of such. Raises Problem."""
+    connection.execute(
+        "DELETE FROM documents WHERE id NOT IN "
+        "(SELECT document FROM attachments WHERE document IS NOT NULL)"
+    )
+    known = {digest for (digest,) in connection.execute("SELECT digest FROM documents")}
+    try:
+        for copy in folder.iterdir() if folder.is_dir() else ():
+            if copy.stem not in known:
+                copy.unlink()
+    except OSError as error:
+        raise Problem(
+            f"Copies of documents cannot be deleted in {folder}: {error.strerror or error}.",
+            "Check that you may write there, then try again.",
+        ) from error
+
+
+def keep_copy(original: Path, folder: Path, digest: str) -> None:
+    """Keep a private copy of the file, unless it is another one by now. Raises Problem."""
+    copy = copy_of(folder, digest)
+    if copy.exists():
+        return
+    try:
+        data = original.read_bytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            return
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(copy) as partial:
+            partial.touch(mode=0o600)
+            partial.write_bytes(data)
+    except OSError as error:
+        raise Problem(
+            f"No copy of {original.name} could be made in {folder}: {error.strerror or error}.",
+            "Check that the disk has space and that you may write there, then attach it again.",
+        ) from error
+
+
+def copy_of(folder: Path, digest: str) -> Path:
+    """Where the copy of a PDF is, if there is one."""
+    return folder / f"{digest}.pdf"
+
+
+def packed(sent: Sent) -> bytes:
+    return zlib.compress(clean(sent.to_json()).encode())
+
+
+def unpacked(blob: bytes | None) -> Sent | None:
+    """What `packed` wrote. None for what is damaged: the message is then without its documents."""
+    if blob is not None:
+        with suppress(zlib.error, ValueError, RecursionError):
+            return sent_from_json(zlib.decompress(blob).decode())
+    return None
+
+
+def _documents(
+    connection: sqlite3.Connection, query: str, conversation: int
+) -> tuple[tuple[int, Document], ...]:
+    rows = connection.execute(query, (conversation,)).fetchall()
+    try:
+        return tuple(
+            (number, document_from_json(zlib.decompress(content).decode()))
+            for number, content in rows
+        )
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise Problem(
+            f"A document of this conversation cannot be read ({str(error)[:80]}).",
+            "What was sent of it is whole. Attach the file again.",
+        ) from error
+
+
+def _stored(connection: sqlite3.Connection, document: Document) -> int:
+    """The row of a document, which is added unless it is there."""
+    content = zlib.compress(clean(document.to_json()).encode())
+    row = connection.execute(
+        "SELECT id FROM documents WHERE digest = ? AND content = ?", (document.digest, content)
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
+    cursor = connection.execute(
+        "INSERT INTO documents (digest, content) VALUES (?, ?)", (document.digest, content)
+    )
+    return cursor.lastrowid or 0
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    conversation: int,
+    message: int | None,
+    number: int,
+    document: int | None,
+) -> None:
+    connection.execute(
+        "INSERT INTO attachments (conversation, message, number, document) VALUES (?, ?, ?, ?)",
+        (conversation, message, number, document),
+    )

@@ -1,0 +1,92 @@
+"""What is known of the words of an answer: which stand in documents, where, and which in none.
+
+Knows documents and texts; no widget. Finding takes a moment: it is for a thread.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.documents import Document
+from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
+from engine.documents.not_found import NotFound, beside, not_found
+
+_SENTENCE = 160  # characters around a place, at most, on each side
+_ENDS = re.compile(r"[.!?:](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
+_MOST_TOLD = 3  # places in a tip
+MISSING: dict[str, str] = {
+    "number": "This number",
+    "date": "This date, as it is written here,",
+    "name": "This name",
+    "quotation": "This quotation, word for word,",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWords:
+    """`tips`: of each copied span, where it stands. `line`: how much is copied, and from where, and
+    how much was not found; empty for nothing of either."""
+
+    copied: tuple[CopiedSpan, ...] = ()
+    tips: tuple[str, ...] = ()
+    missing: tuple[NotFound, ...] = ()
+    line: str = ""
+
+
+def letter(document: int) -> str:
+    """What the document of this number is called where colours are not seen."""
+    return chr(ord("A") + (document - 1) % 26)
+
+
+def words_of(
+    answer: str,
+    *,
+    documents: Mapping[int, Document],
+    indexes: Mapping[int, WordIndex],
+    said: Sequence[str],
+) -> AnswerWords:
+    """Of an answer, by the documents that the model was given. `said`: what the person wrote. What
+    the model thought aloud is no part of the answer."""
+    thought, end, _ = answer.rpartition("</think>")
+    text = " " * len(thought + end) + answer[len(thought + end) :]
+    copied = find_copied(text, indexes)
+    missing = not_found(text, [*indexes.values(), beside(documents.values(), said)])
+    lines = (
+        in_words(share(text, copied, documents), documents),
+        f"{len(missing)} not found in the documents" if missing else "",
+    )
+    return AnswerWords(
+        copied,
+        tuple(_tip(span, documents) for span in copied),
+        missing,
+        " · ".join(filter(None, lines)),
+    )
+
+
+def place_in_words(place: CopiedPlace, document: Document) -> str:
+    """ "contract.pdf, page 3"; the name alone where the document has one part only."""
+    section = document.sections[document.section_at(place.start)]
+    return document.name if len(document.sections) == 1 else f"{document.name}, {section.place}"
+
+
+def _tip(span: CopiedSpan, documents: Mapping[int, Document]) -> str:
+    told = [
+        f"{letter(place.document)}  {place_in_words(place, documents[place.document])}"
+        for place in span.places[:_MOST_TOLD]
+    ]
+    if (more := len(span.places) - len(told)) > 0:
+        told.append(f"and in {more} more place{'' if more == 1 else 's'}")
+    first = span.places[0]
+    around = sentence(documents[first.document].text, first.start, first.end)
+    return "\n".join((*told, "", f"“{around}”", "", "Click to see it there"))
+
+
+def sentence(text: str, start: int, end: int) -> str:
+    """The sentence that a part of a text is in, or as much of it as fits; in one line."""
+    floor, ceiling = max(0, start - _SENTENCE), min(len(text), end + _SENTENCE)
+    begin = max((match.end() for match in _ENDS.finditer(text, floor, start)), default=floor)
+    stop = _ENDS.search(text, max(end - 1, start), ceiling)
+    last = stop.end() if stop else ceiling
+    before = "… " if begin == floor > 0 else ""
+    behind = " …" if last == ceiling < len(text) and stop is None else ""
+    return before + " ".join(text[begin:last].split()) + behind

@@ -1,0 +1,225 @@
+"""The documents that are attached to the message that is being written.
+
+Files are read one after the other, and each is in the store before it counts as attached. Knows the
+store and who reads files; not what of a document is sent, and no widget.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from app.conversations.store import Store
+from app.steps import Stepper, Steps, in_thread
+from engine.documents import Document
+from engine.documents.reading import Cancelled
+from models.errors import Problem
+
+
+class Read(Protocol):
+    """Reads a file or a folder. Raises Problem, and Cancelled soon after it was `cancelled`."""
+
+    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+
+
+MOST_AT_ONCE = 50  # files; more of them are a folder
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """`number`: the document's in the conversation, 0 until it is read. `problem`: why it could not
+    be. `key` tells apart what has no number."""
+
+    name: str
+    number: int = 0
+    document: Document | None = None
+    problem: Problem | None = None
+    key: int = 0
+
+
+@dataclass(slots=True)
+class _File:
+    """One that is to be read for a conversation; None for the new one."""
+
+    path: Path
+    shown: Attachment
+    conversation: int | None
+    cancelled: Event = field(default_factory=Event)
+
+
+class Attachments(QObject):
+    """Those of the conversation that is open.
+
+    Signals:
+        changed(): there are others, or something of one is known.
+        attached(Attachment): a file was read and stored.
+        failed(Problem): something else could not be done.
+    """
+
+    changed = Signal()
+    attached = Signal(Attachment)
+    failed = Signal(Problem)
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        read: Read,
+        stored: Callable[[], Generator[Future[Any], Any, int]],
+        parent: QObject | None = None,
+    ) -> None:
+        """`stored` gives the id of the open conversation, which is made where it is new."""
+        super().__init__(parent)
+        self._store, self._read, self._stored = store, read, stored
+        self._stepper = Stepper(self)
+        self._conversation: int | None = None
+        self._attached: tuple[Attachment, ...] = ()
+        self._files: list[_File] = []
+        self._reading: _File | None = None
+        self._keys = count(1)
+        self._asked = 0  # counts what was asked of the store: late replies are of before
+
+    @property
+    def all(self) -> tuple[Attachment, ...]:
+        """What is attached, and behind that what is being read, or could not be."""
+        return (*self._attached, *(file.shown for file in self._here()))
+
+    @property
+    def ready(self) -> tuple[tuple[int, Document], ...]:
+        """The documents that are attached, each with its number."""
+        return tuple((one.number, one.document) for one in self._attached if one.document)
+
+    @property
+    def reading(self) -> bool:
+        """Whether a file is still to be read."""
+        return any(file.shown.problem is None for file in self._here())
+
+    def show(self, conversation: int | None) -> None:
+        """Another conversation is open; None for a new one."""
+        for file in self._files:
+            if file.conversation is None:  # nobody could come back to it
+                file.cancelled.set()
+        self._files = [file for file in self._files if file.conversation is not None]
+        self._conversation, self._attached = conversation, ()
+        self.refresh()
+        self.changed.emit()
+
+    def name(self, conversation: int) -> None:
+        """The open conversation was new, and has this id now."""
+        self._conversation = conversation
+        for file in self._files:
+            file.conversation = file.conversation or conversation
+
+    def refresh(self) -> None:
+        """Read from the store what is attached."""
+        conversation = self._conversation
+        self._asked += 1
+        asked = self._asked
+        if conversation is None:
+            return
+
+        def steps() -> Steps:
+            found = yield self._store.unsent_documents(conversation)
+            if asked == self._asked:
+                self._show(tuple(Attachment(d.name, number, d) for number, d in found))
+
+        self._stepper.run(steps(), failed=self.failed.emit)
+
+    def hide(self) -> None:
+        """What is attached is being sent."""
+        self._asked += 1
+        self._show(())
+
+    def add(self, paths: Sequence[Path]) -> None:
+        """Attach these files and folders to the message of the open conversation."""
+        if len(paths) > MOST_AT_ONCE:
+            self.failed.emit(
+                Problem(
+                    f"{len(paths):,} files are too many to be attached one by one.",
+                    "Attach their folder, or fewer of them.",
+                )
+            )
+            return
+        for path in paths:
+            shown = Attachment(path.name or str(path), key=next(self._keys))
+            self._files.append(_File(path, shown, self._conversation))
+        self.changed.emit()
+        self._go_on()
+
+    def remove(self, attachment: Attachment) -> None:
+        """Take one away, or cancel the reading of it."""
+        file = next((f for f in self._files if f.shown.key == attachment.key), None)
+        if file is not None:
+            file.cancelled.set()
+            self._files.remove(file)
+            self.changed.emit()
+        elif attachment.number and self._conversation is not None:
+            self._show(tuple(one for one in self._attached if one.number != attachment.number))
+            self._store.detach(self._conversation, attachment.number)
+            self.refresh()
+
+    def close(self) -> None:
+        """Cancel what is being read."""
+        for file in self._files:
+            file.cancelled.set()
+        self._stepper.close()
+
+    def _here(self) -> list[_File]:
+        return [file for file in self._files if file.conversation == self._conversation]
+
+    def _show(self, attached: tuple[Attachment, ...]) -> None:
+        if attached != self._attached:
+            self._attached = attached
+            self.changed.emit()
+
+    def _go_on(self) -> None:
+        """Read the next file, unless one is being read."""
+        waiting = (file for file in self._files if file.shown.problem is None)
+        if self._reading is None and (file := next(waiting, None)) is not None:
+            self._reading = file
+            self._stepper.run(self._steps(file), failed=lambda problem: None)
+
+    def _steps(self, file: _File) -> Steps:
+        try:
+            yield from self._attach(file)
+        except Problem as problem:
+            file.shown = replace(file.shown, problem=problem)
+        except Cancelled:
+            pass
+        self._reading = None
+        self.changed.emit()
+        self._go_on()
+
+    def _attach(self, file: _File) -> Steps:
+        read, path, cancelled = self._read, file.path, file.cancelled.is_set
+        document: Document = yield in_thread(lambda: read(path, cancelled=cancelled))
+        if file.cancelled.is_set():
+            return
+        if not document.text.strip():
+            raise Problem(
+                f"{document.name} has no text that can be read.",
+                "Attach a version with text: pictures of pages are not read.",
+            )
+        conversation = file.conversation
+        if conversation is None:
+            conversation = yield from self._stored()
+            if not file.cancelled.is_set():
+                self.name(conversation)
+        number = yield self._store.attach(conversation, document, original=path)
+        if file.cancelled.is_set():
+            self._store.detach(conversation, number)
+            return
+        self._files.remove(file)
+        if conversation == self._conversation:
+            self._take(Attachment(document.name, number, document))
+
+    def _take(self, attachment: Attachment) -> None:
+        others = (one for one in self._attached if one.number != attachment.number)
+        self._attached = (*others, attachment)
+        self.refresh()
+        self.attached.emit(attachment)

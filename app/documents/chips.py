@@ -1,0 +1,283 @@
+"""Chips: a document in a line, with what the model gets of it and what it lacks.
+
+Knows how a chip looks, not what becomes of what is asked for: that goes out as signals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.status_line import Standing, StatusLine
+from app.theme.hover_button import HoverButton
+from app.theme.icons import Sign, draw_sign
+from app.theme.style import colours_of, set_ink, small_font
+from engine.documents.prompt import SentDocument, in_passages
+from models.in_words import one_line
+
+_LONGEST_NOTE = 120  # characters
+_SIDE = 14.0
+_REMOVE = "Remove"
+_HIGHEST = 190  # pixels, of chips that are scrolled beyond that
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """`words` stand beside the name, each of `notes` in a line below; `warning`: the notes say that
+    something must be done. `tip` has all of what they shorten. `shows`: its text can be shown;
+    `removes`: it can be taken away."""
+
+    name: str
+    words: str = ""
+    notes: tuple[str, ...] = ()
+    warning: bool = False
+    tip: str = ""
+    shows: bool = True
+    removes: bool = True
+
+
+class DocumentChips(QWidget):
+    """Some chips below each other; takes no room while there are none.
+
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0; `changed`:
+        there are others, or they say something else.
+    """
+
+    view_asked = Signal(int)
+    remove_asked = Signal(int)
+    changed = Signal()
+
+    def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
+        """`removal` is what removing is called: at a button "Remove", in the menu anything else."""
+        super().__init__(parent)
+        self._removal = removal
+        self._wide = removal == _REMOVE
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(4)
+        self._remark = StatusLine(wraps=True)
+        self._remark.setContentsMargins(8, 0, 4, 0)
+        self._remark.hide()
+        self._column.addWidget(self._remark)
+        self.chips: list[ChipWidget] = []
+        self.setAccessibleName("Documents")
+        self.hide()
+
+    @property
+    def remark(self) -> str:
+        """The line below the chips."""
+        return self._remark.text
+
+    def say(self, remark: str, standing: Standing = "warning") -> None:
+        """Show a line on all of them; empty for none."""
+        if remark != self.remark:
+            self._remark.say(remark, standing)
+            self._remark.setVisible(bool(remark))
+            self.changed.emit()
+
+    def show_chips(self, chips: Sequence[Chip]) -> None:
+        """Show these. A widget stays while its place does, and with it the focus."""
+        for widget in self.chips[len(chips) :]:
+            self._column.removeWidget(widget)
+            widget.hide()
+            widget.deleteLater()
+        del self.chips[len(chips) :]
+        for place in range(len(self.chips), len(chips)):
+            widget = ChipWidget(removal=self._removal)
+            widget.view.clicked.connect(partial(self.view_asked.emit, place))
+            widget.removal_asked.connect(partial(self.remove_asked.emit, place))
+            alignment = Qt.AlignmentFlag(0) if self._wide else Qt.AlignmentFlag.AlignLeft
+            self._column.insertWidget(place, widget, 0, alignment)
+            widget.show()  # only then does the layout make room for it
+            self.chips.append(widget)
+        for widget, chip in zip(self.chips, chips, strict=True):
+            widget.show_chip(chip)
+        before: QWidget = self
+        for button in self.buttons:
+            QWidget.setTabOrder(before, button)  # else Tab would come to it last of all
+            before = button
+        self.setVisible(bool(chips))
+        self.changed.emit()
+
+    def height_at(self, width: int) -> int:
+        """How high they are; notes are wrapped at this width."""
+        self._column.activate()
+        if self._column.hasHeightForWidth():
+            return self._column.totalHeightForWidth(width)
+        return self._column.totalSizeHint().height()
+
+    @property
+    def buttons(self) -> tuple[HoverButton, ...]:
+        """All buttons, from the first chip to the last."""
+        return tuple(button for chip in self.chips for button in chip.buttons)
+
+
+class ChipsArea(QScrollArea):
+    """Some chips, as high as they are up to a limit; they are scrolled beyond it."""
+
+    def __init__(self, chips: DocumentChips) -> None:
+        super().__init__()
+        self._chips = chips
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setWidgetResizable(True)
+        self.setWidget(chips)
+        self.viewport().setAutoFillBackground(False)
+        chips.setAutoFillBackground(False)
+        chips.installEventFilter(self)
+        chips.changed.connect(self._fit)
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:  # in another font, say
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        shown = bool(self._chips.chips)
+        if shown:
+            self.setFixedHeight(min(self._chips.height_at(self.viewport().width()), _HIGHEST))
+        self.setVisible(shown)
+
+
+class ChipWidget(QWidget):
+    """One chip. Attributes: `view`, the button that shows the text; `buttons`. Signals:
+    `removal_asked`."""
+
+    removal_asked = Signal()
+
+    def __init__(self, *, removal: str) -> None:
+        super().__init__()
+        self._removal = removal
+        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=60)  # the end tells the kind
+        self._words = _Elided(Qt.TextElideMode.ElideRight, least=230)
+        self._notes = QLabel()
+        for label in (self._name, self._words, self._notes):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        self._notes.setWordWrap(True)
+        colours = colours_of(self)
+        self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
+        self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
+        self._remove.clicked.connect(self.removal_asked)
+        self.buttons = (self.view, self._remove) if removal == _REMOVE else (self.view,)
+        row = QHBoxLayout()
+        row.setSpacing(6)
+        row.addSpacing(round(_SIDE) + 4)  # for the sign
+        row.addWidget(self._name)
+        row.addWidget(self._words)
+        row.addStretch(1)
+        for button in self.buttons:
+            row.addWidget(button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(8, 3, 4, 3)
+        column.setSpacing(0)
+        column.addLayout(row)
+        column.addWidget(self._notes)
+        self._notes.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
+        self._chip = Chip("")
+        self._recolour()
+
+    def show_chip(self, chip: Chip) -> None:
+        """Be the chip of this document, as it is now."""
+        self._chip = chip
+        name = one_line(chip.name)
+        self._name.setText(name)
+        self._words.setText(chip.words)
+        self._notes.setText("\n".join(chip.notes))
+        self._notes.setVisible(bool(chip.notes))
+        self.setToolTip(chip.tip or name)
+        self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
+        self.view.setVisible(chip.shows)
+        self.view.setAccessibleName(f"View what the model gets of {name}")
+        self._remove.setVisible(chip.removes and self._removal == _REMOVE)
+        self._remove.setAccessibleName(f"Remove {name}")
+        self._recolour()
+
+    def menu(self) -> QMenu:
+        """What can be done with it."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("View what the model gets", self.view.click).setEnabled(self._chip.shows)
+        menu.addAction(self._removal, self.removal_asked.emit).setEnabled(self._chip.removes)
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu().popup(event.globalPos())
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._recolour()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = colours_of(self)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.card))
+            painter.setPen(QColor(colours.edge))
+            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 7, 7)
+            middle = self._name.geometry().center().y() + 0.5
+            box = QRectF(8, middle - _SIDE / 2, _SIDE, _SIDE)
+            sign: Sign = "warning" if self._chip.warning else "document"
+            draw_sign(painter, sign, box, colours.warning if self._chip.warning else colours.muted)
+
+    def _recolour(self) -> None:
+        colours = colours_of(self)
+        small = small_font(self.font(), scale=0.9)
+        bold = QFont(small)
+        bold.setWeight(QFont.Weight.DemiBold)
+        self._name.setFont(bold)
+        self._words.setFont(small)
+        self._notes.setFont(small)
+        set_ink(self._words, colours.muted)
+        set_ink(self._notes, colours.warning if self._chip.warning else colours.muted)
+        for button in (self.view, self._remove):
+            button.set_appearance(self.font(), colours)
+        self.update()
+
+
+class _Elided(QLabel):
+    """A text of which a part is left out where it is too long."""
+
+    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
+        super().__init__()
+        self._mode, self._least = mode, least
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
+        with QPainter(self) as painter:
+            painter.setPen(self.palette().windowText().color())
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)
+
+
+def shortened(line: str) -> str:
+    """A line as it stands on a chip."""
+    return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1].rstrip(" ,;") + "…"
+
+
+def chip_of_sent(sent: SentDocument) -> Chip:
+    """The chip of a document in a message that was sent."""
+    if not sent.ranges:
+        return Chip(sent.name, "deleted", removes=False)
+    return Chip(sent.name, in_passages(sent.passages, sent.among) if sent.passages else "whole")

@@ -1,0 +1,343 @@
+"""The side panel with the place in a document where words of an answer stand.
+
+A page of a PDF is drawn, and the words boxed; of other documents the text is shown, and the words
+marked in it. Knows documents and who draws pages; not how the words were found.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPixmap,
+    QResizeEvent,
+    QTextCharFormat,
+    QTextCursor,
+)
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QScrollArea,
+    QSizePolicy,
+    QStackedWidget,
+    QTextEdit,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.documents.answer_words import letter, place_in_words
+from app.documents.word_marks import colour_of_document
+from app.steps import Stepper, Steps, in_thread
+from app.theme.palette import LIGHT
+from app.theme.style import colours_of, set_ink
+from engine.documents import Document
+from engine.documents.copied import CopiedPlace, CopiedSpan
+from engine.documents.page_picture import Box, PagePicture
+from engine.documents.reading import Cancelled
+from models.errors import Problem
+from models.in_words import clean
+
+_NARROWEST = 300  # pixels
+_PICTURE_WIDTH = 1400  # pixels of a page: sharp on dense displays too
+_MOST_TEXT = 40_000  # characters around the words
+_MARGIN = 12  # pixels
+_HINT = (
+    "This is where you see where the words of an answer come from: choose words that are marked "
+    "as standing in a document, with the pointer or with Enter."
+)
+
+
+class DrawPage(Protocol):
+    """Draws a page of a PDF. Raises Problem, and Cancelled soon after it was `cancelled`."""
+
+    def __call__(
+        self,
+        path: Path,
+        number: int,
+        *,
+        spans: Sequence[tuple[int, int]],
+        width: int,
+        cancelled: Callable[[], bool],
+    ) -> PagePicture: ...
+
+
+class PagePanel(QWidget):
+    """Attributes: `heading`, what is shown; `remark`, what is to be said of it; `page`, a picture;
+    `text`, where there is none.
+
+    Signals: `close_asked()`.
+    """
+
+    close_asked = Signal()
+
+    def __init__(self, draw: DrawPage, copy_of: Callable[[Document], Path | None]) -> None:
+        """`copy_of` finds the file of a PDF, where there still is one."""
+        super().__init__()
+        self._draw, self._copy_of = draw, copy_of
+        self._stepper = Stepper(self)
+        self._places: tuple[CopiedPlace, ...] = ()
+        self._documents: Mapping[int, Document] = {}
+        self._at = 0
+        self._shows = 0  # counts what was shown, so that a picture that is late is dropped
+        self.heading, self.remark, self._hint = _label(""), _label(""), _label(_HINT)
+        self._count = QLabel()
+        self._before = _button("\u2039", "Previous place with these words", lambda: self.step(-1))
+        self._after = _button("\u203a", "Next place with these words", lambda: self.step(1))
+        self._close = _button("\u00d7", "Close the document panel", self.close_asked.emit)
+        self.page, self.text = PageView(), QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setFrameShape(QFrame.Shape.NoFrame)
+        self.text.document().setDocumentMargin(_MARGIN)
+        self.text.setAccessibleName("Text of the document")
+        self._stack = QStackedWidget()
+        self.setAccessibleName("Document")
+        self.setMinimumWidth(_NARROWEST)
+        self._arrange()
+        self._recolour()
+        self.clear()
+
+    def _arrange(self) -> None:
+        head = QHBoxLayout()
+        head.setContentsMargins(16, 10, 8, 6)
+        head.setSpacing(4)
+        head.addWidget(self.heading, 1)
+        for part in (self._before, self._count, self._after, self._close):
+            head.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
+        self.remark.setContentsMargins(16, 0, 16, 8)
+        self._hint.setContentsMargins(16, 10, 16, 0)
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignTop)
+        for shown in (self._hint, self.page, self.text):
+            self._stack.addWidget(shown)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(self.remark)
+        column.addWidget(self._stack, 1)
+
+    @property
+    def place(self) -> CopiedPlace | None:
+        """What is shown."""
+        return self._places[self._at] if self._places else None
+
+    def clear(self) -> None:
+        """Show nothing: another conversation is open."""
+        self._shows += 1
+        self._places, self._documents = (), {}
+        self._say_place()
+        self._stack.setCurrentWidget(self._hint)
+
+    def show_span(self, span: CopiedSpan, documents: Mapping[int, Document]) -> None:
+        """Show the first place where these words stand."""
+        self._places, self._documents, self._at = span.places, documents, 0
+        self._show()
+
+    def step(self, by: int) -> None:
+        """Go to the next place with these words, or back."""
+        if 0 <= self._at + by < len(self._places):
+            self._at += by
+            self._show()
+
+    def close_all(self) -> None:
+        """Draw no more: the window closes."""
+        self._shows += 1
+        self._stepper.close()
+
+    def _show(self) -> None:
+        self._shows += 1
+        self._say_place()
+        place = self._places[self._at]
+        document = self._documents[place.document]
+        copy = self._copy_of(document)
+        if document.format == "pdf" and copy is not None:
+            steps = self._draw_page(place, document, copy, self._shows)
+            self._stepper.run(steps, failed=lambda problem: self._show_text(place, problem))
+        else:
+            self._show_text(place, None)
+
+    def _draw_page(self, place: CopiedPlace, document: Document, copy: Path, number: int) -> Steps:
+        at = document.section_at(place.start)
+        section, start = document.sections[at], document.starts[at]
+        inside = (place.start - start, min(place.end - start, len(section.text)))
+        try:
+            picture = yield in_thread(
+                lambda: self._draw(
+                    copy,
+                    section.number,
+                    spans=[inside],
+                    width=_PICTURE_WIDTH,
+                    cancelled=lambda: self._shows != number,
+                )
+            )
+        except Cancelled:
+            return
+        if self._shows == number:
+            self._stack.setCurrentWidget(self.page)  # what is hidden has no size yet
+            self.page.show_picture(picture, colour_of_document(place.document, LIGHT))
+
+    def _show_text(self, place: CopiedPlace, problem: Problem | None) -> None:
+        """Show the text around the place; `problem`: why there is no page."""
+        if place is not self.place:
+            return
+        if problem is not None:
+            self.remark.setText(clean(f"The page is not drawn: {problem}"))
+            self.remark.show()
+        document = self._documents[place.document]
+        at = document.section_at(place.start)
+        begin = max(document.starts[at], place.start - _MOST_TEXT)
+        end = min(document.starts[at] + len(document.sections[at].text), place.end + _MOST_TEXT)
+        end = max(end, place.end)
+        before = clean(document.text[begin : place.start])
+        words = clean(document.text[place.start : place.end])
+        self.text.setPlainText(before + words + clean(document.text[place.end : end]))
+        cursor = self.text.textCursor()
+        first = _units(before)
+        cursor.setPosition(first + _units(words))
+        self.text.setTextCursor(cursor)
+        cursor.setPosition(first, QTextCursor.MoveMode.KeepAnchor)
+        mark = QTextEdit.ExtraSelection()
+        mark.cursor = cursor
+        look = QTextCharFormat()
+        colours = colours_of(self)
+        look.setBackground(QColor(colours.found))
+        look.setForeground(QColor(colours.text))
+        mark.format = look
+        self.text.setExtraSelections([mark])
+        self._stack.setCurrentWidget(self.text)
+        self.text.centerCursor()
+
+    def _say_place(self) -> None:
+        place, many = self.place, len(self._places) > 1
+        self.remark.hide()
+        words = ""
+        if place is not None:
+            where = place_in_words(place, self._documents[place.document])
+            words = f"{letter(place.document)}  {where}"
+        self.heading.setText(clean(words) or "No words chosen")
+        self._count.setText(f"{self._at + 1} of {len(self._places)}" if many else "")
+        for button, enabled in (
+            (self._before, self._at > 0),
+            (self._after, self._at + 1 < len(self._places)),
+        ):
+            button.setVisible(many)
+            button.setEnabled(enabled)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = colours_of(self)
+        for label, ink in (
+            (self._hint, colours.muted),
+            (self._count, colours.muted),
+            (self.remark, colours.warning),
+        ):
+            set_ink(label, ink)
+
+
+class PageView(QScrollArea):
+    """A picture of a page, as wide as there is room, with boxes on it.
+
+    Attributes: `picture`, None before there is one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture: PagePicture | None = None
+        self._sheet = _Sheet()
+        self.setWidget(self._sheet)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        # One that comes makes the page narrower, and perhaps goes again for that.
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setAccessibleName("Page of the document")
+
+    def show_picture(self, picture: PagePicture, colour: str) -> None:
+        """Show a page, scrolled to its first box; boxes are of this colour."""
+        self.picture = picture
+        self._sheet.set_picture(picture, colour)
+        self._fit()
+        if picture.boxes:
+            scale = self._sheet.width() / max(picture.width, 1)
+            first = picture.boxes[0]
+            middle = round(scale * (first.top + first.bottom) / 2)
+            self.verticalScrollBar().setValue(middle - self.viewport().height() // 3)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        if self.picture is not None:
+            width = max(1, self.viewport().width() - 2 * _MARGIN)
+            height = round(width * self.picture.height / max(self.picture.width, 1))
+            self._sheet.setFixedSize(QSize(width, height))
+
+
+class _Sheet(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self._pixels, self._colour = QPixmap(), QColor()
+        self._boxes: tuple[Box, ...] = ()
+
+    def set_picture(self, picture: PagePicture, colour: str) -> None:
+        self._pixels = QPixmap()
+        self._pixels.loadFromData(picture.png, "PNG")
+        self._boxes, self._colour = picture.boxes, QColor(colour)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._pixels.isNull():
+            return
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.drawPixmap(self.rect(), self._pixels)
+            painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+            scale = self.width() / self._pixels.width()
+            fill = QColor(self._colour)
+            fill.setAlphaF(0.16)
+            painter.setPen(self._colour)
+            painter.setBrush(fill)
+            for box in self._boxes:
+                size = (box.right - box.left, box.bottom - box.top)
+                rect = QRectF(box.left, box.top, *size)
+                rect = QRectF(rect.topLeft() * scale, rect.size() * scale)
+                painter.drawRoundedRect(rect.adjusted(-2, -1, 2, 1), 2, 2)
+
+
+def _units(text: str) -> int:
+    """How many places a text takes in a Qt document."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+    return label
+
+
+def _button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setAutoRaise(True)
+    button.setToolTip(name)
+    button.setAccessibleName(name)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.clicked.connect(act)
+    return button

@@ -1,0 +1,81 @@
+"""Plans messages with documents, in a thread of its own.
+
+The thread keeps the passages of the documents of one conversation, so that they are not cut anew at
+every word that a person types. Knows no store and no widget.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from engine.documents import Document
+from engine.documents.passages import PassageIndex
+from engine.documents.plan import Plan, plan
+from engine.documents.prompt import Sent
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message that is to be planned: the `question`, and by their numbers the `documents` of its
+    conversation that it may get something of.
+
+    `room` says how many tokens these may take, as they are counted by `count`. `before`: what was
+    sent of the messages that are still read; `asked_before`, the question before.
+    """
+
+    conversation: int
+    question: str
+    documents: Callable[[], Mapping[int, Document]]
+    count: Count
+    room: Callable[[Count], int]
+    before: Sequence[Sent] = ()
+    asked_before: str = ""
+
+
+class Planner:
+    """One message after the other. The window closes it at its end."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")
+        self._index: PassageIndex | None = None  # the thread's alone
+        self._indexed: tuple[int, frozenset[int]] = (0, frozenset())
+
+    def plan(self, draft: Draft) -> Future[Plan]:
+        """What the message will be. The future's exception may be a Problem: there is no room."""
+        return self._thread.submit(self._plan, draft)
+
+    def close(self) -> None:
+        """Plan nothing more. Does not wait."""
+        with suppress(RuntimeError):  # closed before
+            self._thread.submit(self._forget)
+        self._thread.shutdown(wait=False)
+
+    def _plan(self, draft: Draft) -> Plan:
+        documents = draft.documents()
+        return plan(
+            draft.question,
+            documents,
+            index=self._index_of(draft.conversation, frozenset(documents)),
+            count=draft.count,
+            room=draft.room(draft.count),
+            before=draft.before,
+            asked_before=draft.asked_before,
+        )
+
+    def _index_of(self, conversation: int, numbers: frozenset[int]) -> PassageIndex:
+        """The passages so far, unless they are of another conversation or of what is gone: a number
+        means one document in a conversation, for good."""
+        of, indexed = self._indexed
+        if self._index is None or of != conversation or not indexed <= numbers:
+            self._forget()
+            self._index = PassageIndex()
+        self._indexed = (conversation, numbers)
+        return self._index
+
+    def _forget(self) -> None:
+        if self._index is not None:
+            self._index.close()
+            self._index = None

@@ -1,0 +1,48 @@
+"""Shows a text exactly as the model gets it. Knows nothing of where it comes from."""
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QLabel,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+_LONGEST_LINE = 2_000  # characters: Qt lays out longer ones slowly
+
+
+class TextDialog(QDialog):
+    """Attributes: `text`, as it is; `view`, where it is shown, longer lines in several."""
+
+    def __init__(
+        self, title: str, text: str, *, remark: str, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.text = text
+        self.setWindowTitle(title)
+        said = QLabel(remark)
+        said.setWordWrap(True)
+        self.view = QPlainTextEdit()
+        self.view.setReadOnly(True)
+        self.view.setAccessibleName(title)
+        self.view.setPlainText(_folded(text))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        copy = buttons.addButton("Copy all", QDialogButtonBox.ButtonRole.ActionRole)
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(text))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.addWidget(said)
+        column.addWidget(self.view, 1)
+        column.addWidget(buttons)
+        self.resize(720, 640)
+
+
+def _folded(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(
+        line[begin : begin + _LONGEST_LINE]
+        for line in lines
+        for begin in range(0, max(len(line), 1), _LONGEST_LINE)
+    )

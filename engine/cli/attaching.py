@@ -1,0 +1,213 @@
+"""Documents of a conversation in a terminal: read, given to the model, and told of.
+
+Knows a session, a console, and a function that reads files. A message that documents stand in is
+kept as it was sent: what the model gets of them is never made anew.
+"""
+
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text as Styled
+
+from engine.documents import Document
+from engine.documents.by_section import NOTE_TOKENS, section_by_section
+from engine.documents.in_words import lacks, size_in_words
+from engine.documents.passages import PassageIndex
+from engine.documents.plan import Plan, plan
+from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
+from engine.documents.reading import Cancelled
+from engine.events import Stats, Text
+from engine.interrupts import noting
+from engine.request import ChatMessage, Request, chat
+from engine.session import Session
+from models.errors import Problem
+from models.in_words import clean, one_line
+
+_FEWEST_READ = 64  # tokens, for a speed of reading to mean something
+
+
+class Reader(Protocol):
+    """As `engine.documents.reading.read_document` does."""
+
+    def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
+
+
+def read_attached(path: Path, console: Console, read: Reader) -> Document:
+    """Read a file or a folder, and tell what of it nobody will see. Raises Problem, also after a
+    Ctrl-C."""
+    name = one_line(path.name or str(path))
+    with noting(signal.SIGINT) as interrupted, console.status(f"Reading {escape(name)}"):
+        try:
+            document = read(path, cancelled=interrupted)
+        except Cancelled:
+            raise Problem(f"{name} was not read to its end.", "Attach it again.") from None
+    for line in lacks(document):
+        _tell(console, f"{document.name}: {line}", style="yellow")
+    return document
+
+
+def keep_what_was_read(session: Session) -> list[str]:
+    """Write to disk what was read of documents, until a Ctrl-C; returns why it cannot be kept."""
+    with noting(signal.SIGINT) as interrupted:
+        while not interrupted() and session.keep():
+            pass
+    return [session.unkept.value] if session.unkept else []
+
+
+class Attachments:
+    """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
+
+    def __init__(
+        self, session: Session, console: Console, documents: Sequence[Document] = ()
+    ) -> None:
+        self._session, self._console = session, console
+        self._closing = ExitStack()
+        self._documents = dict(enumerate(documents, start=1))
+        self._sent: dict[str, Sent] = {}  # by the text of a message
+        self._seconds_per_token: float | None = None
+
+    def attach(self, document: Document) -> None:
+        """It goes with the next message."""
+        self._documents[len(self._documents) + 1] = document
+
+    def close(self) -> None:
+        self._closing.close()
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return tuple(document.digest for document in self._documents.values())
+
+    @cached_property
+    def _index(self) -> PassageIndex:
+        return self._closing.enter_context(PassageIndex())
+
+    def write(
+        self, question: str, request: Request, *, before: Sequence[ChatMessage], more: bool
+    ) -> str:
+        """The text of a message: the question, and what it needs of the documents.
+
+        `before`: the messages before it that are still read. `more`: other questions may follow,
+        and need room too. Raises Problem where a document has none.
+        """
+        if not self._documents:
+            return question
+        sent = self._sent_in(before)
+        made = plan(
+            question,
+            self._documents,
+            index=self._index,
+            count=self._count,
+            room=self._room([*before, ChatMessage("user", question)], request, more=more),
+            share=0.5 if more else 1.0,
+            before=sent,
+            asked_before=sent[-1].question if sent else "",
+        )
+        for document in made.sent.documents:
+            _tell(self._console, self._told(made, document))
+        if made.about_all:
+            _tell(
+                self._console,
+                _about_all(made, context=self._session.target.context_length),
+                "yellow",
+            )
+        self._sent[made.sent.text] = made.sent
+        return made.sent.text
+
+    def write_by_section(
+        self, question: str, request: Request, *, before: Sequence[ChatMessage]
+    ) -> str:
+        """The text of a message with notes on every part of the documents, which the model makes
+        now and which are told."""
+        room = self._room([*before, ChatMessage("user", question)], request, more=False)
+        asks = section_by_section(question, self._documents, count=self._count, room=room)
+        shorter = replace(
+            request, max_tokens=min(request.max_tokens, NOTE_TOKENS), grammar=None, stops=()
+        )
+        ask = next(asks)
+        while ask.place:
+            with self._console.status(escape(f"Part {ask.number} of {ask.among}: {ask.place}")):
+                events = self._session.answer([*before, ChatMessage("user", ask.prompt)], shorter)
+                note = "".join(event.delta for event in events if isinstance(event, Text))
+            _tell(self._console, f"{ask.place}: {one_line(note)}")
+            ask = asks.send(note)
+        return ask.prompt
+
+    def learn(self, stats: Stats) -> None:
+        """Learn from an answer how fast prompts are read."""
+        read = stats.prompt_tokens - stats.reused_tokens
+        if read >= _FEWEST_READ:
+            self._seconds_per_token = stats.prefill_seconds / read
+
+    def show_all(self, messages: Sequence[ChatMessage]) -> None:
+        """Print which there are, and what these messages have of them."""
+        if not self._documents:
+            _tell(self._console, "No file is attached. /attach FILE attaches one.")
+        sent = self._sent_in(messages)
+        for number, document in self._documents.items():
+            parts = [one for each in sent for one in each.documents if one.number == number]
+            state = "goes with the next message"
+            if parts:
+                given = sum(part.passages for part in parts)
+                state = in_passages(given, parts[0].among) if given else "whole"
+            told = filter(None, (document.name, size_in_words(document), state))
+            _tell(self._console, f"{number}. {', '.join(told)}")
+
+    def show(self, number: int, messages: Sequence[ChatMessage]) -> None:
+        """Print what the model got of a document, or all of one that is yet to be sent. Raises
+        Problem."""
+        if number not in self._documents:
+            raise Problem(f"There is no document {number}.", "/attachments lists them.")
+        text = "".join(sent.given(number) for sent in self._sent_in(messages))
+        text = text or write_message("", [Attached(number, self._documents[number])]).text
+        self._console.print(Styled(clean(text).rstrip()), soft_wrap=True)
+
+    def _sent_in(self, messages: Sequence[ChatMessage]) -> list[Sent]:
+        return [self._sent[each.content] for each in messages if each.content in self._sent]
+
+    def _told(self, made: Plan, document: SentDocument) -> str:
+        size = size_in_words(self._documents[document.number])
+        told = [f"{document.name}: {size}" if size else f"{document.name}:", made.told(document)]
+        return (", " if size else " ").join(told) + self._seconds(made, document)
+
+    def _seconds(self, made: Plan, document: SentDocument) -> str:
+        if self._seconds_per_token is None:
+            return ""
+        seconds = made.tokens[made.sent.documents.index(document)] * self._seconds_per_token
+        return f", about {seconds:,.0f} s to read"
+
+    def _room(self, messages: Sequence[ChatMessage], request: Request, *, more: bool) -> int:
+        """How many tokens documents may take in the last of these messages. In a conversation that
+        goes on, a quarter is left to it; where older turns may be left out, half of all is there.
+        """
+        limit = self._session.room(request)
+        free = limit - len(self._session.encode(chat(messages)))
+        if not more:
+            return free
+        free -= limit // 4
+        return free if request.overflow == "stop" else max(free, limit // 2)
+
+    def _count(self, text: str) -> int:
+        tokenizer = self._session.target.tokenizer
+        return len(tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+
+def _tell(console: Console, line: str, style: str = "dim") -> None:
+    console.print(Styled(clean(line)), style=style, highlight=False, soft_wrap=True)
+
+
+def _about_all(made: Plan, *, context: int) -> str:
+    names = " and ".join(each.name for each in made.sent.documents if each.passages)
+    return (
+        f"This asks about all of {names}, and the model gets passages only: it cannot count or "
+        f"sum up what it does not get. All has about {made.whole_tokens:,} tokens, and the context "
+        f"{context:,}. A larger --context would hold it, where the model has one; "
+        "slipstream generate --section-by-section reads it part by part."
+    )

@@ -1,0 +1,153 @@
+"""What runs in the process that reads one file: `python -m engine.documents.child`.
+
+`document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
+standard output: a line that names it, then its content. Knows which reader reads which format, and
+does for all of them what is done once: limits, the digest, hidden characters.
+"""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import astuple, replace
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+
+from engine.documents import Document, Format
+from engine.documents.confine import TOO_MUCH_MEMORY, confine
+from engine.documents.folders import read_folder
+from engine.documents.hidden import in_one_line, with_plain_lines, without_hidden
+from engine.documents.kinds import kind_of
+from engine.documents.limits import FILE_BYTES, TEXT_BYTES, Effort, size
+from engine.documents.pdf import draw_page
+from engine.documents.read import Read
+from models.errors import Problem
+
+_READERS: dict[Format, tuple[str, str]] = {  # the module beside this one, and its function
+    "csv": ("plain", "read_csv"),
+    "docx": ("word", "read_docx"),
+    "epub": ("books", "read_epub"),
+    "html": ("web", "read_html"),
+    "markdown": ("plain", "read_markdown"),
+    "notebook": ("notebook", "read_notebook"),
+    "pdf": ("pdf", "read_pdf"),
+    "pptx": ("slides", "read_pptx"),
+    "text": ("plain", "read_text"),
+    "xlsx": ("sheets", "read_xlsx"),
+}
+
+
+def read(path: Path) -> Document:
+    """Raises Problem."""
+    try:
+        if path.is_dir():
+            found, digest = read_folder(path)
+            return _document(path.resolve().name, "folder", digest, found)
+        return read_bytes(path.name, _data(path))
+    except OSError as error:
+        raise _closed(error) from error
+
+
+def read_bytes(name: str, data: bytes) -> Document:
+    """A file that has this name and content. Raises Problem."""
+    if not data.strip():
+        raise Problem("The file is empty.", "Attach another one.")
+    kind = kind_of(name, data)
+    return _document(name, kind, sha256(data).hexdigest(), _reader(kind)(data))
+
+
+def _reader(kind: Format) -> Callable[[bytes], Read]:
+    """Loaded only now: some take longer to load than to read a file."""
+    module, name = _READERS[kind]
+    reader: Callable[[bytes], Read] = getattr(import_module(f"{__package__}.{module}"), name)
+    return reader
+
+
+def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -> tuple[str, bytes]:
+    """A page's picture: what is said of it as JSON, and the PNG. Raises Problem."""
+    try:
+        data = _data(path)
+    except OSError as error:
+        raise _closed(error) from error
+    picture = draw_page(data, number, spans=spans, width=width)
+    return json.dumps([picture.width, picture.height, *map(astuple, picture.boxes)]), picture.png
+
+
+def _data(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Problem("It is neither a file nor a folder.", "Attach a file.")
+    with path.open("rb") as file:
+        data = file.read(FILE_BYTES + 1)
+    if len(data) > FILE_BYTES:
+        raise Problem(
+            f"The file is larger than {size(FILE_BYTES)}.", "Attach a part of it, or its text."
+        )
+    return data
+
+
+def _document(name: str, kind: Format, digest: str, found: Read) -> Document:
+    sections, hidden, total = [], 0, 0
+    for section in found.sections:
+        text, dropped = without_hidden(with_plain_lines(section.text))
+        hidden += dropped
+        total += len(text.encode())
+        if total > TEXT_BYTES:
+            raise Problem(
+                f"The file has more than {size(TEXT_BYTES)} of text.", "Attach a part of it."
+            )
+        if text.strip():
+            sections.append(replace(section, text=text, label=in_one_line(section.label)))
+    if not sections:
+        raise _no_text(found)
+    left_out = tuple(in_one_line(each) for each in found.left_out)
+    return Document(
+        in_one_line(name),
+        kind,
+        digest,
+        tuple(sections),
+        found.without_text,
+        hidden,
+        found.faint,
+        left_out,
+    )
+
+
+def _no_text(found: Read) -> Problem:
+    if found.without_text:
+        return Problem(
+            "The file has pictures of pages, and no text.",
+            "Have its text recognized (OCR) by another program, and attach what that makes.",
+        )
+    return Problem("The file has no text.", "Attach another one.")
+
+
+def _closed(error: OSError) -> Problem:
+    return Problem(
+        f"It cannot be opened: {error.strerror or type(error).__name__}.",
+        "See whether it is still there, and whether you may open it.",
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Write the result. What is no Problem ends the process with a traceback."""
+    name, seconds, memory_bytes, file, *more = arguments
+    path, content, rest = Path(file), "", b""
+    confine(Effort(float(seconds), int(memory_bytes)))
+    try:
+        if name == "picture":
+            number, width, spans = more
+            content, rest = draw(path, int(number), width=int(width), spans=json.loads(spans))
+        else:
+            content = read(path).to_json()
+    except Problem as problem:
+        name = "problem"
+        content = json.dumps([f"{in_one_line(path.name)}: {problem.message}", problem.remedy])
+    except MemoryError:
+        os._exit(TOO_MUCH_MEMORY)
+    sys.stdout.buffer.write(f"{name}\n{content}\n".encode() + rest)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""What a person is told of a document: how much it is, and what of it nobody will read."""
+
+from engine.documents import Document
+from models.in_words import one_line
+
+_COUNTED = ("sheet", "slide", "chapter", "cell")
+
+
+def size_in_words(document: Document) -> str:
+    """How many pages it has, or sheets, slides, files; empty where nothing is to be counted."""
+    kind = document.sections[0].kind if document.sections else "lines"
+    if document.format == "folder":
+        return _counted(len({section.label for section in document.sections}), "file")
+    if kind == "page":
+        pages = (*(section.number for section in document.sections), *document.without_text)
+        return _counted(max(pages), "page")
+    if kind not in _COUNTED:
+        return ""
+    return _counted(len({(part.number, part.label) for part in document.sections}), kind)
+
+
+def lacks(document: Document) -> tuple[str, ...]:
+    """What a person should know of the text that was read, in a line each, whole."""
+    lines = []
+    if pages := document.without_text:
+        of_all = f"{len(pages)} of {size_in_words(document)}"
+        have = "has" if len(pages) == 1 else "have"
+        lines.append(f"{of_all} {have} no text: {', '.join(map(str, pages))}.")
+    if document.hidden:
+        was = "was" if document.hidden == 1 else "were"
+        lines.append(f"{_counted(document.hidden, 'hidden character')} {was} left out.")
+    if document.faint:
+        are = "is" if document.faint == 1 else "are"
+        lines.append(
+            f"{_counted(document.faint, 'character')} {are} white or tiny: "
+            "people overlook them, and the model reads them."
+        )
+    if document.left_out:
+        lines.append(f"Left out: {'; '.join(document.left_out)}.")
+    return tuple(map(one_line, lines))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

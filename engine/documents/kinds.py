@@ -1,0 +1,99 @@
+"""What kind of file it is: by what is in it first, then by its name.
+
+What cannot be read gets a line of its own: a person should learn what to do with a picture, and
+what with a file of an old office program.
+"""
+
+from pathlib import PurePath
+
+from engine.documents import Format
+from engine.documents.zips import Archive
+from models.errors import Problem
+
+_START = 1024
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # also what holds an encrypted newer one
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"8BPS", b"\0\0\1\0")
+_SOUNDS = (b"ID3", b"OggS", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\x1a\x45\xdf\xa3", b"FORM")
+_ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
+_STILL = (b"heic", b"heix", b"mif1", b"msf1", b"avif", b"avis")
+_OFFICE: dict[str, Format] = {"word/": "docx", "xl/": "xlsx", "ppt/": "pptx"}
+_NAMES: dict[str, Format] = {
+    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".tsv": "csv",
+    ".html": "html", ".htm": "html", ".xhtml": "html",
+}  # fmt: skip
+
+
+def kind_of(name: str, data: bytes) -> Format:
+    """Raises Problem for what no reader reads. What is left is "text", if it is one."""
+    suffix = PurePath(name).suffix.lower()
+    start = data[:_START]
+    if start.startswith(b"%PDF-") or (b"%PDF-" in start and suffix == ".pdf"):
+        return "pdf"
+    if start.startswith((b"PK\3\4", b"PK\5\6")):
+        return _kind_of_zip(data)
+    _refuse(data)
+    return _kind_of_text(start, suffix, data)
+
+
+def _kind_of_text(start: bytes, suffix: str, data: bytes) -> Format:
+    words = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if suffix == ".ipynb" or (
+        words.startswith(b"{") and b'"nbformat"' in data and b'"cells"' in data
+    ):
+        return "notebook"
+    declared = words.startswith(b"<?xml") and b"<html" in words
+    if words.startswith((b"<!doctype html", b"<html")) or declared:
+        return "html"
+    return _NAMES.get(suffix, "text")
+
+
+def _kind_of_zip(data: bytes) -> Format:
+    names = Archive(data).names
+    if "META-INF/container.xml" in names:
+        return "epub"
+    for folder, kind in _OFFICE.items():
+        if "[Content_Types].xml" in names and any(name.startswith(folder) for name in names):
+            return kind
+    if "mimetype" in names and "content.xml" in names:
+        raise Problem("The file is an OpenDocument file.", "Save it as DOCX, XLSX, PPTX or PDF.")
+    if any(name.startswith("Index/") or name == "Index.zip" for name in names):
+        raise Problem("The file is of Pages, Numbers or Keynote.", "Export it as PDF or text.")
+    raise _archive()
+
+
+def _refuse(data: bytes) -> None:
+    start = data[:_START]
+    if start.startswith(_OLD_OFFICE):
+        if _ENCRYPTED in data:
+            raise Problem(
+                "The file is encrypted with a password.", "Save it without, and attach it again."
+            )
+        raise Problem(
+            "The file is of an old office program (DOC, XLS or PPT).",
+            "Save it as DOCX, XLSX, PPTX or PDF.",
+        )
+    if start.startswith(b"{\\rtf"):
+        raise Problem("The file is RTF.", "Save it as DOCX, PDF or text.")
+    box, brand = start[4:8], start[8:12]
+    moving = start.startswith(b"RIFF") and brand in (b"WAVE", b"AVI ")
+    if (start.startswith(_PICTURES) and _binary(start)) or (
+        (start.startswith(b"RIFF") and brand == b"WEBP") or (box == b"ftyp" and brand in _STILL)
+    ):
+        raise Problem(
+            "The file is a picture, and only text is read.",
+            "If it shows text, attach the document that it was made from.",
+        )
+    if moving or box == b"ftyp" or (start.startswith(_SOUNDS) and _binary(start)):
+        raise Problem("The file is sound or film, and only text is read.", "Attach a text of it.")
+    if start[257:262] == b"ustar" or (start.startswith(_ARCHIVES) and _binary(start)):
+        raise _archive()
+
+
+def _binary(start: bytes) -> bool:
+    """Whether it is no text that begins with the same letters."""
+    return any(byte < 7 for byte in start)
+
+
+def _archive() -> Problem:
+    return Problem("The file is an archive.", "Unpack it, and attach the files, or their folder.")

@@ -1,0 +1,169 @@
+"""The numbers, dates, names and quotations of an answer that stand in no document.
+
+A word search, and no judgement: what is missing may be right, and what is found may be wrong. So it
+is lenient. 1,000 is 1000 and may be 1.000; a name is found when each of its words is; a date and a
+quotation stand as they are written, whatever their punctuation. What the person wrote themselves
+need not stand in a document, nor need the names of files and pages: `beside` makes a text of these.
+Code is left alone. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from engine.documents import Document
+from engine.documents.copied import WordIndex
+from engine.documents.words import Word, form_of, names, words
+
+Kind = Literal["quotation", "date", "number", "name"]
+
+_CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|(`+)[^`].*?\2", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(
+    r"\u201c([^\u201c\u201d\n]+)\u201d|\u201e([^\u201c\u201d\u201e\n]+)[\u201c\u201d]"
+    r"|\u00ab([^\u00ab\u00bb\n]+)\u00bb|\u300c([^\u300c\u300d\n]+)\u300d"
+    r"|(?<![\w\u2019])\u2018([^\u2018\n]+?)\u2019(?!\w)|(?<!\w)\"([^\"\n]+)\"(?!\w)"
+)
+_LEFT_OUT = re.compile(r"\[[^\]\n]*\]|\.\.\.|\u2026")  # within a quotation
+_DATE = re.compile(
+    r"""\b(?:
+        \d{4}[-./]\d{1,2}[-./]\d{1,2}
+        | \d{1,2}[-./]\d{1,2}[-./](?:\d{4}|\d{2})
+        | \d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:(?:of|de)\s+)?[^\W\d_]{3,12}\.?,?\s+(?:de\s+)?\d{4}
+        | [A-Z][^\W\d_]{2,9}\.?\s+\d{1,2}(?:st|nd|rd|th)?,\s+\d{4}
+        | \d{4}\s?年\s?\d{1,2}\s?月\s?\d{1,2}\s?日
+    )(?!\d)""",
+    re.VERBOSE,
+)
+_SPACES = " \u00a0\u2009\u202f"  # that may stand between groups of digits
+_GROUPED = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)")
+_NUMBER = re.compile(r"-?(\d+(?:[.,]\d+)*)")
+_HYPHENS = re.compile("[-\u2010\u2011]")
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """The characters from `start` to `end` of an answer."""
+
+    start: int
+    end: int
+    kind: Kind
+
+
+def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
+    """What need not stand in a document: what the person said, the documents' names, and their
+    places."""
+    named = (f"{each.name}\n" + "\n".join(s.place for s in each.sections) for each in documents)
+    return WordIndex("\n".join((*named, *said)))
+
+
+def not_found(answer: str, texts: Sequence[WordIndex]) -> tuple[NotFound, ...]:
+    """What of the answer, which is Markdown, stands in none of the texts; in its order, and apart
+    from each other: what is part of a quotation or a date is not named again."""
+    found = words(answer)
+    code = [match.span() for match in _CODE.finditer(answer)]
+    kept: list[NotFound] = []
+    for each in (
+        *_phrases(answer, found, texts, pattern=_QUOTED, kind="quotation"),
+        *_phrases(answer, found, texts, pattern=_DATE, kind="date"),
+        *_missing_numbers(answer, found, texts),
+        *_missing_names(answer, found, texts),
+    ):
+        others = (*code, *((other.start, other.end) for other in kept))
+        if all(each.end <= start or end <= each.start for start, end in others):
+            kept.append(each)
+    return tuple(sorted(kept, key=lambda each: each.start))
+
+
+def _phrases(
+    answer: str,
+    found: Sequence[Word],
+    texts: Sequence[WordIndex],
+    *,
+    pattern: re.Pattern[str],
+    kind: Kind,
+) -> Iterator[NotFound]:
+    for match in pattern.finditer(answer):
+        start, whole_end = match.span(match.lastindex or 0)
+        ends = [(left.start(), left.end()) for left in _LEFT_OUT.finditer(answer, start, whole_end)]
+        for end, next_start in (*ends, (whole_end, whole_end)):
+            inside = [word for word in found if start <= word.start and word.end <= end]
+            forms = [word.form for word in inside]
+            if inside and not any(text.places(forms, most=1) for text in texts):
+                yield NotFound(inside[0].start, inside[-1].end, kind)
+            start = next_start
+
+
+def _missing_numbers(
+    answer: str, found: Sequence[Word], texts: Sequence[WordIndex]
+) -> Iterator[NotFound]:
+    known = set().union(*(_numbers(text) for text in texts))
+    grouped = [match.span() for match in _GROUPED.finditer(answer)]
+    for start, end in grouped:
+        parts = [readings(part) for part in answer[start:end].split()]
+        if not readings(answer[start:end]) & known and not all(part & known for part in parts):
+            yield NotFound(start, end, "number")
+    for word in found:
+        number = _NUMBER.match(word.form)
+        if (
+            number
+            and not any(start <= word.start < end for start, end in grouped)
+            and not any(word.form in text.forms for text in texts)
+            and not readings(number[1]) & known
+        ):
+            yield NotFound(word.start, word.end, "number")
+
+
+def _numbers(text: WordIndex) -> set[str]:
+    """All that the numbers of a text may be read as."""
+    written = {match[1] for form in text.forms if (match := _NUMBER.match(form))}
+    written |= {match[0] for match in _GROUPED.finditer(text.text)}
+    several = (re.split("[.,]", number) for number in written)  # 10,20,30 may be three
+    written |= {part for parts in several if len(parts) > 2 for part in parts if len(part) != 3}
+    return set().union(*map(readings, written))
+
+
+def readings(written: str) -> set[str]:
+    """What a number may be: 1,000 is a thousand, or one with three decimals."""
+    plain = re.sub(rf"[{_SPACES}]", "", written)
+    groups = re.split(r"[.,]", plain)
+    whole, last = "".join(groups[:-1]), groups[-1]
+    found = {_plain(whole, last)} if whole else {_plain(last, "")}
+    if whole and len(last) == 3:
+        found.add(_plain(whole + last, ""))
+    return found
+
+
+def _plain(whole: str, decimals: str) -> str:
+    whole, decimals = whole.lstrip("0") or "0", decimals.rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
+
+
+def _missing_names(
+    answer: str, found: Sequence[Word], texts: Sequence[WordIndex]
+) -> Iterator[NotFound]:
+    named = set(names(answer, found))
+    named |= {  # HP-220
+        number
+        for number, word in enumerate(found)
+        if word.form[0].isalpha() and any(map(str.isdigit, word.form))
+    }
+    missing = [n for n in sorted(named) if not _is_known(answer, found[n], texts)]
+    start = 0
+    for place, (number, following) in enumerate(pairwise((*missing, -1)), start=1):
+        joined = following == number + 1 and answer[found[number].end : found[following].start]
+        if joined != " ":
+            yield NotFound(found[missing[start]].start, found[number].end, "name")
+            start = place
+
+
+def _is_known(answer: str, word: Word, texts: Sequence[WordIndex]) -> bool:
+    form = word.form.removesuffix("'s")
+    if any(form in text.forms or word.form in text.forms for text in texts):
+        return True
+    parts = _HYPHENS.split(answer[word.start : word.end])
+    return len(parts) > 1 and all(
+        not part[:1].isupper() or any(form_of(part) in text.forms for text in texts)
+        for part in parts
+    )

@@ -1,0 +1,155 @@
+"""Reads a file that a person attached, in a process of its own: the file may be hostile or broken.
+
+Nothing here knows a format. The process may do and take little (`confine`); whatever becomes of it,
+there is a document, or one `Problem`. All of it waits: no function is for a window's thread.
+"""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.documents import Document, document_from_json
+from engine.documents.confine import TOO_MUCH_MEMORY
+from engine.documents.hidden import in_one_line
+from engine.documents.limits import RESULT_BYTES, Effort, size
+from engine.documents.page_picture import Box, PagePicture
+from models.errors import Problem
+
+_FOLDER = Path(__file__).parents[2]  # where `-m engine` finds this copy
+_COMPLAINT_BYTES = 4096  # kept of standard error, its end
+_BLOCK_BYTES = 1 << 16
+_EFFORT = Effort()
+_LOOKS_APART_SECONDS = 0.05
+_ENDING_SECONDS = 5.0  # from the end of what it writes
+
+
+class Cancelled(Exception):
+    """Nobody waits for it any more."""
+
+
+def read_document(
+    path: Path, *, cancelled: Callable[[], bool] = lambda: False, effort: Effort = _EFFORT
+) -> Document:
+    """The text of a file or folder. Raises Problem, and Cancelled soon after `cancelled`."""
+    content = _run("document", path, cancelled=cancelled, effort=effort)
+    try:
+        return document_from_json(content.decode())
+    except ValueError as error:
+        raise _failed(path, "it wrote no document") from error
+
+
+def page_picture(
+    path: Path,
+    number: int,
+    *,
+    spans: Sequence[tuple[int, int]],
+    width: int,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> PagePicture:
+    """A page of a PDF, about `width` pixels wide. `spans`: beginnings and ends of parts of the text
+    of the page's section, each of which gets its boxes. Raises as `read_document` does."""
+    more = (str(number), str(width), json.dumps([list(span) for span in spans]))
+    content = _run("picture", path, *more, cancelled=cancelled, effort=_EFFORT)
+    line, _, png = content.partition(b"\n")
+    try:
+        pixels_across, pixels_down, *boxes = json.loads(line)
+        return PagePicture(png, pixels_across, pixels_down, tuple(Box(*box) for box in boxes))
+    except (TypeError, ValueError) as error:
+        raise _failed(path, "it wrote no picture") from error
+
+
+def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effort: Effort) -> bytes:
+    """What the process wrote after the name of its result."""
+    program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
+    process = subprocess.Popen(
+        (
+            *program,
+            name,
+            str(effort.seconds),
+            str(effort.memory_bytes),
+            str(path.absolute()),
+            *more,
+        ),
+        cwd=_FOLDER,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,  # Ctrl-C is for those who wait: they cancel
+    )
+    with process:
+        try:
+            written, complaint = _listen(process, path, cancelled=cancelled, effort=effort)
+            status = process.wait(timeout=_ENDING_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise _too_long(path, effort) from error
+        finally:
+            process.kill()
+    said, _, content = written.partition(b"\n")
+    if status == 0 and said.decode(errors="replace") == name:
+        return content
+    if status == 0 and said == b"problem":
+        raise Problem(*json.loads(content))
+    problem = _ended(path, status, effort)
+    problem.add_note(complaint.decode(errors="replace"))
+    raise problem
+
+
+def _listen(
+    process: subprocess.Popen[bytes], path: Path, *, cancelled: Callable[[], bool], effort: Effort
+) -> tuple[bytes, bytes]:
+    """All that it writes until it closes both: its result, and the end of what it complains of."""
+    assert process.stdout
+    assert process.stderr
+    late = time.monotonic() + effort.seconds
+    written, complaint = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, written)
+        selector.register(process.stderr, selectors.EVENT_READ, complaint)
+        while selector.get_map():
+            if cancelled():
+                raise Cancelled
+            if time.monotonic() > late:
+                raise _too_long(path, effort)
+            for key, _ in selector.select(_LOOKS_APART_SECONDS):
+                block = os.read(key.fd, _BLOCK_BYTES)
+                key.data.extend(block)
+                if not block:
+                    selector.unregister(key.fileobj)
+            del complaint[:-_COMPLAINT_BYTES]
+            if len(written) > RESULT_BYTES:
+                raise _failed(path, f"it wrote more than {size(RESULT_BYTES)}")
+    return bytes(written), bytes(complaint)
+
+
+def _ended(path: Path, status: int, effort: Effort) -> Problem:
+    """Why there is no result."""
+    if status == TOO_MUCH_MEMORY:
+        return Problem(
+            f"{in_one_line(path.name)}: reading it took more than"
+            f" {size(effort.memory_bytes)} of memory.",
+            "Attach a part of it, or its text.",
+        )
+    if status == -signal.SIGXCPU:
+        return _too_long(path, effort)
+    how = signal.Signals(-status).name if status < 0 else f"status {status}"
+    return _failed(path, f"it ended with {how}")
+
+
+def _too_long(path: Path, effort: Effort) -> Problem:
+    return Problem(
+        f"{in_one_line(path.name)}: reading it took longer than {effort.seconds:g} seconds.",
+        "Attach a part of it, or its text.",
+    )
+
+
+def _failed(path: Path, how: str) -> Problem:
+    return Problem(
+        f"{in_one_line(path.name)}: the program that reads it failed: {how}.",
+        "The file may be damaged: save it anew, or attach its text.",
+    )

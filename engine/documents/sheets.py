@@ -1,0 +1,153 @@
+"""Reads a workbook: the values that its program computed last, sheet by sheet.
+
+A row is a line, its cells between ` | `; rows and columns without values are left out. A long sheet
+becomes several sections, so that a place in it is near. Hidden sheets are not read, since nobody
+sees them. A formula stands as it is written where no value of it is stored.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from datetime import datetime, time
+from itertools import batched, repeat
+from typing import Any
+from xml.etree.ElementTree import fromstring, tostring
+
+from openpyxl import load_workbook
+
+from engine.documents import Section
+from engine.documents.limits import WORKBOOK_CHARACTERS
+from engine.documents.read import Read, told
+from engine.documents.web import BETWEEN_CELLS
+from engine.documents.zips import Archive, local_name, reading
+
+MOST_ROWS = 1_048_576
+"""A sheet has no more, whatever it says."""
+
+ROWS_OF_SECTION = 50
+
+_STRICT = (
+    (
+        b"http://purl.oclc.org/ooxml/spreadsheetml/main",
+        b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
+    ),
+    (
+        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    ),
+)
+_QUOTED = re.compile(r'"[^"]*"|\\.|_.')
+
+
+def read_xlsx(data: bytes) -> Read:
+    archive = Archive(data)
+    with reading("workbook"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
+        copy = archive.only_xml(_prepared)
+        values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
+        formulas: Any = repeat(None)
+        if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
+            formulas = load_workbook(copy, read_only=True, keep_links=False).worksheets
+        sections: list[Section] = []
+        hidden, cut, left = [], [], WORKBOOK_CHARACTERS
+        for sheet, with_formulas in zip(values.worksheets, formulas, strict=False):
+            if sheet.sheet_state != "visible":
+                hidden.append(sheet.title)
+                continue
+            rows = _Rows()
+            if not rows.read(sheet, with_formulas, most_characters=left):
+                cut.append(f"{sheet.title} from row {rows.seen}")
+            left -= rows.characters
+            sections += rows.sections(sheet.title)
+        return Read(
+            tuple(sections),
+            left_out=told("Hidden sheets", hidden)
+            + told(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
+        )
+
+
+def _prepared(xml: bytes) -> bytes:
+    """What openpyxl needs. It sees nothing in a file of the strict kind, and fails where something
+    is odd about how cells look, of which only the formats of numbers matter here."""
+    for strict, transitional in _STRICT:
+        xml = xml.replace(strict, transitional)
+    if b"<cellXfs" not in xml:
+        return xml
+    root = fromstring(xml)
+    for part in list(root):
+        if local_name(part) not in ("cellXfs", "numFmts"):
+            root.remove(part)
+    for look in root.iterfind("{*}cellXfs/{*}xf"):
+        look[:] = []
+        look.attrib = {"numFmtId": look.get("numFmtId", "0")}
+    return tostring(root)
+
+
+class _Rows:
+    """The rows of a sheet that have values: their numbers, and the text of each cell by its
+    column."""
+
+    def __init__(self) -> None:
+        self.seen = self.characters = 0
+        self._rows: list[tuple[int, dict[int, str]]] = []
+
+    def read(self, sheet: Any, formulas: Any | None, *, most_characters: int) -> bool:
+        """Whether all were read."""
+        others = repeat(()) if formulas is None else _rows(formulas)
+        for row, other in zip(_rows(sheet), others, strict=False):
+            self.seen += 1
+            cells = {column: text for column, cell in enumerate(row) if (text := _text(cell))}
+            for column, cell in enumerate(other):
+                if column not in cells and (formula := _formula(cell.value)):
+                    cells[column] = formula
+            self.characters += len(row) * len(BETWEEN_CELLS) + sum(map(len, cells.values())) + 1
+            if self.characters > most_characters or self.seen > MOST_ROWS:
+                return False
+            if cells:
+                self._rows.append((self.seen, cells))
+        return True
+
+    def sections(self, title: str) -> Iterator[Section]:
+        columns = sorted(set().union(*(cells for _, cells in self._rows)))
+        for rows in batched(self._rows, ROWS_OF_SECTION):
+            text = "\n".join(_line(columns, cells) for _, cells in rows)
+            number = rows[0][0] if len(self._rows) > ROWS_OF_SECTION else 0
+            yield Section("sheet", number, text, title)
+
+
+def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
+    """As they are: what a sheet says of its size is not believed."""
+    sheet.reset_dimensions()
+    rows: Iterator[tuple[Any, ...]] = sheet.iter_rows()
+    return rows
+
+
+def _line(columns: list[int], cells: dict[int, str]) -> str:
+    last = max(cells)
+    return BETWEEN_CELLS.join(cells.get(column, "") for column in columns if column <= last)
+
+
+def _text(cell: Any) -> str:
+    """Of a value, as a person reads it."""
+    match cell.value:
+        case None:
+            return ""
+        case bool(value):
+            return str(value).upper()
+        case int(value) | float(value):
+            if "%" in _QUOTED.sub("", cell.number_format or ""):
+                return f"{value * 100:.12g}%"
+            return str(value) if isinstance(value, int) else f"{value:.15g}"
+        case datetime(hour=0, minute=0, second=0) as value:
+            return value.date().isoformat()
+        case datetime() as value:
+            return value.isoformat(" ", "seconds" if value.second else "minutes")
+        case time() as value:
+            return value.isoformat("seconds" if value.second else "minutes")
+        case value:
+            return " ".join(str(value).split())
+
+
+def _formula(value: Any) -> str:
+    text = getattr(value, "text", value)  # that of an array formula is within
+    return text if isinstance(text, str) and text.startswith("=") and len(text) > 1 else ""

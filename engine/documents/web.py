@@ -1,0 +1,411 @@
+"""Reads HTML as the text that a browser would show: headings, lists, tables, and nothing hidden.
+
+A heading begins a part, whose label is the path of headings that lead to it. Cells of a row stand
+between ` | `. Repairs what browsers repair, as far as it moves text. Fetches and runs nothing.
+"""
+
+import re
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from operator import eq
+
+from engine.documents import Section
+from engine.documents.decoding import Decoded, decode
+from engine.documents.read import Read
+
+BETWEEN_CELLS = " | "
+
+
+def _names(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_HEADINGS = _names("h1 h2 h3 h4 h5 h6")
+_LISTS = _names("ul ol menu")
+_CELLS = _names("td th")
+_ROW_GROUPS = _names("thead tbody tfoot")
+_TABLE = _CELLS | _ROW_GROUPS | {"table", "tr", "caption"}
+_SPACED = _HEADINGS | _LISTS | {"blockquote", "dl", "figure", "hr", "p", "pre", "table"}
+_BLOCKS = (_SPACED | _TABLE - _CELLS) | _names(
+    """address article aside body center dd details dialog dir div dt fieldset figcaption footer
+    form header html legend li main nav optgroup option search section summary text"""
+)
+_NEVER_SHOWN = _names(
+    """annotation annotation-xml audio canvas datalist defs desc iframe metadata noembed noframes
+    noscript object rp script select style symbol template title video"""
+)
+_EMPTY = _names(
+    """area base basefont bgsound br col command embed frame hr image img input keygen link meta
+    param source track wbr"""
+)
+_ENDS = {  # what the beginning of one ends, unless it stands within another
+    "li": (frozenset({"li"}), _LISTS | _TABLE),
+    "dt": (frozenset({"dt", "dd"}), _TABLE | {"dl"}),
+    "dd": (frozenset({"dt", "dd"}), _TABLE | {"dl"}),
+    "td": (_CELLS, frozenset({"tr", "table"})),
+    "th": (_CELLS, frozenset({"tr", "table"})),
+    "tr": (frozenset({"tr"}), frozenset({"table"})),
+    **{name: (_ROW_GROUPS | {"caption"}, frozenset({"table"})) for name in _ROW_GROUPS},
+    **{name: (_HEADINGS | {"p"}, _TABLE) for name in _HEADINGS},
+}
+_MOST_DEPTH = 512  # as in browsers: what is deeper stands beside
+_MOST_COLUMNS = 1_000
+_MOST_LABEL = 100
+_HIDING = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_SPACES = re.compile(r"[ \t\r\n\f\xa0]+")
+_CHARSET = re.compile(  # those of the web: Python has others, which are no charsets
+    rb"""(?<![\w-]) (?:charset|encoding) \s* = \s* ["']? \s*
+    ((?:utf-?8|us-ascii|ascii|latin|iso-?8859-?|iso-2022-|windows-|cp|koi8-|gb|big5|euc-|shift|tis-)
+    [\w-]*)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_RAISED = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")  # noqa: RUF001
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`headings`: those that lead to it, the last one is its own; none before the first heading."""
+
+    headings: tuple[str, ...]
+    text: str
+
+    @property
+    def label(self) -> str:
+        return " > ".join(shortened(heading) for heading in self.headings)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    parts: tuple[Part, ...]
+
+
+def read_html(data: bytes) -> Read:
+    known = decoded(data)
+    page = read_page(known.text)
+    return Read(
+        tuple(
+            Section("part", number, part.text, part.label or shortened(page.title))
+            for number, part in enumerate(page.parts, start=1)
+        ),
+        left_out=known.remarks,
+    )
+
+
+def read_page(html: str) -> Page:
+    """All parts have text."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    return reader.page()
+
+
+def decoded(data: bytes) -> Decoded:
+    """By what it says of itself, else as any text. Raises Problem."""
+    said = None if data.startswith(BOM_UTF8) else _CHARSET.search(data[:2048])
+    if said:
+        # What calls itself Latin 1 is Windows' superset of it, as browsers have it.
+        name = re.sub(
+            r"^(iso-?8859-?1|latin-?1|us-ascii|ascii)$", "cp1252", said[1].decode().lower()
+        )
+        with suppress(LookupError):
+            return Decoded(data.decode(name, "replace"))
+    return decode(data)
+
+
+def raised(text: str) -> str:
+    """Small and high, as an exponent, where there are such characters for all of it: a million is
+    10⁶ and not 106."""
+    high = text.translate(_RAISED)
+    return text if any(map(eq, text, high)) else high
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _MOST_LABEL else text[: _MOST_LABEL - 1] + "…"
+
+
+@dataclass(slots=True)
+class _Table:
+    """`row`: the cells so far. `below`: how many more rows a cell of this column reaches into.
+    `layout`: it has a table within, so its cells are no cells of a table, but places on a page."""
+
+    row: list[str] = field(default_factory=list)
+    below: Counter[int] = field(default_factory=Counter)
+    spans: tuple[int, int] = (1, 1)
+    in_cell: bool = False
+    layout: bool = False
+
+    def add(self, text: str) -> None:
+        self._reach()
+        columns, rows = self.spans
+        for _ in range(max(min(columns, _MOST_COLUMNS - len(self.row)), 1)):
+            self.below[len(self.row)] = rows - 1
+            self.row.append(text)
+            text = ""
+
+    def end_row(self) -> str:
+        self._reach()
+        for column in range(len(self.row), max(self.below, default=-1) + 1):
+            self.below[column] -= self.below[column] > 0
+        cells, self.row = self.row, []
+        while cells and not cells[-1]:
+            cells.pop()
+        return BETWEEN_CELLS.join(cells)
+
+    def _reach(self) -> None:
+        while self.below[len(self.row)] > 0:
+            self.below[len(self.row)] -= 1
+            self.row.append("")
+
+
+class _Reader(HTMLParser):
+    """A stack of open elements, and the text so far: lines, with the gap that is due before the
+    next, and the pieces of the line that is being read."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[Part] = []
+        self._headings: list[tuple[int, str]] = []
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._gap = 0
+        self._bullet = ""
+        self._raised: int | None = None
+        self._title: list[str] = []
+        self._stack: list[str] = []
+        self._open: Counter[str] = Counter()
+        self._hidden_at: int | None = None
+        self._tables: list[_Table] = []
+        self._counts: list[int | None] = []
+
+    def page(self) -> Page:
+        while self._stack:
+            self._leave()
+        self._end_line()
+        self._end_part()
+        return Page(_one_line(self._title), tuple(self._parts))
+
+    # What HTMLParser calls
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(reversed(attrs))  # the first of two counts
+        if tag in _BLOCKS:
+            self._end_nearest({"p"}, within=_TABLE)
+        if tag in _ENDS:
+            ended, within = _ENDS[tag]
+            self._end_nearest(ended, within=within)
+        if tag in _EMPTY:
+            if self._hidden_at is None:
+                self._lone(tag)
+            return
+        if len(self._stack) == _MOST_DEPTH:
+            self._leave()
+        if self._hidden_at is None:
+            formula = given.get("alttext") if tag == "math" else None
+            hidden = "hidden" in given or _HIDING.search(given.get("style") or "")
+            if tag in _NEVER_SHOWN or hidden or formula:
+                self._hidden_at = len(self._stack)
+                self._line.append("" if hidden else formula or "")
+            else:
+                self._begin(tag, given)
+        self._stack.append(tag)
+        self._open[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self._end_nearest({tag}, within=() if tag in _TABLE else _CELLS)
+
+    def handle_data(self, data: str) -> None:
+        if self._hidden_at is None:
+            self._line.append(data)
+        elif self._stack[-1] == "title" and not self._title and not self._open["svg"]:
+            self._title.append(data)
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """`<![...`: text in XHTML, else a comment. The parser knows few, and fails at others."""
+        if self.rawdata.startswith("<![CDATA[", i):
+            end = self.rawdata.find("]]>", i)
+            self.handle_data(self.rawdata[i + 9 : max(end, 0)])
+            return end + 3 if end >= 0 else -1
+        end = self.rawdata.find(">", i)
+        return end + 1 if end >= 0 else -1
+
+    # The stack
+
+    def _end_nearest(self, names: Collection[str], *, within: Collection[str]) -> None:
+        """Ends the nearest open element of these, and all in it; none outside of `within`."""
+        if not any(self._open[name] for name in names):
+            return
+        for place in range(len(self._stack) - 1, -1, -1):
+            if self._stack[place] in names:
+                while len(self._stack) > place:
+                    self._leave()
+                return
+            if self._stack[place] in within:
+                return
+
+    def _leave(self) -> None:
+        shown = self._hidden_at is None
+        tag = self._stack.pop()
+        self._open[tag] -= 1
+        if self._hidden_at == len(self._stack):
+            self._hidden_at = None
+        if shown:
+            self._end(tag)
+
+    # What elements do to the text
+
+    def _lone(self, tag: str) -> None:
+        if tag == "hr":
+            self._break(2)
+        elif tag == "br" and self._open["pre"]:
+            self._line.append("\n")
+        elif tag == "br" and not self._in_one_line:
+            self._end_line()
+            self._gap = min(self._gap + 1, 2)
+        elif tag == "br":
+            self._line.append(" ")
+
+    def _begin(self, tag: str, given: dict[str, str | None]) -> None:
+        if tag in ("pre", "table") and self._in_cell:
+            self._lay_out()
+        if tag in _BLOCKS:
+            self._break(2 if tag in _SPACED and not self._counts else 1)
+        if tag in _LISTS:
+            self._counts.append(_number(given.get("start"), 1) if tag == "ol" else None)
+        elif tag == "li":
+            self._begin_item(given)
+        elif tag == "table":
+            self._tables.append(_Table())
+        elif tag in _CELLS and self._tables:
+            self._begin_cell(given)
+        elif tag == "sup":
+            self._raised = len(self._line)
+        elif tag == "rt":
+            self._line.append("(")
+
+    def _end(self, tag: str) -> None:
+        if tag in _HEADINGS and not self._in_cell:
+            self._end_heading(int(tag[1]))
+        elif tag == "pre" and not self._open["pre"] and not self._in_one_line:
+            self._end_preformatted()
+        elif tag in _CELLS and self._tables:
+            self._end_cell()
+        elif tag == "tr" and self._tables and not self._tables[-1].layout:
+            self._write(self._tables[-1].end_row())
+        elif tag == "table" and self._tables:
+            self._end_line()
+            self._write(self._tables.pop().end_row())
+        elif tag == "li":
+            self._break(1)
+            self._bullet = ""
+        elif tag in _LISTS:
+            self._break(1)
+            self._counts.pop()
+        elif tag == "sup" and self._raised is not None:
+            piece = "".join(self._line[self._raised :])
+            self._line[self._raised :] = [raised(piece)]
+            self._raised = None
+        elif tag == "rt":
+            self._line.append(")")
+        if tag in _BLOCKS:
+            self._break(2 if tag in _SPACED and not self._counts else 1)
+
+    def _begin_item(self, given: dict[str, str | None]) -> None:
+        if self._in_one_line:
+            return
+        indent = "  " * (len(self._counts) - 1)
+        number = self._counts[-1] if self._counts else None
+        if number is None:
+            self._bullet = f"{indent}- "
+        else:
+            number = _number(given.get("value"), number)
+            self._counts[-1] = number + 1
+            self._bullet = f"{indent}{number}. "
+
+    def _lay_out(self) -> None:
+        """What is read is no table, but a page laid out by one."""
+        table = self._tables[-1]
+        table.layout, table.in_cell = True, False
+        self._write(table.end_row())
+        self._end_line()
+
+    def _begin_cell(self, given: dict[str, str | None]) -> None:
+        self._end_line()
+        table = self._tables[-1]
+        table.in_cell = not table.layout
+        rows, columns = _number(given.get("rowspan"), 1), _number(given.get("colspan"), 1)
+        table.spans = max(columns, 1), max(rows, 1)
+
+    def _end_cell(self) -> None:
+        table = self._tables[-1]
+        if table.in_cell:
+            table.in_cell = False
+            table.add(_one_line(self._line))
+            self._line.clear()
+        else:
+            self._break(2)
+
+    def _end_heading(self, level: int) -> None:
+        heading = _one_line(self._line)
+        if not heading:
+            return
+        self._line.clear()
+        self._end_part()
+        while self._headings and self._headings[-1][0] >= level:
+            self._headings.pop()
+        self._headings.append((level, heading))
+        self._write(heading)
+
+    def _end_preformatted(self) -> None:
+        text = "".join(self._line).replace("\r\n", "\n").strip("\n")
+        self._line.clear()
+        self._write("\n".join(line.rstrip() for line in text.split("\n")))
+
+    def _end_part(self) -> None:
+        text, headings = "".join(self._lines), tuple(heading for _, heading in self._headings)
+        if text:
+            self._parts.append(Part(headings, text))
+        self._lines, self._gap = [], 0
+
+    # The text
+
+    @property
+    def _in_cell(self) -> bool:
+        return bool(self._tables) and self._tables[-1].in_cell
+
+    @property
+    def _in_one_line(self) -> bool:
+        return self._in_cell or any(self._open[name] for name in _HEADINGS)
+
+    def _break(self, gap: int) -> None:
+        if self._in_one_line:
+            self._line.append(" ")
+        elif self._open["pre"]:
+            self._line.append("" if "".join(self._line[-1:]).endswith("\n") else "\n")
+        else:
+            self._end_line()
+            self._gap = max(self._gap, gap)
+
+    def _end_line(self) -> None:
+        text = _one_line(self._line)
+        self._line.clear()
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if text:
+            if self._lines:
+                self._lines.append("\n" * max(self._gap, 1))
+            self._lines.append(self._bullet + text)
+            self._gap, self._bullet = 0, ""
+
+
+def _one_line(pieces: list[str]) -> str:
+    return _SPACES.sub(" ", "".join(pieces)).strip(" ")
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text and re.fullmatch(r"\s*[0-9]{1,6}\s*", text) else otherwise

@@ -1,0 +1,109 @@
+"""Reads a Word document: mammoth makes HTML of it, and what reads HTML makes the text.
+
+Changes that are suggested in it are read as if they were accepted. Text that is formatted as hidden
+is dropped, since nobody sees it. Pictures, formulas, comments, headers and footers are not read.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element, fromstring, tostring
+
+import mammoth
+
+from engine.documents import Section
+from engine.documents.read import Read
+from engine.documents.web import read_page
+from engine.documents.zips import Archive, local_name, reading
+
+NOTES = "Notes"
+
+_FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
+_BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
+_TOLD = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
+_KEPT = {  # of how something looks: most of a document is about that, and slows mammoth down
+    "pPr": {"numPr", "pStyle", "rPr"},
+    "rPr": {"del", "vertAlign"},
+    "tcPr": {"gridSpan", "vMerge"},
+    "trPr": {"del", "tblHeader"},
+}
+_DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
+_TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
+"""Mammoth drops these with all that is in them."""
+
+
+def read_docx(data: bytes) -> Read:
+    archive = Archive(data)
+    with reading("Word document"):
+        left_out = Counter[str]()
+
+        def prepare(xml: bytes) -> bytes:
+            root = fromstring(xml)
+            for element in list(root.iter()):
+                left_out[local_name(element)] += 1
+                element[:] = _prepared(element)
+            return tostring(root)
+
+        def count(_: object) -> list[object]:
+            left_out["picture"] += 1
+            return []
+
+        html = mammoth.convert_to_html(
+            archive.only_xml(prepare),
+            convert_image=count,
+            include_embedded_style_map=False,
+            external_file_access=False,
+        ).value
+        return Read(tuple(_sections(html)), left_out=tuple(_told(left_out)))
+
+
+def _prepared(parent: Element) -> Iterator[Element]:
+    """What mammoth needs of what is in an element, and nothing that is hidden."""
+    for child in parent:
+        name = local_name(child)
+        if name == "ruby":
+            yield from _prepared(_with_reading_behind(child))
+        elif name in _TRANSPARENT:
+            yield from _prepared(child)
+        elif name in _KEPT:
+            child[:] = [part for part in child if local_name(part) in _KEPT[name]]
+            if len(child):
+                yield child
+        elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
+            yield child
+
+
+def _with_reading_behind(ruby: Element) -> Element:
+    """How a word is read, which stands above it, in brackets behind it."""
+    base, above = ruby.findall("{*}rubyBase"), ruby.findall("{*}rt")
+    texts = [text for part in above for text in part.iterfind(".//{*}t") if text.text]
+    if texts:
+        texts[0].text = f"({texts[0].text}"
+        texts[-1].text = f"{texts[-1].text})"
+    ruby[:] = base + above
+    return ruby
+
+
+def _is_hidden(run: Element) -> bool:
+    hidden = run.find("{*}rPr/{*}vanish")
+    return hidden is not None and not any(
+        name.endswith("}val") and value in ("0", "false", "off")
+        for name, value in hidden.attrib.items()
+    )
+
+
+def _sections(html: str) -> Iterator[Section]:
+    """Foot- and endnotes, which come last, are no part of what the last heading is about."""
+    notes = _FIRST_NOTE.search(html)
+    end = notes.start() if notes else len(html)
+    parts = read_page(html[:end]).parts
+    for number, part in enumerate(parts, start=1):
+        yield Section("part", number, part.text, part.label)
+    for part in read_page(_BACK_TO_TEXT.sub("", html[end:])).parts:
+        yield Section("part", len(parts) + 1, part.text, NOTES)
+
+
+def _told(seen: Counter[str]) -> Iterator[str]:
+    for name, what in _TOLD.items():
+        if seen[name]:
+            yield f"{seen[name]} {what}{'s' * (seen[name] > 1)}."

@@ -1,0 +1,453 @@
+"""Documents are attached, planned, sent with a message and shown above it; what was sent stays."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QAction, QDropEvent
+from PySide6.QtWidgets import QMessageBox, QPushButton
+
+from app.chat.message import MessageWidget
+from app.documents.text_dialog import TextDialog
+from app.window import Window
+from engine.documents.prompt import Sent
+from engine.events import Prefill
+from engine.request import ChatMessage
+from tests.support.app.attached import Reader, attach, chips, file_in, planned
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import answered, send
+from tests.support.documents.pdfs import line, pdf
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+LONG = "\n\n".join(
+    f"Clause {n}. "
+    + ("The tenant pays the deposit. " if n == 40 else "Nothing is said here. ") * 30
+    for n in range(80)
+)
+
+Opened = Callable[[], Window]
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def opened(open_window: Open, until: Until, reader: Reader) -> Opened:
+    """Opens a window that reads files so, with a model that counts."""
+
+    def opened() -> Window:
+        window = open_window(read=reader)
+        until(lambda: window.loader.loaded is not None)
+        return window
+
+    return opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return file_in(tmp_path)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Window], list[list[ChatMessage]]]:
+    """What the engine is asked from now on."""
+
+    def asked(window: Window) -> list[list[ChatMessage]]:
+        seen: list[list[ChatMessage]] = []
+        generate = window.engine.generate
+
+        def spy(conversation: str, lines: Any, request: Any) -> str:
+            seen.append(list(lines))
+            return generate(conversation, lines, request)
+
+        monkeypatch.setattr(window.engine, "generate", spy)
+        return seen
+
+    return asked
+
+
+Asked = Callable[[Window], list[list[ChatMessage]]]
+
+
+def question(window: Window, place: int = 0) -> MessageWidget:
+    row = window.transcript.messages[place]
+    assert row.view is not None, "it is built for that"
+    assert row.widget is not None
+    return row.widget
+
+
+def sent(window: Window, place: int = 0) -> Sent:
+    found = window.conversation.branch[place].sent
+    assert found is not None
+    return found
+
+
+def names(widget: MessageWidget) -> list[str]:
+    return [chip.accessibleName() for chip in widget.documents.chips]
+
+
+def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
+    opened: Opened, until: Until, file: Path, asked: Asked
+) -> None:
+    window = opened()
+    seen = asked(window)
+    attach(window, until, file)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    ((line,),) = seen
+    assert line.content == sent(window).text
+    assert "The roof leaks." in line.content
+    assert line.content.endswith("What leaks?")
+    assert chips(window) == []
+    assert question(window).written == "What leaks?"
+    assert names(question(window)) == ["plan.txt, whole"]
+    record = window.conversation.record
+    assert record is not None
+    assert record.title == "What leaks?"
+    window.menus.actions["new"].trigger()
+    window.show_conversation(record.id)
+    until(lambda: len(window.transcript.messages) == 2)
+    assert names(question(window)) == ["plan.txt, whole"]
+    send(window, "Anything else?")
+    until(answered(window, 4))
+    assert seen[1][0] == line, "it is never made anew"
+
+
+def test_files_that_are_read_by_the_real_reader(
+    open_window: Open, until: Until, file: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    attach(window, until, file, file.parent / "gone.txt")
+    read, gone = chips(window)
+    assert read.startswith("plan.txt, whole, ")
+    assert "gone.txt" in gone
+
+
+def test_another_version_and_another_answer_keep_what_was_sent(
+    opened: Opened, until: Until, file: Path, asked: Asked
+) -> None:
+    window = opened()
+    seen = asked(window)
+    attach(window, until, file)
+    send(window, "first")
+    until(answered(window, 2))
+    before = sent(window)
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: len(seen) == 2 and answered(window, 2)())
+    assert seen[1] == seen[0]
+    window.menus.actions["edit"].trigger()
+    assert window.composer.text == "first"
+    assert chips(window) == ["plan.txt, whole"]
+    window.composer.documents.view_asked.emit(0)
+    dialog = window.findChild(TextDialog)
+    assert dialog is not None
+    assert dialog.text == before.given(1)
+    dialog.close()
+    send(window, " and more")
+    until(lambda: len(seen) == 3 and answered(window, 2)())
+    assert sent(window) == before.asked("first and more")
+    assert seen[2][0].content == sent(window).text
+    assert chips(window) == []
+
+
+def test_a_message_that_is_edited_takes_no_other_documents(
+    opened: Opened, until: Until, file: Path, reader: Reader
+) -> None:
+    window = opened()
+    send(window, "first")
+    until(answered(window, 2))
+    window.menus.actions["edit"].trigger()
+    window.composer.files_given.emit([file])
+    assert "remark" in window.notices.texts
+    assert (chips(window), reader.read) == ([], [])
+    window.notices.press("edit")
+    attach(window, until, file)
+
+
+def test_what_is_attached_waits_in_its_conversation(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    window.composer.field.setPlainText("What leaks?")
+    attach(window, until, file)
+    record = window.conversation.record
+    assert record is not None
+    window.menus.actions["new"].trigger()
+    assert (chips(window), window.composer.text) == ([], "")
+    window.show_conversation(record.id)
+    until(lambda: chips(window) and planned(window))
+    assert window.composer.text == "What leaks?"
+    ((number, document),) = window.store.documents_of(record.id).result()
+    assert (number, document.text) == (1, "The roof leaks.")
+    window.composer.documents.remove_asked.emit(0)
+    assert chips(window) == []
+    assert window.store.documents_of(record.id).result() == ()
+
+
+def test_while_a_file_is_read_nothing_is_sent(
+    opened: Opened, until: Until, tmp_path: Path, reader: Reader
+) -> None:
+    window = opened()
+    window.composer.files_given.emit([file_in(tmp_path, "slow.txt"), file_in(tmp_path, "b.txt")])
+    until(lambda: reader.read)
+    assert chips(window)[0] == "slow.txt, Reading…"
+    send(window, "What leaks?")
+    assert window.composer.text == "What leaks?"
+    assert window.conversation.branch == ()
+    window.composer.documents.remove_asked.emit(0)
+    until(lambda: reader.cancelled == ["slow.txt"])
+    until(lambda: len(chips(window)) == 1 and planned(window))
+    window.composer.send()
+    until(answered(window, 2))
+    assert [one.name for one in sent(window).documents] == ["b.txt"]
+
+
+def test_a_file_that_cannot_be_read_says_why_and_is_in_nobodys_way(
+    opened: Opened, until: Until, tmp_path: Path, asked: Asked
+) -> None:
+    window = opened()
+    seen = asked(window)
+    attach(window, until, file_in(tmp_path, "broken.txt"))
+    (chip,) = window.composer.documents.chips
+    assert "Attach another." in chip.accessibleName()
+    assert not chip.view.isVisibleTo(chip)
+    send(window, "Hello")
+    until(answered(window, 2))
+    assert seen == [[ChatMessage("user", "Hello")]]
+    window.composer.documents.remove_asked.emit(0)
+    assert chips(window) == []
+
+
+def test_what_the_model_gets_can_be_seen_before_and_after(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    window.composer.documents.chips[0].view.click()
+    before = window.findChild(TextDialog)
+    assert before is not None
+    text = before.text
+    before.close()
+    before.setParent(None)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    question(window).documents.chips[0].view.click()
+    after = window.findChild(TextDialog)
+    assert after is not None
+    assert after.text == text == sent(window).text.removesuffix("What leaks?")
+    after.close()
+
+
+def test_a_deleted_document_is_gone_from_the_prompt(
+    opened: Opened, until: Until, file: Path, asked: Asked
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    question(window).documents.remove_asked.emit(0)
+    box = window.findChild(QMessageBox)
+    assert box is not None
+    press(box, "Delete")
+    until(lambda: names(question(window)) == ["plan.txt, deleted"])
+    assert window.conversation.branch[1].content == "served"
+    record = window.conversation.record
+    assert record is not None
+    assert window.store.documents_of(record.id).result() == ()
+    seen = asked(window)
+    send(window, "Again?")
+    until(answered(window, 4))
+    assert "The roof" not in seen[0][0].content
+    assert seen[0][0].content == sent(window).text
+
+
+def test_a_document_is_not_deleted_by_a_look_at_it(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    question(window).documents.remove_asked.emit(0)
+    box = window.findChild(QMessageBox)
+    assert box is not None
+    press(box, "Cancel")
+    assert names(question(window)) == ["plan.txt, whole"]
+
+
+def press(box: QMessageBox, text: str) -> None:
+    button = next(b for b in box.findChildren(QPushButton) if b.text().replace("&", "") == text)
+    button.click()
+
+
+def test_files_are_dropped_anywhere_on_the_window(opened: Opened, until: Until, file: Path) -> None:
+    window = opened()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    copy, move = Qt.DropAction.CopyAction, Qt.DropAction.MoveAction
+    drop = QDropEvent(
+        QPointF(5, 5), copy | move, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    window.dropEvent(drop)
+    assert drop.dropAction() == copy
+    until(lambda: chips(window) and planned(window))
+    assert chips(window)[0].startswith("plan.txt, whole, ")
+
+
+def test_the_button_offers_files_and_folders(opened: Opened) -> None:
+    window = opened()
+    asked, folders = list[bool](), list[bool]()
+    window.composer.attach_asked.disconnect()
+    window.composer.folder_asked.disconnect()
+    window.composer.attach_asked.connect(lambda: asked.append(True))
+    window.composer.folder_asked.connect(lambda: folders.append(True))
+    menu = window.composer.attach_menu()
+    actions: list[QAction] = menu.actions()
+    for action in actions:
+        action.trigger()
+    assert (asked, folders) == ([True], [True])
+    menu.close()
+    assert window.menus.actions["attach"].shortcut().toString() == "Ctrl+Shift+A"
+
+
+def test_what_is_there_already_is_not_attached_again(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    window.composer.files_given.emit([file])
+    until(lambda: "remark" in window.notices.texts)
+    assert chips(window) == []
+    record = window.conversation.record
+    assert record is not None
+    assert window.store.unsent_documents(record.id).result() == ()
+
+
+def test_what_could_not_be_stored_comes_back_with_its_documents(
+    opened: Opened, until: Until, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise full
+
+    monkeypatch.setattr("app.conversations.tree._insert", refuse)
+    send(window, "What leaks?")
+    until(lambda: window.composer.text == "What leaks?" and chips(window) and planned(window))
+    monkeypatch.undo()
+    window.composer.send()
+    until(answered(window, 2))
+    assert "The roof" in sent(window).text
+
+
+def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
+    opened: Opened, until: Until, tmp_path: Path, asked: Asked
+) -> None:
+    window = opened()
+    seen = asked(window)
+    attach(window, until, file_in(tmp_path, "lease.txt", LONG))
+    window.composer.field.setPlainText("Who pays the deposit?")
+    until(lambda: "passage" in chips(window)[0])
+    window.composer.send()
+    until(answered(window, 2))
+    first = sent(window).documents[0]
+    assert 0 < first.passages < first.among
+    assert "pays the deposit" in sent(window).text
+    assert "passages of" in names(question(window))[0]
+    line = seen[0][0]
+    window.composer.field.setPlainText("And what does clause 70 say about it?")
+    until(lambda: chips(window) and "passage" in chips(window)[0])
+    window.composer.send()
+    until(answered(window, 4))
+    assert seen[1][0] == line
+    second = sent(window, 2).documents[0]
+    assert (second.number, second.name) == (1, "lease.txt")
+    assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}
+
+
+def test_a_question_about_all_of_it_is_told_what_passages_cannot_do(
+    opened: Opened, until: Until, tmp_path: Path
+) -> None:
+    window = opened()
+    attach(window, until, file_in(tmp_path, "lease.txt", LONG))
+    window.composer.field.setPlainText("What is said about the deposit?")
+    until(lambda: "passage" in chips(window)[0])
+    assert window.composer.documents.remark == ""
+    window.composer.field.setPlainText("Summarize the deposit clauses")
+    until(lambda: window.composer.documents.remark)
+    assert not window.composer.unready
+
+
+def test_without_room_for_a_passage_nothing_is_sent(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    text = "word " * 4000  # alone it fills the context
+    window.composer.field.setPlainText(text)
+    attach(window, until, file)
+    until(lambda: window.composer.unready)
+    assert window.composer.documents.remark == window.composer.unready
+    window.composer.send()
+    assert window.composer.text == text
+    window.composer.field.setPlainText("What leaks?")
+    until(lambda: not window.composer.unready)
+    window.composer.send()
+    until(answered(window, 2))
+
+
+def test_how_long_it_takes_to_read_is_known_from_the_answers(
+    opened: Opened, until: Until, tmp_path: Path
+) -> None:
+    window = opened()
+    attach(window, until, file_in(tmp_path, "a.txt", "word " * 1200))
+    assert "to read" not in chips(window)[0]
+    window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 5.0))
+    window.composer.field.setPlainText("?")
+    until(lambda: "about 20 s to read" in chips(window)[0])
+
+
+def test_a_race_runs_on_the_message_with_its_documents(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    window.composer.field.setPlainText("What leaks?")
+    until(lambda: planned(window))
+    prompt = window.composer_controller.documents.prompt("What leaks?")
+    assert "The roof leaks." in prompt
+    assert prompt.endswith("What leaks?")
+
+
+def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    path = tmp_path / "plan.pdf"
+    path.write_bytes(pdf(line("The roof leaks."), line("The cellar is dry.")))
+    attach(window, until, path)
+    assert chips(window)[0].startswith("plan.pdf, 2 pages · whole, ")
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    assert "[page 2]" in sent(window).text
+    record = window.conversation.record
+    assert record is not None
+    ((_, document),) = window.store.documents_of(record.id).result()
+    copy = window.store.copy_of(document)
+    assert copy is not None
+    assert copy.read_bytes() == path.read_bytes()
+    window.conversation.delete_document(1)
+    until(lambda: names(question(window)) == ["plan.pdf, deleted"])
+    assert not copy.exists()

@@ -1,0 +1,249 @@
+"""Documents are kept with what was sent of them, and go when nobody refers to them any more."""
+
+import hashlib
+import json
+import zlib
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.conversations import exchange
+from app.conversations.records import Conversation, Message
+from app.conversations.store import Store
+from engine.documents import Document, Section
+from engine.documents.prompt import Attached, Sent, write_message
+from models.errors import Problem
+from tests.support.app.store_samples import raw
+
+PDF = b"%PDF-1.4 three pages"
+QUESTION = "What does it say?"
+
+
+def document(name: str = "plan.pdf", text: str = "The roof leaks.", data: bytes = PDF) -> Document:
+    pages = (Section("page", 1, text), Section("page", 2, "So does the cellar."))
+    return Document(name, "pdf", hashlib.sha256(data).hexdigest(), pages, without_text=(3,))
+
+
+def sent_with(store: Store, *documents: Document) -> tuple[Conversation, Message]:
+    """Sends a question with these documents in a new conversation."""
+    conversation = store.create().result().id
+    attached = [Attached(store.attach(conversation, one).result(), one) for one in documents]
+    sent = write_message(QUESTION, attached)
+    record, (question, _) = store.ask(
+        conversation, QUESTION, sent=sent, target="t", drafter="d"
+    ).result()
+    return record, question
+
+
+def rows(path: Path, table: str) -> int:
+    with raw(path) as connection:
+        (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(count)
+
+
+def test_what_is_attached_is_there_after_a_crash(path: Path) -> None:
+    with Store.open(path) as store:
+        conversation = store.create().result().id
+        assert store.attach(conversation, document()).result() == 1
+        assert store.attach(conversation, document("other.pdf")).result() == 2
+        assert store.attach(conversation, document()).result() == 1
+    with Store.open(path) as store:
+        unsent = store.unsent_documents(conversation).result()
+        assert unsent == ((1, document()), (2, document("other.pdf")))
+        store.detach(conversation, 1).result()
+        assert store.unsent_documents(conversation).result() == unsent[1:]
+        assert store.documents_of(conversation).result() == unsent[1:]
+    assert rows(path, "documents") == 1
+
+
+def test_a_message_keeps_what_was_sent_of_it(path: Path) -> None:
+    with Store.open(path) as store:
+        record, question = sent_with(store, document())
+    with Store.open(path) as store:
+        (found, _) = store.branch(record.id).result()
+        assert found == question
+        assert found.sent == write_message(QUESTION, [Attached(1, document())])
+        assert (found.content, found.prompt) == (QUESTION, found.sent.text)
+        assert store.unsent_documents(record.id).result() == ()
+        assert store.documents_of(record.id).result() == ((1, document()),)
+
+
+def test_another_version_keeps_the_documents_and_their_numbers(store: Store) -> None:
+    record, question = sent_with(store, document())
+    assert question.sent is not None
+    _, (other, _) = store.ask(
+        record.id,
+        "And?",
+        instead_of=question.id,
+        sent=question.sent.asked("And?"),
+        target="t",
+        drafter="d",
+    ).result()
+    assert other.sent == write_message("And?", [Attached(1, document())])
+    assert store.attach(record.id, document()).result() == 1
+    assert store.attach(record.id, document(text="Another.")).result() == 2
+
+
+def test_what_was_sent_is_found_by_the_persons_words_only(store: Store) -> None:
+    record, _ = sent_with(store, document())
+    hits = store.search("does it say").result()
+    assert {hit.conversation for hit in hits} == {record.id}
+    assert store.search("cellar").result() == ()
+
+
+def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(
+    store: Store, tmp_path: Path
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(PDF)
+    one, other = (store.create().result().id for _ in range(2))
+    for conversation in (one, other):
+        store.attach(conversation, document(), original=original).result()
+    copy = store.copy_of(document())
+    assert copy is not None
+    assert copy.read_bytes() == PDF
+    assert copy.stat().st_mode & 0o077 == 0
+    assert copy.parent.stat().st_mode & 0o077 == 0
+    store.detach(one, 1).result()
+    assert copy.exists()
+    store.detach(other, 1).result()
+    assert list(store.attachments.iterdir()) == []
+    assert store.copy_of(document()) is None
+
+
+def test_a_file_that_has_changed_since_it_was_read_is_not_kept(
+    store: Store, tmp_path: Path
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(b"another")
+    store.attach(store.create().result().id, document(), original=original).result()
+    assert store.copy_of(document()) is None
+
+
+def test_without_its_copy_nothing_is_attached(store: Store, tmp_path: Path) -> None:
+    conversation = store.create().result().id
+    with pytest.raises(Problem) as caught:
+        store.attach(conversation, document(), original=tmp_path / "gone.pdf").result()
+    assert caught.value.remedy
+    assert store.unsent_documents(conversation).result() == ()
+
+
+def test_a_deleted_document_leaves_a_line_and_nothing_else(
+    store: Store, path: Path, tmp_path: Path
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(PDF)
+    other = document("other.pdf", "The garden.", b"other")
+    record, _ = sent_with(store, document(), other)
+    store.attach(record.id, document(), original=original).result()
+    store.delete_document(record.id, 1).result()
+    (question, _) = store.branch(record.id).result()
+    assert question.sent is not None
+    assert "roof" not in question.prompt
+    deleted, kept = question.sent.documents
+    assert (deleted.name, deleted.ranges) == ("plan.pdf", ())
+    assert question.sent.given(1).count("\n") == 2
+    whole = write_message(QUESTION, [Attached(2, other)]).given(2)
+    assert question.sent.given(2) == whole
+    assert question.sent.source(question.prompt.index("garden")) == (2, 4)
+    assert kept.ranges
+    assert store.documents_of(record.id).result() == ((2, other),)
+    assert store.copy_of(document()) is None
+    assert store.attach(record.id, document()).result() == 3, "a number means one document"
+
+
+def test_a_document_is_deleted_in_one_conversation_only(store: Store) -> None:
+    one, _ = sent_with(store, document())
+    other, question = sent_with(store, document())
+    store.delete_document(one.id, 1).result()
+    assert store.branch(other.id).result()[0] == question
+    assert store.documents_of(other.id).result() == ((1, document()),)
+
+
+def test_purging_takes_the_documents_that_nobody_refers_to(
+    store: Store, path: Path, tmp_path: Path
+) -> None:
+    original = tmp_path / "plan.pdf"
+    original.write_bytes(PDF)
+    record, _ = sent_with(store, document())
+    store.attach(record.id, document(), original=original).result()
+    change = store.delete(record.id).result()
+    store.purge().result()
+    assert store.copy_of(document()) is not None
+    store.undo(change).result()
+    assert store.documents_of(record.id).result() == ((1, document()),)
+    store.delete(record.id).result()
+    assert store.purge(older_than=timedelta(0)).result() == 1
+    assert store.copy_of(document()) is None
+    store.close()
+    assert (rows(path, "documents"), rows(path, "attachments")) == (0, 0)
+
+
+def test_an_export_has_the_names_and_what_was_sent(store: Store) -> None:
+    record, question = sent_with(store, document())
+    (answer,) = store.branch(record.id).result()[1:]
+    store.finish_answer(answer.id, "It leaks.", (), state="complete").result()
+    chat = store.chat(record.id).result()
+    written = exchange.to_json(chat)
+    assert json.loads(written)["messages"][0]["content"] == question.prompt
+    assert question.prompt in exchange.to_markdown(chat)
+    (imported,) = store.add(exchange.parse(written.encode())).result()
+    (same, _) = store.branch(imported.id).result()
+    assert (same.content, same.sent) == (question.content, question.sent)
+    assert store.documents_of(imported.id).result() == ()
+    assert store.attach(imported.id, document()).result() == 2, "number 1 was sent"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "text",
+        {"text": 1},
+        {"text": "short", "documents": [{"number": 1, "name": "a", "ranges": [], "end": 9}]},
+        {
+            "text": "short",
+            "documents": [
+                {
+                    "number": 1,
+                    "name": "a",
+                    "ranges": [{"start": 0, "offset": 0, "length": 9}],
+                    "end": 5,
+                }
+            ],
+        },
+    ],
+)
+def test_what_was_sent_of_an_import_is_checked(store: Store, sent: object) -> None:
+    record, _ = sent_with(store, document())
+    written = json.loads(exchange.to_json(store.chat(record.id).result()))
+    written["tree"][0]["sent"] = sent
+    with pytest.raises(Problem) as caught:
+        exchange.parse(json.dumps(written).encode())
+    assert caught.value.remedy
+
+
+def test_what_is_damaged_loses_the_documents_and_not_the_message(path: Path) -> None:
+    with Store.open(path) as store:
+        record, _ = sent_with(store, document())
+    with raw(path) as connection:
+        connection.execute("UPDATE messages SET sent = x'00' WHERE sent IS NOT NULL")
+        connection.execute("UPDATE documents SET content = ?", (zlib.compress(b"{}"),))
+    with Store.open(path) as store:
+        (question, _) = store.branch(record.id).result()
+        assert (question.content, question.sent) == (QUESTION, None)
+        with pytest.raises(Problem) as caught:
+            store.documents_of(record.id).result()
+        assert caught.value.remedy
+
+
+def test_half_a_character_is_sent_as_it_is_stored(store: Store) -> None:
+    broken = document(text="half \ud83d")
+    conversation = store.create().result().id
+    number = store.attach(conversation, broken).result()
+    ((_, stored),) = store.unsent_documents(conversation).result()
+    assert len(stored.text) == len(broken.text)
+    sent = write_message("x", [Attached(number, broken)])
+    _, (question, _) = store.ask(conversation, "x", sent=sent, target="", drafter="").result()
+    assert isinstance(question.sent, Sent)
+    assert question.prompt.encode()

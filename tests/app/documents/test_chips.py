@@ -1,0 +1,118 @@
+"""A chip says what a document is, what the model gets of it, and what it lacks."""
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.documents.chips import (
+    Chip,
+    ChipsArea,
+    DocumentChips,
+    chip_of_sent,
+    shortened,
+)
+from engine.documents.prompt import Range, SentDocument
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def test_a_long_line_is_cut_on_the_chip() -> None:
+    assert shortened("short") == "short"
+    assert len(shortened("long " * 100)) <= 120
+
+
+def test_a_sent_document() -> None:
+    whole = SentDocument(1, "a.pdf", (Range(0, 0, 1),))
+    assert chip_of_sent(whole).words == "whole"
+    assert chip_of_sent(replace(whole, passages=9, among=140)).words == "9 passages of 140"
+    deleted = chip_of_sent(replace(whole, ranges=()))
+    assert (deleted.words, deleted.removes) == ("deleted", False)
+
+
+def test_chips_have_names_and_buttons_that_work(qtbot: QtBot) -> None:
+    chips = DocumentChips(removal="Remove")
+    area = ChipsArea(chips)
+    qtbot.addWidget(area)
+    viewed, removed = list[int](), list[int]()
+    chips.view_asked.connect(viewed.append)
+    chips.remove_asked.connect(removed.append)
+    assert area.isHidden()
+    chips.show_chips([Chip("<b>a</b>.pdf", "whole", ("2 pages",)), Chip("b", shows=False)])
+    assert not area.isHidden()
+    assert chips.chips[0].accessibleName() == "<b>a</b>.pdf, whole, 2 pages"
+    first = chips.chips[0]
+    assert all("<b>a</b>.pdf" in button.accessibleName() for button in first.buttons)
+    assert first.view.isVisibleTo(first)
+    assert not chips.chips[1].view.isVisibleTo(chips.chips[1])
+    first.view.click()
+    chips.buttons[-1].click()
+    assert (viewed, removed) == ([0], [1])
+    chips.show_chips([Chip("c")])
+    assert chips.chips == [first], "the focus stays where it is"
+    assert chips.chips[0].accessibleName().startswith("c")
+    chips.show_chips([])
+    assert area.isHidden()
+
+
+def test_many_chips_are_scrolled(qtbot: QtBot) -> None:
+    chips = DocumentChips(removal="Remove")
+    area = ChipsArea(chips)
+    qtbot.addWidget(area)
+    area.resize(400, 100)
+    area.show()
+    chips.show_chips([Chip("a.pdf", "whole")])
+    one = area.height()
+    chips.say("Something is too long. Do something.")
+    assert area.height() > one
+    chips.say("")
+    assert area.height() == one
+    chips.show_chips([Chip("a.pdf", "whole", ("A note that is long. " * 9,))] * 20)
+    assert one < area.height() < 300
+    assert area.verticalScrollBar().maximum() > 0 or chips.height() > area.height()
+
+
+def test_a_narrow_chip_stays_in_its_place(qtbot: QtBot) -> None:
+    chips = DocumentChips(removal="Remove")
+    area = ChipsArea(chips)
+    qtbot.addWidget(area)
+    area.resize(460, 100)
+    area.show()
+    chips.show_chips([Chip("a very long name of a file.pdf" * 9, "30 pages, whole " * 9)])
+    assert chips.minimumSizeHint().width() <= area.viewport().width()
+
+
+def test_the_menu_offers_what_can_be_done(qtbot: QtBot) -> None:
+    chips = DocumentChips(removal="Delete the document…")
+    qtbot.addWidget(chips)
+    chips.show_chips([Chip("a"), Chip("b", removes=False)])
+    assert [action.isEnabled() for action in chips.chips[0].menu().actions()] == [True, True]
+    assert [action.isEnabled() for action in chips.chips[1].menu().actions()] == [True, False]
+    removed = list[int]()
+    chips.remove_asked.connect(removed.append)
+    chips.chips[0].menu().actions()[1].trigger()
+    assert removed == [0]
+    assert all(button.text() == "View" for button in chips.buttons)
+
+
+def test_tab_goes_over_the_chips_to_what_follows(qtbot: QtBot) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    column = QVBoxLayout(page)
+    chips, field, after = DocumentChips(removal="Remove"), QLineEdit(), QLineEdit()
+    for widget in (ChipsArea(chips), field, after):
+        column.addWidget(widget)
+    QWidget.setTabOrder(chips, field)
+    page.show()
+    chips.show_chips([Chip("a")])
+    chips.show_chips([Chip("a"), Chip("b")])
+    passed = [chips.buttons[0]]
+    while passed[-1] is not after and len(passed) < 9:
+        passed[-1].setFocus()
+        QTest.keyClick(passed[-1], Qt.Key.Key_Tab)
+        passed.append(page.focusWidget())
+    assert passed == [*chips.buttons, field, after]

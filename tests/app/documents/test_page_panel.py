@@ -1,0 +1,176 @@
+"""The panel with the place in a document: pages drawn, or the text, and what is marked there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.documents.page_panel import PagePanel
+from engine.documents import Document, Section
+from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied
+from engine.documents.page_picture import Box, PagePicture, png
+from engine.documents.reading import Cancelled
+from models.errors import Problem
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS, MANUAL
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+WORDS = "liquidated damages of 0.5 % of the price"
+
+
+class Drawer:
+    """Draws pages without a file; remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Path, int, list[tuple[int, int]]]] = []
+        self.problem: Problem | None = None
+        self.go_on = Event()
+        self.go_on.set()
+
+    def __call__(
+        self,
+        path: Path,
+        number: int,
+        *,
+        spans: Sequence[tuple[int, int]],
+        width: int,
+        cancelled: Callable[[], bool],
+    ) -> PagePicture:
+        self.asked.append((path, number, list(spans)))
+        assert self.go_on.wait(30)
+        if cancelled():
+            raise Cancelled
+        if self.problem is not None:
+            raise self.problem
+        height = 4 * width // 3
+        picture = png(
+            b"\xff" * (3 * width * height), width=width, height=height, row_bytes=3 * width
+        )
+        return PagePicture(picture, width, height, (Box(0, 100, height - 90, 300, height - 60),))
+
+
+@pytest.fixture
+def drawer() -> Drawer:
+    return Drawer()
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, drawer: Drawer) -> Iterator[PagePanel]:
+    made = PagePanel(drawer, lambda each: Path("copy.pdf") if each is CONTRACT else None)
+    qtbot.addWidget(made)
+    made.resize(400, 300)
+    made.show()
+    yield made
+    drawer.go_on.set()
+    made.close_all()
+
+
+def span_of(words: str, documents: dict[int, Document] = DOCUMENTS) -> CopiedSpan:
+    (span,) = find_copied(words, {n: WordIndex(each.text) for n, each in documents.items()})
+    return span
+
+
+def test_at_first_it_says_what_it_is_for(panel: PagePanel) -> None:
+    assert panel.place is None
+    assert not panel.page.isVisible()
+    assert not panel.text.isVisible()
+
+
+def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(
+    panel: PagePanel, drawer: Drawer, qtbot: QtBot
+) -> None:
+    panel.show_span(span_of(WORDS), DOCUMENTS)
+    qtbot.waitUntil(lambda: panel.page.picture is not None)
+    ((path, number, ((start, end),)),) = drawer.asked
+    assert (path, number) == (Path("copy.pdf"), 2)
+    assert CONTRACT.sections[1].text[start:end] == WORDS
+    assert "contract.pdf, page 2" in panel.heading.text()
+    assert panel.page.verticalScrollBar().value() > 0
+    pixel = panel.page.grab().toImage()
+    assert {pixel.pixelColor(x, y).name() for x in range(0, 400, 3) for y in range(0, 250, 3)} - {
+        "#ffffff"
+    }
+
+
+def test_of_other_documents_the_text_is_shown_and_marked(panel: PagePanel) -> None:
+    words = "a strong wind can\nchange the level"
+    panel.show_span(span_of(words), DOCUMENTS)
+    assert panel.text.isVisible()
+    assert panel.text.toPlainText() == MANUAL.sections[1].text
+    (mark,) = panel.text.extraSelections()
+    assert mark.cursor.selectedText().replace("\u2029", "\n") == words
+
+
+def test_where_the_file_is_gone_the_text_is_shown(qtbot: QtBot, drawer: Drawer) -> None:
+    panel = PagePanel(drawer, lambda document: None)
+    qtbot.addWidget(panel)
+    panel.show_span(span_of(WORDS), DOCUMENTS)
+    assert panel.text.toPlainText() == CONTRACT.sections[1].text
+    assert drawer.asked == []
+
+
+def test_where_a_page_cannot_be_drawn_the_text_is_shown_and_why(
+    panel: PagePanel, drawer: Drawer, qtbot: QtBot
+) -> None:
+    drawer.problem = Problem("The file is damaged.", "Save it anew.")
+    panel.show_span(span_of(WORDS), DOCUMENTS)
+    qtbot.waitUntil(panel.text.isVisible)
+    assert "The file is damaged." in panel.remark.text()
+    panel.show_span(span_of("Heights are rounded to the nearest centimetre"), DOCUMENTS)
+    assert not panel.remark.isVisible()
+
+
+def test_a_picture_that_is_late_is_dropped(panel: PagePanel, drawer: Drawer, qtbot: QtBot) -> None:
+    drawer.go_on.clear()
+    panel.show_span(span_of(WORDS), DOCUMENTS)
+    qtbot.waitUntil(lambda: len(drawer.asked) == 1)
+    panel.show_span(span_of("Heights are rounded to the nearest centimetre"), DOCUMENTS)
+    drawer.go_on.set()
+    qtbot.wait(50)
+    assert panel.page.picture is None
+    assert panel.text.isVisible()
+
+
+def test_one_goes_through_all_places_with_the_words(panel: PagePanel, qtbot: QtBot) -> None:
+    span = span_of("this agreement is governed by the laws of England and Wales")
+    panel.show_span(span, DOCUMENTS)
+    assert panel.place == span.places[0]
+    panel.step(-1)
+    assert panel.place == span.places[0]
+    panel.step(1)
+    assert panel.place == span.places[1]
+    assert "report.docx" in panel.heading.text()
+    panel.step(1)
+    assert panel.place == span.places[1]
+
+
+def test_words_across_two_pages_are_shown_on_the_first(
+    panel: PagePanel, drawer: Drawer, qtbot: QtBot
+) -> None:
+    first, second = CONTRACT.starts[:2]
+    place = CopiedPlace(1, second - 30, second + 20)
+    panel.show_span(CopiedSpan(0, 50, (place,)), DOCUMENTS)
+    qtbot.waitUntil(panel.page.isVisible)
+    ((_, number, ((start, end),)),) = drawer.asked
+    assert (number, end) == (1, len(CONTRACT.sections[0].text))
+    assert start == place.start - first
+
+
+def test_it_is_empty_again_for_another_conversation(panel: PagePanel, qtbot: QtBot) -> None:
+    panel.show_span(span_of(WORDS), DOCUMENTS)
+    panel.clear()
+    qtbot.wait(20)
+    assert panel.place is None
+    assert not panel.page.isVisible()
+
+
+def test_a_very_long_text_is_shown_in_part(panel: PagePanel) -> None:
+    text = "filler\n" * 20_000 + "words that are 4 of a kind\n" + "filler\n" * 20_000
+    long = Document("long.txt", "text", "", (Section("lines", 1, text),))
+    panel.show_span(span_of("words that are 4 of a kind", {1: long}), {1: long})
+    assert len(panel.text.toPlainText()) < 100_000
+    (mark,) = panel.text.extraSelections()
+    assert mark.cursor.selectedText() == "words that are 4 of a kind"

@@ -1,0 +1,152 @@
+"""Marks over the text of an answer: what they lie on, what they tell, and what they lead to."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QFont, QTextCharFormat
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.documents.answer_words import words_of
+from app.documents.word_marks import WordMarks, colour_of_document, line_of_document
+from app.markdown.formats import Formats
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextMark, TextView
+from app.theme.palette import DARK, LIGHT
+from engine.documents.copied import CopiedSpan, WordIndex
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+from tests.support.documents.marked_answers import DOCUMENTS
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by receiving")
+
+INDEXES = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
+ANSWER = (
+    "- **The Seller** warrants the pumps for 36 months, says Peter Stern.\n"
+    "- Heights are rounded to the nearest centimetre\n"
+)
+Underline = QTextCharFormat.UnderlineStyle
+Made = tuple[TextView, WordMarks, list[CopiedSpan]]
+
+
+@pytest.fixture
+def make(qtbot: QtBot) -> Callable[[], Made]:
+    def made() -> Made:
+        view = TextView(Formats(qt_font(), LIGHT), StreamingMarkdown())
+        qtbot.addWidget(view)
+        view.resize(500, 300)
+        view.text.append(ANSWER)
+        view.text.finish()
+        view.text.settle()
+        marks, asked = WordMarks(view, LIGHT), list[CopiedSpan]()
+        marks.asked.connect(asked.append)
+        marks.set_words(words_of(ANSWER, documents=DOCUMENTS, indexes=INDEXES, said=()))
+        marks.set_shown(True)
+        view.show()
+        return view, marks, asked
+
+    return made
+
+
+def qt_font() -> QFont:
+    return QApplication.font()
+
+
+def shaded(view: TextView) -> list[tuple[str, Underline, str]]:
+    """The text of each shade, its line, and that line's colour."""
+    return [
+        (
+            each.cursor.selectedText(),
+            each.format.underlineStyle(),
+            each.format.underlineColor().name(),
+        )
+        for each in view.extraSelections()
+    ]
+
+
+def place_of(view: TextView, words: str) -> int:
+    return view.document().find(words).selectionStart()
+
+
+def test_each_document_has_its_line_and_colour_and_what_is_missing_is_dotted(
+    make: Callable[[], Made],
+) -> None:
+    view, _, _ = make()
+    assert shaded(view) == [
+        ("The Seller warrants the pumps for 36 months", Underline.SingleUnderline, LIGHT.link),
+        (
+            "Heights are rounded to the nearest centimetre",
+            Underline.DashUnderline,
+            LIGHT.bonus,
+        ),
+        ("Peter Stern", Underline.DotLine, LIGHT.warning),
+    ]
+
+
+def test_without_marks_the_text_is_as_it_was(make: Callable[[], Made]) -> None:
+    view, marks, asked = make()
+    marks.set_shown(False)
+    assert shaded(view) == []
+    assert marks.tip(place_of(view, "pumps")) == ""
+    assert not marks.choose(place_of(view, "pumps"))
+    assert asked == []
+
+
+def test_what_was_searched_for_lies_above(make: Callable[[], Made]) -> None:
+    view, _, _ = make()
+    view.set_marks((TextMark(0, 12),))
+    assert view.extraSelections()[-1].format.background().color().name() == LIGHT.found
+    assert len(shaded(view)) > 3
+
+
+def test_other_colours_are_used_at_once(make: Callable[[], Made]) -> None:
+    view, marks, _ = make()
+    marks.set_colours(DARK)
+    assert [colour for _, _, colour in shaded(view)] == [DARK.link, DARK.bonus, DARK.warning]
+
+
+def test_tips_tell_where_words_stand_and_that_others_were_not_found(
+    make: Callable[[], Made],
+) -> None:
+    view, marks, _ = make()
+    assert "contract.pdf, page 3" in marks.tip(place_of(view, "pumps"))
+    assert "not found" in marks.tip(place_of(view, "Stern"))
+    assert marks.tip(place_of(view, "says")) == ""
+
+
+def test_a_click_on_marked_words_asks_for_their_place(make: Callable[[], Made]) -> None:
+    view, _, asked = make()
+    for words in ("says", "pumps"):
+        cursor = view.textCursor()
+        cursor.setPosition(place_of(view, words) + 1)
+        point = view.cursorRect(cursor).center() + QPoint(1, 0)
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    (span,) = asked
+    assert ANSWER[span.start : span.end].endswith("36 months")
+
+
+def test_a_selection_is_no_click(make: Callable[[], Made]) -> None:
+    view, _, asked = make()
+    view.selectAll()
+    QTest.mouseRelease(view.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(60, 10))
+    assert asked == []
+
+
+def test_letters_are_drawn_behind_marked_words(make: Callable[[], Made]) -> None:
+    view, marks, _ = make()
+    with_letters = view.viewport().grab().toImage()
+    marks.set_shown(False)
+    cursor = view.textCursor()
+    cursor.setPosition(place_of(view, "centimetre") + len("centimetre"))
+    behind = view.cursorRect(cursor).translated(2, 0)
+    behind.setWidth(8)
+    assert with_letters.copy(behind) != view.viewport().grab().toImage().copy(behind)
+
+
+def test_lines_and_colours_tell_many_documents_apart() -> None:
+    looks = {
+        (line_of_document(number), colour_of_document(number, LIGHT)) for number in range(1, 13)
+    }
+    assert len(looks) == 12
+    assert "dot" not in {line for line, _ in looks}

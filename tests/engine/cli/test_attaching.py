@@ -1,0 +1,353 @@
+"""Documents in a terminal's conversation: what the model gets, and what is said of it."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from filelock import FileLock
+from rich.console import Console
+
+from engine import kept_blocks
+from engine.cli.attaching import Attachments, read_attached
+from engine.cli.chat import TerminalChat, typed_path
+from engine.documents import Document, Section
+from engine.documents.reading import Cancelled
+from engine.events import Done, Prefill, from_json
+from engine.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
+from engine.loading import LoadedModel, load
+from engine.pair import require_pair
+from engine.request import ChatMessage, Overflow, Request, Sampling, chat
+from engine.session import Session
+from models.errors import Problem
+from models.model_folder import inspect
+from models.records import Fit
+from tests.engine.cli.test_chat import Watched
+from tests.support.engine.ended import Command, assert_refused
+from tests.support.engine.sessions import done_of, loaded, text_of, tiny_model
+
+SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
+
+
+def made(name: str, subjects: Sequence[str], words: int) -> Document:
+    texts = [f"About {subject}. " + "a " * words for subject in subjects]
+    sections = tuple(Section("page", i, text.strip()) for i, text in enumerate(texts, start=1))
+    return Document(name, "pdf", name, sections)
+
+
+NOTE = made("note.pdf", ["zebras"], 20)
+LONG = made("long.pdf", SUBJECTS, 215)  # 3,600 bytes, which are tokens here
+
+
+class Table:
+    """A chat with files, and what it printed."""
+
+    def __init__(self, target: LoadedModel, *, overflow: Overflow = "stop") -> None:
+        self.session = Watched(target)
+        self.file = StringIO()
+        console = Console(file=self.file, width=200)
+        self.attachments = Attachments(self.session, console)
+        self.files = {"note.pdf": NOTE, "long.pdf": LONG}
+        request = Request(max_tokens=12, overflow=overflow)
+        self.chat = TerminalChat(self.session, console, request, self.attachments, read=self.read)
+
+    def read(self, path: Path, *, cancelled: Callable[[], bool]) -> Document:
+        if path.name not in self.files:
+            raise Problem(f"There is no file {path.name}.", "Look for it.")
+        return self.files[path.name]
+
+    def say(self, *lines: str) -> str:
+        place, rest = self.file.tell(), iter(lines)
+
+        def read() -> str:
+            line = next(rest, None)
+            if line is None:
+                raise EOFError
+            return line
+
+        self.chat.run(read)
+        self.file.seek(place)
+        return self.file.read()
+
+    @property
+    def asked(self) -> list[str]:
+        """The messages of a person, as the model got them."""
+        return [message.content for message in self.chat.messages if message.role == "user"]
+
+
+@pytest.fixture
+def table(tokenizer: Any) -> Iterator[Table]:
+    table = Table(loaded(tiny_model("llama"), tokenizer))
+    yield table
+    table.attachments.close()
+
+
+def test_a_file_goes_with_the_next_message_and_stays_there(table: Table) -> None:
+    printed = table.say("/attach note.pdf", "Why?", "And then?")
+    assert "note.pdf: 1 page, whole, " in printed
+    assert NOTE.text in table.asked[0]
+    assert table.asked[0].endswith("Why?")
+    assert table.asked[1] == "And then?"
+
+
+def test_of_a_long_file_each_question_gets_its_passages(table: Table) -> None:
+    table.say("/attach long.pdf")
+    printed = table.say("Tell me of dragons", "Tell me of guitars")
+    assert "About dragons" in table.asked[0]
+    assert "About guitars" not in table.asked[0]
+    assert "About guitars" in table.asked[1]
+    assert "About dragons" not in table.asked[1]
+    assert "3 passages of 8" in printed
+    assert "found by: dragons" in printed
+
+
+def test_what_was_read_is_not_read_again(table: Table) -> None:
+    table.say("/attach long.pdf", "Tell me of dragons", "Tell me of guitars", "Thanks!")
+    for turn in (1, 2):
+        first = next(one for one in table.session.answers[turn] if isinstance(one, Prefill))
+        before = table.chat.messages[: 2 * turn - 1]
+        assert first.reused >= len(table.session.encode(chat(before))) - 1
+
+
+def test_a_message_that_was_not_answered_leaves_its_files_for_the_next(table: Table) -> None:
+    table.session.press = lambda event: isinstance(event, Prefill)
+    table.say("/attach note.pdf", "Why?")
+    assert table.chat.messages == []
+    table.session.press = lambda event: False
+    assert "goes with the next message" in table.say("/attachments")
+    table.say("Why?")
+    assert NOTE.text in table.asked[0]
+
+
+def test_files_are_listed_and_shown(table: Table) -> None:
+    assert "/attach FILE" in table.say("/attachments")
+    assert "1. note.pdf, 1 page, goes with the next message" in table.say("/attach note.pdf")
+    assert "About zebras" in table.say("/attachments 1")
+    table.say("/attach long.pdf", "Tell me of dragons")
+    listed = table.say("/attachments")
+    assert "1. note.pdf, 1 page, whole" in listed
+    assert "2. long.pdf, 8 pages, 3 passages of 8" in listed
+    shown = table.say("/attachments 2")
+    assert "About dragons" in shown
+    assert "About bridges" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/attach", "no file"),
+        ("/attach other.pdf", "Look for it"),
+        ("/attachments 3", "no document 3"),
+        ("/attachments x", "no number"),
+    ],
+)
+def test_what_cannot_be_done_is_a_line(line: str, words: str, table: Table) -> None:
+    assert words in table.say(line)
+    assert table.chat.messages == []
+
+
+def test_regenerating_changes_nothing_that_was_sent(table: Table) -> None:
+    table.say("/attach long.pdf", "Tell me of dragons")
+    before = list(table.chat.messages)
+    table.say("/regenerate")
+    assert table.chat.messages == before
+
+
+def test_a_new_conversation_has_its_files_again(table: Table) -> None:
+    table.say("/attach note.pdf", "Why?", "/system be nice", "Why?")
+    assert NOTE.text in table.asked[0]
+
+
+def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None:
+    table = Table(loaded(tiny_model("llama"), tokenizer, context=1500), overflow="rolling")
+    table.files["note.pdf"] = made("note.pdf", ["zebras"], 150)
+    table.say("/attach note.pdf", "Why?", "a " * 280)
+    assert "not read" in table.say("b " * 300)
+    table.say("And zebras?")
+    table.attachments.close()
+    assert "About zebras" in table.asked[-1]
+
+
+def test_a_question_about_all_of_a_long_file_is_told_of(table: Table) -> None:
+    assert "asks about all" not in table.say("/attach note.pdf", "Summarize it")
+    assert "asks about all of long.pdf" in table.say("/attach long.pdf", "How many dragons?")
+
+
+def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
+    assert "to read" not in table.say("/attach note.pdf", "Why? " * 20)
+    assert "s to read" in table.say("/attach long.pdf", "Tell me of dragons")
+
+
+def test_what_nobody_sees_in_a_file_is_told() -> None:
+    file = StringIO()
+    scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))
+    console = Console(file=file, width=200)
+    assert read_attached(Path("scan.pdf"), console, lambda path, *, cancelled: scanned) is scanned
+    assert "scan.pdf: 2 of 3 pages have no text: 2, 3." in file.getvalue()
+
+
+def test_reading_can_be_interrupted() -> None:
+    def read(path: Path, *, cancelled: Callable[[], bool]) -> Document:
+        assert not cancelled()
+        signal.raise_signal(signal.SIGINT)
+        assert cancelled()
+        raise Cancelled
+
+    with pytest.raises(Problem):
+        read_attached(Path("a.pdf"), Console(file=StringIO()), read)
+
+
+def test_a_path_as_terminals_drop_it(tmp_path: Path) -> None:
+    file = tmp_path / "my file's.txt"
+    file.touch()
+    escaped = str(file).replace(" ", r"\ ").replace("'", r"\'")
+    for text in (str(file), escaped, f'"{file}"'):
+        assert typed_path(text) == file
+    assert typed_path('no "such') == Path('no "such')
+
+
+# A document of three thousand tokens, in a conversation that is edited and branches
+
+
+def test_rows_read_are_the_new_ones_only(tokenizer: Any) -> None:
+    target = loaded(tiny_model("llama"), tokenizer, context=8192)
+    # Only letters and signs, so that an answer in the prompt has the tokens that it was written in.
+    plain = Sampling(logit_bias=dict.fromkeys((*range(32), *range(127, 256)), -100.0))
+    session, request = Session(target), Request(sampling=plain, max_tokens=16)
+    attachments = Attachments(session, Console(file=StringIO()), [LONG])
+
+    read: list[ChatMessage] = []  # what the session holds
+
+    def held(messages: list[ChatMessage]) -> int:
+        """How many tokens these have of which the session read all but the last of the answer."""
+        return max(len(session.encode(chat(messages))) - 2, 0) if messages else 0
+
+    def ask(before: list[ChatMessage], question: str) -> list[ChatMessage]:
+        """The conversation after this turn, whose answer a fresh session gives too."""
+        text = attachments.write(question, request, before=before, more=True)
+        assert not before or text == question
+        asked = [*before, ChatMessage("user", text)]
+        events = list(session.answer(asked, request))
+        fresh = list(Session(target).answer(asked, request))
+        answer = text_of(events)
+        assert answer == text_of(fresh)
+        done = events[-1]
+        assert isinstance(done, Done)
+        known = [message for message, old in zip(asked, read, strict=False) if message == old]
+        new = len(session.encode(chat(asked))) - held(known)
+        assert done.stats.prompt_tokens - done.stats.reused_tokens <= new
+        read[:] = [*asked, ChatMessage("assistant", answer)]
+        return list(read)
+
+    first = ask([], "What of dragons?")
+    assert all(section.text in first[0].content for section in LONG.sections)
+    second = ask(first, "And of guitars?")
+    ask(second, "Why?")
+    edited = ask(first, "And of bridges?")
+    ask(edited, "Why not?")
+    ask(second, "And who?")
+    attachments.close()
+
+
+# The commands
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    file = tmp_path / "note.txt"
+    file.write_text("About zebras. " + "a " * 300)
+    return file
+
+
+def test_generate_gives_a_file_to_the_model(generate: Command, note: Path) -> None:
+    ended = generate("--attach", note)
+    assert ended.code == 0
+    assert "note.txt: whole, " in ended.err
+    first = json.loads(generate("--attach", note, "--json").out.splitlines()[0])
+    assert first["total"] > 600
+
+
+def test_generate_asks_section_by_section(generate: Command, tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    file.write_text("\n".join("a " * 30 for _ in range(200)))
+    ended = generate("--attach", file, "--section-by-section", "--context", 3000)
+    assert ended.code == 0
+    assert ended.err.count("long.txt, line ") > 3
+    assert ended.out
+
+
+def test_section_by_section_needs_a_file(generate: Command) -> None:
+    assert_refused(generate("--section-by-section"), "--attach")
+
+
+def test_what_cannot_be_read_is_refused_before_a_model_is_loaded(
+    run: Command, tmp_path: Path
+) -> None:
+    lacking = tmp_path / "lacking.pdf"
+    target = tmp_path / "no model"
+    for command in (("generate", "--prompt", "Why?"), ("chat",)):
+        assert_refused(run(*command, "--target", target, "--attach", lacking), "lacking.pdf")
+
+
+def test_no_more_is_given_than_memory_has_room_for(
+    generate: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def little(*arguments: Any, **options: Any) -> Fit | None:
+        fit = require_pair(*arguments, **options)
+        return None if fit is None else replace(fit, largest_context=2000)
+
+    file = tmp_path / "long.txt"
+    file.write_text("\n".join("a " * 30 for _ in range(60)))
+    assert "whole" in generate("--attach", file).err
+    monkeypatch.setattr("engine.pair.require_pair", little)
+    assert "passages of" in generate("--attach", file).err
+    assert "whole" in generate("--attach", file, "--context", 4096).err
+
+
+# What is kept on disk
+
+
+def test_the_next_question_about_a_file_is_answered_at_once(
+    generate: Command, run: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.txt"
+    file.write_text("About zebras and other animals. " * 40)
+    anew = generate("--attach", file, "--no-keep")
+    assert not kept_blocks_folder().exists()
+    for reused in (0, 1024):
+        lines = generate("--attach", file, "--json").out.splitlines()
+        events = [from_json(line) for line in lines]
+        assert done_of(events).stats.reused_tokens == reused
+        assert text_of(events).strip() == anew.out.strip()
+    assert generate("--attach", file).out == anew.out
+
+    kept = held_bytes(kept_blocks_folder())
+    assert kept > 0
+    assert str(kept_blocks_folder()) in run("kept").out
+    assert run("kept", "--forget").code == 0
+    assert not kept_blocks_folder().exists()
+    assert run("kept", "--forget").code == 0
+
+
+def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
+    blocks = KeptBlocks(kept_blocks_folder())
+    blocks.begin(("a" * 64,))
+    lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
+    with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
+        assert_refused(run("kept", "--forget"), "another program")
+
+
+def test_in_a_chat_files_are_kept_too(target: Path, tmp_path: Path) -> None:
+    for reused in (0, 1024):
+        kept = KeptBlocks(tmp_path, most_bytes=1 << 30)
+        session, console = Watched(load(inspect(target)), kept=kept), Console(file=StringIO())
+        attachments = Attachments(session, console, [made("a.txt", ["zebras"], 600)])
+        lines = iter(["Why?", "/quit"])
+        TerminalChat(session, console, Request(max_tokens=4), attachments).run(lines.__next__)
+        assert done_of(session.answers[-1]).stats.reused_tokens == reused
+        attachments.close()

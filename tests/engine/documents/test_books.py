@@ -1,0 +1,49 @@
+"""Books beyond the samples: locked ones, entities of their own, and what is no book."""
+
+import pytest
+
+from engine.documents.books import read_epub
+from models.errors import Problem
+from tests.support.documents.office import epub, page, zipped
+
+LOCKED = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
+xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData>
+<enc:EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/>
+</enc:EncryptedData></encryption>"""
+LAUGHS = '<!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><html><body>&b;</body></html>'
+
+
+def test_a_locked_book_is_said_to_be() -> None:
+    with pytest.raises(Problem, match="DRM"):
+        read_epub(epub({"a.xhtml": page("a")}, parts={"META-INF/encryption.xml": LOCKED}))
+
+
+def test_chapters_are_numbered_as_they_are_read() -> None:
+    chapters = {"a.xhtml": page("<img>"), "b.xhtml": page("b"), "c.xhtml": page("<h3>c</h3>")}
+    sections = read_epub(epub(chapters)).sections
+    assert [(each.kind, each.number, each.label) for each in sections] == [
+        ("chapter", 1, ""),
+        ("chapter", 2, "c"),
+    ]
+
+
+def test_pages_that_are_no_text_are_passed_over() -> None:
+    data = epub({"a.xhtml": page("a")}, listed=["a.xhtml", "b.xhtml"])
+    assert read_epub(data).left_out == ("Missing chapters: OEBPS/b.xhtml.",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no zip",
+        zipped({"mimetype": "application/epub+zip"}),
+        zipped({"META-INF/container.xml": "<container/>"}),
+        zipped({"META-INF/container.xml": "<!DOCTYPE a><container/>"}),
+        epub({"a.xhtml": LAUGHS}),
+        epub({"a.xhtml": page("a")}, parts={"OEBPS/book.opf": "<package"}),
+    ],
+    ids=["no zip", "no container", "no contents", "document type", "entities", "no XML"],
+)
+def test_what_is_no_book(data: bytes) -> None:
+    with pytest.raises(Problem):
+        read_epub(data)

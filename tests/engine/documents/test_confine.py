@@ -1,0 +1,123 @@
+"""What a process that reads a file cannot do and cannot take, tried in processes of their own."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.documents.confine import TOO_MUCH_MEMORY
+
+ROOT = Path(__file__).parents[3]
+CONFINED = """
+import sys
+from engine.documents.confine import confine, watch_memory
+from engine.documents.limits import Effort
+"""
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CONFINED + script, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "import socket; socket.socket()",
+        "import socket; socket.create_connection(('127.0.0.1', 1))",
+        "import socket; socket.getaddrinfo('localhost', 80)",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:1/')",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.system('true')",
+        "import os; os.posix_spawn('/bin/true', ['true'], {})",
+        "import os; os.execv('/bin/true', ['true'])",
+        "import os; os.fork()",
+        "import os; os.kill(os.getppid(), 0)",
+        "open(sys.argv[1] + '/new', 'w')",
+        "open(sys.argv[1] + '/old', 'ab')",
+        "open(sys.argv[1] + '/old', 'r+')",
+        "import os; os.open(sys.argv[1] + '/new', os.O_CREAT)",
+        "import os; os.remove(sys.argv[1] + '/old')",
+        "import os; os.rename(sys.argv[1] + '/old', sys.argv[1] + '/new')",
+        "import os; os.mkdir(sys.argv[1] + '/new')",
+        "import os; os.symlink('/', sys.argv[1] + '/new')",
+        "import os; os.chmod(sys.argv[1] + '/old', 0)",
+        "import os; os.truncate(sys.argv[1] + '/old', 0)",
+        "import sqlite3; sqlite3.connect(':memory:')",
+        "import ctypes; ctypes.CDLL(None)",
+        "import pickle; pickle.loads(b'cos\\nsystem\\n.')",
+    ],
+)
+def test_it_reaches_nothing_and_changes_nothing(act: str, tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("as it was")
+    ended = run(
+        f"""
+confine(Effort())
+try:
+    {act}
+except PermissionError as error:
+    assert "may not" in str(error), error
+else:
+    sys.exit("it was done")
+""",
+        str(tmp_path),
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old").read_text() == "as it was"
+
+
+def test_it_may_read_and_load_what_is_python() -> None:
+    assert run("confine(Effort()); import colorsys; open(colorsys.__file__).read()").returncode == 0
+
+
+def test_a_file_that_was_open_before_does_not_grow_either(tmp_path: Path) -> None:
+    script = """
+file = open(sys.argv[1], "wb", buffering=0)
+confine(Effort())
+try:
+    file.write(b"x")
+except OSError:
+    sys.exit(0)
+sys.exit("it was written")
+"""
+    assert run(script, str(tmp_path / "file")).returncode == 0
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+TAKE = """
+taken = []
+for _ in range(100):
+    taken.append(bytearray(b"x") * 10_000_000)
+"""
+
+
+def test_a_process_that_takes_too_much_memory_ends_with_its_own_status() -> None:
+    assert run("watch_memory(300_000_000)" + TAKE).returncode == TOO_MUCH_MEMORY
+
+
+def test_one_that_takes_less_goes_on() -> None:
+    assert run("watch_memory(2_000_000_000)" + TAKE).returncode == 0
+
+
+def test_the_memory_of_the_process_that_started_it_does_not_count() -> None:
+    """Linux adds what a process was before exec to the most that it ever had."""
+    ours = bytearray(b"x") * 300_000_000
+    assert run("import time; watch_memory(200_000_000); time.sleep(0.2)").returncode == 0
+    assert ours
+
+
+def test_much_memory_at_once_is_refused_before_anybody_looks() -> None:
+    ended = run("confine(Effort(memory_bytes=100_000_000)); bytearray(3_000_000_000)")
+    assert ended.returncode == TOO_MUCH_MEMORY or "MemoryError" in ended.stderr
+
+
+def test_a_process_that_computes_too_long_ends() -> None:
+    ended = run("confine(Effort(seconds=0))\nwhile True: pass")
+    assert ended.returncode == -signal.SIGXCPU

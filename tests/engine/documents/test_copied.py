@@ -1,0 +1,323 @@
+"""What of an answer is copied, by hand-marked answers, by a slow finder, and by made-up noise."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.documents import Document, Section, copied
+from engine.documents import words as words_module
+from engine.documents.copied import (
+    CopiedPlace,
+    CopiedSpan,
+    WordIndex,
+    find_copied,
+    in_words,
+    share,
+)
+from engine.documents.words import words
+from tests.support.documents.marked_answers import ANSWERS, CONTRACT, DOCUMENTS, MANUAL, REPORT
+from tests.support.documents.slow_finder import slowly_copied
+
+ENOUGH = 0.98  # precision and recall
+_COUNTED = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff]+")
+_FEW = st.sampled_from(["a", "b", "c", "Bo", "7", "渡", "%", ".", "\n"])
+_TEXT = st.lists(_FEW, max_size=40).map(" ".join)
+
+
+def of_answer(answer: str, *documents: str) -> list[tuple[str, dict[int, list[str]]]]:
+    """The copied texts, and what stands in each document in their places."""
+    texts = dict(enumerate(documents, start=1))
+    found = find_copied(answer, {number: WordIndex(text) for number, text in texts.items()})
+    return [
+        (
+            answer[span.start : span.end],
+            {
+                number: [
+                    texts[number][place.start : place.end]
+                    for place in span.places
+                    if place.document == number
+                ]
+                for number in {place.document for place in span.places}
+            },
+        )
+        for span in found
+    ]
+
+
+def precision_and_recall() -> tuple[float, float, list[str]]:
+    """Of the words of the marked answers; and where the finder and the reader differ."""
+    indexes = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
+    both = found_only = marked_only = 0
+    differences = []
+    for answer in ANSWERS:
+        spans = [(span.start, span.end) for span in find_copied(answer.text, indexes)]
+        counted = [match.span() for match in _COUNTED.finditer(answer.text)]
+        found, marked = _within(counted, spans), _within(counted, answer.spans)
+        both += len(found & marked)
+        found_only += len(found - marked)
+        marked_only += len(marked - found)
+        for name, some in (("too many", found - marked), ("missed", marked - found)):
+            if some:
+                said = [answer.text[start:end] for start, end in sorted(some)]
+                differences.append(f"{answer.kind}: {name}: {said}")
+    return both / (both + found_only or 1), both / (both + marked_only), differences
+
+
+def _within(
+    counted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]
+) -> set[tuple[int, int]]:
+    return {one for one in counted if any(s <= one[0] and one[1] <= e for s, e in spans)}
+
+
+def test_the_finder_marks_what_a_reader_marked() -> None:
+    precision, recall, differences = precision_and_recall()
+    said = "\n".join((f"precision {precision:.3f}, recall {recall:.3f}", *differences))
+    assert len(ANSWERS) == 30
+    assert min(precision, recall) >= ENOUGH, said
+
+
+def _form_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (copied, words_module):
+        monkeypatch.setattr(module, "form_of", lambda written: written)
+
+
+def _no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = re.compile(r"((?:[^\W\u3040-\u9fff]+|[\u3040-\u9fff]))")
+    monkeypatch.setattr(words_module, "_WORD", plain)
+
+
+def _few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied, "_ENOUGH", 8)
+
+
+def _many_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied, "_ENOUGH_NAMED", 12)
+
+
+def _no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied, "names", lambda answer, found: [])
+
+
+def _one_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = WordIndex.reach
+    monkeypatch.setattr(
+        WordIndex, "reach", lambda index, all: [max(0, n - 1) for n in whole(index, all)]
+    )
+
+
+def _one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = WordIndex.reach
+    monkeypatch.setattr(
+        WordIndex,
+        "reach",
+        lambda index, all: whole(index, all) if "pump" in index.text else [0] * len(all),
+    )
+
+
+def _characters_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words_module, "_ALONE", re.compile("(?!)"))
+
+
+def _long_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied, "_SEED", 6)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        _form_as_written,
+        _no_markers,
+        _few_words,
+        _many_words,
+        _no_names,
+        _one_too_few,
+        _one_document,
+        _characters_are_words,
+        _long_seeds,
+    ],
+)
+def test_marked_answers_tell_a_broken_finder(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = min(precision_and_recall()[:2])
+    mutant(monkeypatch)
+    assert min(precision_and_recall()[:2]) < whole
+
+
+@settings(max_examples=200)
+@given(_TEXT, st.lists(_TEXT, min_size=1, max_size=3))
+def test_it_finds_what_trying_everything_finds(answer: str, documents: list[str]) -> None:
+    texts = dict(enumerate(documents, start=1))
+    found = find_copied(answer, {number: WordIndex(text) for number, text in texts.items()})
+    assert [
+        (span.start, span.end, {place.document for place in span.places}) for span in found
+    ] == slowly_copied(answer, texts)
+
+
+@given(_TEXT, _TEXT)
+def test_in_all_places_and_no_others_stand_the_same_words(answer: str, text: str) -> None:
+    index, said = WordIndex(text), [word.form for word in words(text)]
+    for span in find_copied(answer, {1: index}):
+        wanted = [word.form for word in words(answer) if span.start <= word.start < span.end]
+        for place in span.places:
+            inside = [w.form for w in words(text) if place.start <= w.start < place.end]
+            assert inside == wanted
+        everywhere = [n for n in range(len(said)) if said[n : n + len(wanted)] == wanted]
+        assert len(span.places) == min(20, len(everywhere))
+        assert list(span.places) == sorted(span.places, key=lambda place: place.start)
+
+
+_VOCABULARY = [f"{a}{b}" for a in ("lor", "mip", "sun", "dol", "tev") for b in ("em", "ax", "ig")]
+_NOISE: list[Callable[[str], str]] = [
+    str.upper,
+    str.capitalize,
+    lambda word: f"**{word}**",
+    lambda word: f"_{word}_",
+    lambda word: f"{word},\n\n- ",
+    lambda word: f"{word}\n3. ",
+    lambda word: f"“{word}”",
+    lambda word: word[:2] + "\u00ad" + word[2:],
+    lambda word: word[:2] + "-\n" + word[2:],
+    lambda word: f"{word} [2]",
+    lambda word: f"[{word}](https://a.example/lorem)",
+    lambda word: f"{word} —",
+]
+
+
+@given(
+    st.lists(st.sampled_from(_VOCABULARY), min_size=12, max_size=60),
+    st.data(),
+)
+def test_a_noisy_copy_is_found_in_its_place(text: list[str], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(text) - 6))
+    last = data.draw(st.integers(first + 6, len(text)))
+    noises = st.sampled_from([str, str, *_NOISE])
+    copy = [data.draw(noises)(word) for word in text[first:last]]
+    before, behind = "Quite another thing: ", " and so it ends."
+    answer = before + " ".join(copy) + behind
+    document = " ".join(text)
+    (span,) = find_copied(answer, {5: WordIndex(document)})
+    core = words(answer[len(before) : -len(behind)])
+    assert span.start == len(before) + core[0].start
+    assert span.end == len(before) + core[-1].end
+    at = len(" ".join((*text[:first], ""))) if first else 0
+    assert (
+        CopiedPlace(5, at, at + len(" ".join(text[first:last]))) in span.places[:20]
+        or len(span.places) == 20
+    )
+
+
+def test_the_answer_keeps_its_markup_and_the_document_its_hyphens() -> None:
+    document = "It is agreed that the par-\nties shall meet on the first day."
+    ((said, where),) = of_answer("So: *it is agreed* that\nthe **parties** shall meet!", document)
+    assert said == "it is agreed* that\nthe **parties** shall meet"
+    assert where == {1: ["It is agreed that the par-\nties shall meet"]}
+
+
+def test_of_overlapping_copies_the_longer_is_kept_and_the_rest_of_the_other() -> None:
+    one = "a1 a2 a3 a4 a5 a6 a7 a8 a9"
+    other = "a7 a8 a9 b1 b2 b3 b4"
+    found = of_answer("a1 a2 a3 a4 a5 a6 a7 a8 a9 b1 b2 b3 b4", one, other)
+    assert [(said, set(where)) for said, where in found] == [(one, {1}), ("b1 b2 b3 b4", {2})]
+
+
+def test_all_documents_that_have_the_text_are_named() -> None:
+    text = "all of this text stands in two documents"
+    ((_, where),) = of_answer(text, f"Here {text}, and {text}.", "nothing", text.upper())
+    assert {number: len(places) for number, places in where.items()} == {1: 2, 3: 1}
+
+
+def test_of_a_document_that_has_the_text_everywhere_twenty_places_are_named() -> None:
+    text = "this is at the foot of every page"
+    (span,) = find_copied(text, {1: WordIndex("\n1\n".join([text] * 50))})
+    assert [place.start for place in span.places] == [n * (len(text) + 3) for n in range(20)]
+
+
+def test_in_columns_of_one_number_few_places_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied, "_MOST_IN_ALL", 1_000)
+    column = ("0.00 " * 50 + "x ") * 200
+    found = find_copied("0.00 | " * 100, {1: WordIndex(column)})
+    assert [span.end - span.start for span in found] == [50 * len("0.00 | ") - 3] * 2
+
+
+@pytest.mark.parametrize("text", ["", " \n", "one", "—"])
+def test_texts_with_next_to_no_words(text: str) -> None:
+    assert find_copied(text, {1: WordIndex(text)}) == ()
+    assert share(text, (), {}).part == 0
+
+
+# The line beneath an answer
+
+
+def of(text: str) -> tuple[float, dict[int, tuple[int, ...]], str]:
+    indexes = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
+    found = share(text, find_copied(text, indexes), DOCUMENTS)
+    return found.part, dict(found.sections), in_words(found, DOCUMENTS)
+
+
+def test_the_share_is_of_the_words_of_the_answer() -> None:
+    part, sections, _ = of("Both say: this agreement is governed by the laws of England and Wales.")
+    assert part == pytest.approx(11 / 13)
+    assert sections == {1: (2,), 3: (3,)}
+
+
+def test_a_line_names_the_pages_of_each_document() -> None:
+    part, _, said = of(
+        "The Seller warrants the pumps for 36 months from acceptance. The Buyer inspects each lot "
+        "within ten working days. Heights are rounded to the nearest centimetre, they say."
+    )
+    assert said == (
+        f"{int(100 * part)} % word for word: contract.pdf p. 2, 3; manual.md Configuration"
+    )
+
+
+def test_where_nothing_is_copied_there_is_no_line() -> None:
+    assert of("Nothing of that.") == (0, {}, "")
+
+
+def test_of_places_in_one_document_that_one_is_named_that_is_named_anyway() -> None:
+    pages = tuple(
+        Section("page", n, f"every page says the same thing here {own}".strip())
+        for n, own in enumerate(("", "p1 p2 p3 p4 p5 p6", ""), start=1)
+    )
+    document = Document("a.pdf", "pdf", "", pages)
+    index = {1: WordIndex(document.text)}
+    for text, sections in (
+        ("Every page says the same thing here.", (0,)),
+        ("Every page says the same thing here. Then p2 p3 p4 p5 p6.", (1,)),
+    ):
+        assert share(text, find_copied(text, index), {1: document}).sections == {1: sections}
+
+
+def test_a_line_stays_short() -> None:
+    pages = tuple(Section("page", n, f"page number {n} of the book") for n in range(1, 20))
+    book = Document("book.pdf", "pdf", "", pages)
+    text = " or ".join(page.text for page in pages)
+    spans = find_copied(text, {1: WordIndex(book.text)})
+    assert in_words(share(text, spans, {1: book}), {1: book}).endswith(
+        "book.pdf p. 1, 2, 3, 4, 5, 6 and 13 more"
+    )
+
+
+def test_other_places_have_their_own_words() -> None:
+    sheets = (Section("sheet", 1, "the first price is 12", "Prices"), Section("sheet", 2, "", "B"))
+    book = Document("a.xlsx", "xlsx", "", sheets)
+    span = CopiedSpan(0, 21, (CopiedPlace(1, 0, 21),))
+    said = in_words(share(sheets[0].text, [span], {1: book}), {1: book})
+    assert said == "100 % word for word: a.xlsx sheet Prices"
+
+
+def test_spans_open_the_right_page() -> None:
+    index = {n: WordIndex(d.text) for n, d in ((1, CONTRACT), (2, MANUAL), (3, REPORT))}
+    for answer in ANSWERS:
+        for span in find_copied(answer.text, index):
+            wanted = [w.form for w in words(answer.text[span.start : span.end])]
+            for place in span.places:
+                document = DOCUMENTS[place.document]
+                number = document.section_at(place.start)
+                section, start = document.sections[number], document.starts[number]
+                inside = section.text[place.start - start : place.end - start]
+                assert [w.form for w in words(inside)] == wanted

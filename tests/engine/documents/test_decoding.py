@@ -1,0 +1,76 @@
+"""Bytes as text, whatever they are encoded in."""
+
+import codecs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents.decoding import decode
+from models.errors import Problem
+
+MARKED = [
+    ("utf-8", codecs.BOM_UTF8),
+    ("utf-16-le", codecs.BOM_UTF16_LE),
+    ("utf-16-be", codecs.BOM_UTF16_BE),
+    ("utf-32-le", codecs.BOM_UTF32_LE),
+    ("utf-32-be", codecs.BOM_UTF32_BE),
+]
+
+
+@given(st.text())
+def test_utf_8_is_read_as_it_is(text: str) -> None:
+    if "\0" not in text and not text.startswith("\ufeff"):
+        decoded = decode(text.encode())
+        assert (decoded.text, decoded.remarks) == (text, ())
+
+
+@given(st.text(), st.sampled_from(MARKED))
+def test_a_mark_decides(text: str, marked: tuple[str, bytes]) -> None:
+    encoding, mark = marked
+    if encoding != "utf-16-le" or not text.startswith("\0"):  # which begins as UTF-32 does
+        decoded = decode(mark + text.encode(encoding))
+        assert (decoded.text, decoded.remarks) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "The café’s “naïve” menu – it’s fine."),
+        ("latin-1", "name,Größe\nMüller,3\n"),
+        ("latin-1", "r\xe9sum\xe9"),
+        ("cp1252", "L’été où j’étais à la plage, ça n’était pas très agréable."),
+        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy"),
+        ("cp1251", "Привет, мир. Как дела?"),
+        ("koi8_r", "Привет, мир. Как дела? Всё хорошо."),
+        ("cp1253", "Καλημέρα κόσμε, πώς είσαι"),
+        ("cp1256", "مرحبا بالعالم كيف حالك اليوم"),
+        ("shift_jis", "日本語のテキストです。これは長い文章です。"),
+        ("euc_jp", "日本語のテキストです。これは長い文章です。"),
+        ("gb18030", "中文文本。这是一个测试文件。"),
+        ("big5", "這是一個測試文件。用來測試編碼"),
+        ("euc_kr", "안녕하세요 세계, 이것은 시험입니다"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 5000])
+def test_other_encodings_are_guessed_and_it_is_told(encoding: str, text: str, times: int) -> None:
+    decoded = decode(f"{text}\n".encode(encoding) * times)
+    assert decoded.text == f"{text}\n" * times
+    assert len(decoded.remarks) == 1
+
+
+@given(st.binary())
+def test_any_bytes_are_a_text_or_a_problem(data: bytes) -> None:
+    try:
+        decoded = decode(data)
+    except Problem:
+        return
+    decoded.text.encode()
+    if decoded.text.count("\ufffd") > data.count("\ufffd".encode()):
+        assert decoded.remarks
+
+
+@pytest.mark.parametrize("data", [b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9])
+def test_what_is_no_text_is_a_problem(data: bytes) -> None:
+    with pytest.raises(Problem, match="no text"):
+        decode(data)

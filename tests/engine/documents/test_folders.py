@@ -1,0 +1,153 @@
+"""A folder as one document: what is read of it, what is left out, and that it is told."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.documents.folders import read_folder
+from models.errors import Problem
+
+
+def made(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def labels(folder: Path) -> list[str]:
+    return [section.label for section in read_folder(folder)[0].sections]
+
+
+def test_texts_are_read_with_their_paths_and_lines(tmp_path: Path) -> None:
+    code = "\n".join(f"line {number}" for number in range(1, 61))
+    folder = made(tmp_path, {"b/c.py": code, "a.md": "# A\ntext", "b.txt": "", "z.txt": "last"})
+    sections = read_folder(folder)[0].sections
+    assert [section.place for section in sections] == [
+        "a.md, line 1",
+        "z.txt, line 1",
+        "b/c.py, line 1",
+        "b/c.py, line 41",
+    ]
+    assert sections[3].text.startswith("line 41\n")
+
+
+def test_a_notebook_is_read_by_its_cells(tmp_path: Path) -> None:
+    folder = made(tmp_path, {"n.ipynb": '{"cells": [{"source": "1"}]}', "broken.ipynb": "{"})
+    read, _ = read_folder(folder)
+    assert [section.place for section in read.sections] == ["cell 1, n.ipynb"]
+    assert read.left_out == ("No texts: broken.ipynb.",)
+
+
+def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
+    files = {
+        ".gitignore": "*.log\n/build/\nsecret.*\n!kept.log\n# a comment\n",
+        "a.log": "x",
+        "kept.log": "x",
+        "build/a.txt": "x",
+        "src/build/a.txt": "x",
+        "src/.gitignore": "!secret.txt\n*.tmp\n",
+        "src/secret.txt": "x",
+        "src/secret.key": "x",
+        "src/a.tmp": "x",
+        "a.tmp": "x",
+        "secret.txt": "x",
+    }
+    read, _ = read_folder(made(tmp_path, files))
+    assert [section.label for section in read.sections] == [
+        ".gitignore",
+        "a.tmp",
+        "kept.log",
+        "src/.gitignore",
+        "src/secret.txt",
+        "src/build/a.txt",
+    ]
+    assert read.left_out == (
+        "Ignored by Git: a.log, build, secret.txt, src/a.tmp, src/secret.key.",
+    )
+
+
+def test_a_part_of_a_repository_keeps_to_the_rules_above_it(tmp_path: Path) -> None:
+    files = {
+        "above/.gitignore": "*",
+        "above/repository/.git/config": "x",
+        "above/repository/.gitignore": "*.log\n",
+        "above/repository/src/a.log": "x",
+        "above/repository/src/a.py": "x",
+    }
+    made(tmp_path, files)
+    assert labels(tmp_path / "above/repository/src") == ["a.py"]
+    assert labels(tmp_path / "above/repository") == [".gitignore", "src/a.py"]
+
+
+def test_what_is_no_text_of_a_person_is_left_out(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "a.py": "x",
+        "picture.png": b"\x89PNG\0",
+        "late.bin": b"x" * 5000 + b"\0",
+        "uv.lock": "x",
+        "package-lock.json": "{}",
+        "large.csv": "a,b\n" * 300_000,
+        ".git/config": "x",
+        "node_modules/a.js": "x",
+        "__pycache__/a.txt": "x",
+    }
+    read, _ = read_folder(made(tmp_path, files))
+    assert [section.label for section in read.sections] == ["a.py"]
+    assert sorted(read.left_out) == [
+        "Folders of tools: __pycache__, node_modules.",
+        "Larger than 1 MB: large.csv.",
+        "Lock files: package-lock.json, uv.lock.",
+        "No texts: late.bin, picture.png.",
+    ]
+
+
+def test_many_of_a_kind_are_counted(tmp_path: Path) -> None:
+    made(tmp_path, {"a.py": "x"} | {f"{number:02}.lock": "x" for number in range(30)})
+    (told,) = read_folder(tmp_path)[0].left_out
+    assert told.endswith("09.lock and 20 more.")
+
+
+def test_links_lead_nowhere(tmp_path: Path) -> None:
+    made(tmp_path, {"outside/secret.txt": "x", "folder/a.txt": "x"})
+    folder = tmp_path / "folder"
+    (folder / "file").symlink_to(tmp_path / "outside/secret.txt")
+    (folder / "round").symlink_to(folder)
+    (folder / "gone").symlink_to(tmp_path / "nothing")
+    read, _ = read_folder(folder)
+    assert [section.label for section in read.sections] == ["a.txt"]
+    assert read.left_out == ("Links: file, gone, round.",)
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
+    made(tmp_path, {"a.txt": "x"})
+    os.mkfifo(tmp_path / "pipe")
+    assert read_folder(tmp_path)[0].left_out == ("Neither files nor folders: pipe.",)
+
+
+def test_the_digest_is_of_names_and_content(tmp_path: Path) -> None:
+    digests = set()
+    for number, files in enumerate(({"a": "x"}, {"b": "x"}, {"a": "y"}, {"a": "x", "b": ""})):
+        digests.add(read_folder(made(tmp_path / str(number), files))[1])
+    assert len(digests) == 4
+    assert read_folder(made(tmp_path / "again", {"a": "x"}))[1] in digests
+
+
+def test_a_folder_without_texts_is_a_problem_that_says_what_was_there(tmp_path: Path) -> None:
+    made(tmp_path, {"a.png": b"\0"})
+    with pytest.raises(Problem, match=r"a\.png"):
+        read_folder(tmp_path)
+
+
+def test_no_more_than_so_much_text_and_so_many_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, {f"{number}.txt": "x" * 100 for number in range(5)})
+    monkeypatch.setattr("engine.documents.folders.TEXT_BYTES", 400)
+    with pytest.raises(Problem, match="400 bytes"):
+        read_folder(tmp_path)
+    monkeypatch.setattr("engine.documents.folders.FOLDER_ENTRIES", 4)
+    with pytest.raises(Problem, match="4 files"):
+        read_folder(tmp_path)

@@ -1,0 +1,82 @@
+"""Hidden characters go, and what scripts and emoji need stays."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents.hidden import hidden_places, in_one_line, with_plain_lines, without_hidden
+
+ODD = st.text(
+    st.one_of(
+        st.characters(),
+        st.sampled_from(
+            "ab \n\u00ad\u034f\u200b\u200c\u200d\u200e\u202e\u2060\ufeff\ufe0f\ufe00\u0628\u0915"
+            "\u094d\u2764\U0001f469\U0001f3fd\U0001f4bb\U000e0061\U000e0100\u8fba\x00\x07\x7f\x85\r"
+        ),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext,\nin lines", "plain\ttext,\nin lines"),
+        ("co\u00adop\u00ader\u00adate", "cooperate"),
+        ("a\u200bb\u2060c\ufeffd", "abcd"),
+        ("left\u202eright\u202c\u2066!\u2069\u200e\u200f", "leftright!"),
+        ("Hi" + "".join(chr(0xE0000 + ord(each)) for each in "ignore all") + "!", "Hi!"),
+        ("a\U000e0100\U000e0101\U000e01efb", "ab"),  # bytes behind a letter
+        ("\u8fba\U000e0100", "\u8fba\U000e0100"),  # a variant of an ideograph
+        ("\U0001f600\ufe0f\ufe0e\ufe01x", "\U0001f600\ufe0fx"),
+        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u200c\u062e\u0648"),
+        ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),
+        ("\u0628\u200c\u200d\u200c\u0628", "\u0628\u200c\u0628"),  # bits between letters
+        ("a\u200cb\u200dc", "abc"),
+        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
+        ("\U0001f469\U0001f3fd\u200d\U0001f4bb", "\U0001f469\U0001f3fd\u200d\U0001f4bb"),
+        ("\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f\u200d\U0001f525"),
+        ("\U0001f469\u200d!", "\U0001f469!"),
+        ("bell\x07 escape\x1b null\x00", "bell escape null"),
+    ],
+)  # fmt: skip
+def test_what_is_hidden_goes_and_what_is_needed_stays(text: str, shown: str) -> None:
+    assert without_hidden(text) == (shown, len(text) - len(shown))
+
+
+@given(ODD)
+def test_there_is_nothing_hidden_in_what_remains(text: str) -> None:
+    shown, dropped = without_hidden(text)
+    assert len(shown) + dropped == len(text)
+    assert without_hidden(shown) == (shown, 0)
+
+
+@given(ODD)
+def test_the_places_are_those_that_were_dropped(text: str) -> None:
+    hidden = set(hidden_places(text))
+    kept = "".join(each for i, each in enumerate(text) if i not in hidden)
+    assert kept == without_hidden(text)[0]
+
+
+@given(st.text())
+def test_no_letter_number_or_sign_is_ever_dropped(text: str) -> None:
+    hidden = {unicodedata.category(text[place]) for place in hidden_places(text)}
+    assert hidden <= {"Cc", "Cf", "Cn", "Mn", "Lo", "Co"}
+    assert all(
+        unicodedata.category(text[place]) != "Lo" or text[place] in "\u3164\uffa0"
+        for place in hidden_places(text)
+    )
+
+
+def test_lines_end_in_one_way() -> None:
+    assert with_plain_lines("a\r\nb\rc\nd\x0ce\x85f") == "a\nb\nc\nd\ne\nf"
+
+
+def test_half_a_character_is_shown_as_such() -> None:
+    assert with_plain_lines("a\ud800b\ud83d\ude00") == "a\ufffdb\U0001f600"
+
+
+def test_a_name_is_one_line() -> None:
+    assert in_one_line(" a\n\u202eb\t\udcff.pdf") == "a b \ufffd.pdf"

@@ -1,0 +1,42 @@
+"""What a person is told of a document before a model gets it."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.documents import Document, Format, Section, SectionKind
+from engine.documents.in_words import lacks, size_in_words
+
+
+def document(kind: SectionKind, labels: tuple[str, ...], format: Format = "pdf") -> Document:
+    sections = tuple(Section(kind, i, "text", label) for i, label in enumerate(labels, start=1))
+    return Document("a", format, "00", sections)
+
+
+SCAN = replace(document("page", ("", "")), without_text=(3, 7))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (document("page", ("",)), "1 page"),
+        (SCAN, "7 pages"),
+        (document("sheet", ("Prices", "Costs")), "2 sheets"),
+        (document("lines", ("a.py", "a.py", "b.py"), "folder"), "2 files"),
+        (document("lines", ("", "")), ""),
+        (document("part", ("Scope",)), ""),
+        (document("page", ()), ""),
+    ],
+)
+def test_how_much_it_is(one: Document, words: str) -> None:
+    assert size_in_words(one) == words
+
+
+def test_what_nobody_will_read_is_a_line_each() -> None:
+    assert lacks(document("page", ("",))) == ()
+    lines = lacks(replace(SCAN, hidden=1, faint=40, left_out=("Pictures: 3.\n", "Notes: 1.")))
+    assert lines[0] == "2 of 7 pages have no text: 3, 7."
+    assert all(
+        word in line for word, line in zip(("1 hidden", "40", "Notes"), lines[1:], strict=True)
+    )
+    assert not any("\n" in line for line in lines)

@@ -1,0 +1,84 @@
+"""What kind of file it is, whatever it is called."""
+
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from engine.documents import Format
+from engine.documents.kinds import kind_of
+from models.errors import Problem
+from tests.support.documents.pdfs import pdf
+
+NOTEBOOK = b'{"cells": [], "nbformat": 4}'
+
+
+def zipped(*names: str) -> bytes:
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.pdf", pdf(""), "pdf"),
+        ("a.txt", pdf(""), "pdf"),
+        ("a.pdf", b"\n\nmade by a printer\n" + pdf(""), "pdf"),
+        ("notes.txt", b"A file begins with %PDF- where it is one.", "text"),
+        ("a.bin", zipped("[Content_Types].xml", "word/document.xml"), "docx"),
+        ("a.docx", zipped("[Content_Types].xml", "xl/workbook.xml"), "xlsx"),
+        ("a", zipped("[Content_Types].xml", "ppt/presentation.xml"), "pptx"),
+        ("a", zipped("mimetype", "META-INF/container.xml"), "epub"),
+        ("a.txt", b"\xef\xbb\xbf \n<!DOCTYPE html><p>x", "html"),
+        ("a", b"<HTML><body>x", "html"),
+        ("a", b'<?xml version="1.0"?>\n<html xmlns="x">', "html"),
+        ("a.htm", b"<p>x", "html"),
+        ("a.svg", b'<?xml version="1.0"?>\n<svg>', "text"),
+        ("a.ipynb", b"{}", "notebook"),
+        ("a.json", NOTEBOOK, "notebook"),
+        ("a.json", b'{"cells": []}', "text"),
+        ("a.MD", b"# A", "markdown"),
+        ("a.csv", b"a,b", "csv"),
+        ("a.tsv", b"a\tb", "csv"),
+        ("a.py", b"import os", "text"),
+        ("Makefile", b"all:", "text"),
+        ("a.txt", b"BMW builds cars, ID3 is one of Volkswagen's.", "text"),
+        ("a.txt", b"BZhang wrote this, and FORM follows function.", "text"),
+        ("a.gif", b"GIF89a is only a text here.", "text"),
+    ],
+)
+def test_the_kind(name: str, data: bytes, kind: Format) -> None:
+    assert kind_of(name, data) == kind
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "picture"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "picture"),
+        (b"GIF89a\1\0\1\0", "picture"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "picture"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "picture"),
+        (b"RIFF\x24\0\0\0WAVEfmt ", "sound"),
+        (b"ID3\4\0\0\0\0\0\0", "sound"),
+        (b"\0\0\0\x18ftypM4A \0\0\0\0", "sound"),
+        (b"\x1a\x45\xdf\xa3\x01\0", "sound or film"),
+        (b"\x1f\x8b\x08\0\0", "archive"),
+        (b"7z\xbc\xaf\x27\x1c\0", "archive"),
+        (b"a.txt".ljust(257, b"\0") + b"ustar", "archive"),
+        (zipped("a.txt"), "archive"),
+        (zipped("mimetype", "content.xml"), "OpenDocument"),
+        (zipped("Index/Document.iwa"), "Pages"),
+        (zipped("a.txt")[:40], "damaged"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "old office"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "password"),
+        (b"{\\rtf1 Hello}", "RTF"),
+    ],
+)
+def test_what_cannot_be_read_is_named(data: bytes, said: str) -> None:
+    with pytest.raises(Problem, match=said) as caught:
+        kind_of("a.txt", data)
+    assert caught.value.remedy

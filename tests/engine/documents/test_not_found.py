@@ -1,0 +1,147 @@
+"""Which numbers, dates, names and quotations of an answer stand in no document."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents.copied import WordIndex
+from engine.documents.not_found import beside, not_found, readings
+from tests.support.documents.marked_answers import ANSWERS, DOCUMENTS
+
+TEXTS = [WordIndex(document.text) for document in DOCUMENTS.values()]
+NOTED = beside(DOCUMENTS.values(), ["Does Berta owe us 77 pounds?"])
+
+
+def of(answer: str, *texts: str) -> list[tuple[str, str]]:
+    """What is not found in these texts, or in the three documents, and of what kind it is."""
+    indexes = [WordIndex(text) for text in texts] or TEXTS
+    return [(answer[found.start : found.end], found.kind) for found in not_found(answer, indexes)]
+
+
+@pytest.mark.parametrize("answer", [answer.text for answer in ANSWERS])
+def test_what_the_documents_say_is_found(answer: str) -> None:
+    missing = {said for said, _ in of(answer)}
+    assert missing <= {"24"}  # an answer that is wrong by a number
+
+
+def test_an_invented_word_of_each_kind_is_named() -> None:
+    answer = (
+        "On 13 March 2024 **Maria Keller** and Peter Stern agreed on EUR 1,285,000.00 for the "
+        "HP-221: “The Seller shall … never deliver”."
+    )
+    assert of(answer) == [
+        ("13 March 2024", "date"),
+        ("Peter Stern", "name"),
+        ("1,285,000.00", "number"),
+        ("HP-221", "name"),
+        ("never deliver", "quotation"),
+    ]
+
+
+@pytest.mark.parametrize("written", ["1284000", "1,284,000", "1.284.000,00", "1 284 000", "2,5"])
+def test_numbers_are_found_however_they_are_written(written: str) -> None:
+    assert of(f"That is {written} in all.") == []
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("1284000", "it is 1 284 000"),
+        ("12", "on the 12th"),
+        ("3rd", "in 3 days"),
+        ("5", "at -5 °C"),
+        ("20", "10,20,30"),
+        ("007", "agent 7"),
+        ("1 000", "between 1 and 000"),
+    ],
+)
+def test_numbers_are_found_in_other_forms_of_the_text(written: str, text: str) -> None:
+    assert of(f"That is {written} in all.", text) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [("1,284", "1,285 and 284"), ("10.5", "105"), ("1 285 000", "1 284 000"), ("2", "12")],
+)
+def test_other_numbers_are_not(written: str, text: str) -> None:
+    assert of(f"That is {written} in all.", text) == [(written, "number")]
+
+
+def test_what_a_number_may_be() -> None:
+    assert readings("1,000") == {"1", "1000"}
+    assert readings("1.284.000,50") == {"1284000.5"}
+    assert readings("3.50") == readings("3,5") == {"3.5"}
+
+
+@pytest.mark.parametrize(
+    "date", ["12 March 2024", "4. Juni 2023", "15 septembre 2024", "31 December 2025"]
+)
+def test_dates_stand_as_they_are_written(date: str) -> None:
+    assert of(f"It was on {date}, I think.") == []
+    assert of(f"It was on {date}, I think.", "2024-03-12 and 04.06.2023") == [(date, "date")]
+
+
+@pytest.mark.parametrize(
+    "date", ["March 13, 2024", "13.03.2024", "2024-03-13", "3/13/24", "13th of March 2024"]
+)
+def test_a_date_is_missing_as_a_whole(date: str) -> None:
+    assert of(f"It was on {date}, I think.", "on 12 March 2024, 13, 2024, 3, 24") == [
+        (date, "date")
+    ]
+
+
+@pytest.mark.parametrize("quoted", ["“{}”", '"{}"', "„{}“", "«{}»", "\u2018{}\u2019", "「{}」"])
+def test_quotations_stand_as_they_are_written(quoted: str) -> None:
+    said = "free of defects and fit for continuous operation"
+    assert of(f"They are {quoted.format(said)}, it says.") == []
+    other = "free of faults and fit for operation"
+    assert of(f"They are {quoted.format(other)}, it says.") == [(other, "quotation")]
+
+
+def test_a_quotation_may_leave_words_out() -> None:
+    assert of("It says “The pumps shall be new, [...] fit for … operation”.") == []
+
+
+def test_code_is_left_alone() -> None:
+    answer = 'Run this:\n\n```python\nx = 999  # "quite new"\n```\n\nand `port 998` too.'
+    assert of(answer) == []
+
+
+def test_markers_and_citations_are_no_numbers() -> None:
+    assert of("7. First [99]\n8. second\n\n## 6. Third\n\n[the notes](https://a.example/55)") == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["It is on page 3 of contract.pdf.", "As you say, Berta owes 77 pounds to Berta’s firm."],
+)
+def test_what_the_person_said_and_names_of_files_need_not_stand_there(answer: str) -> None:
+    assert of(answer, "nothing")
+    assert not_found(answer, [WordIndex("nothing"), NOTED]) == ()
+
+
+def test_beginnings_of_sentences_are_no_names() -> None:
+    assert of("Perhaps so. Nobody knows: Everything else is open, I’m sure.\n\n- Alas!") == []
+
+
+def test_german_nouns_are_no_names() -> None:
+    assert of("Das ist die Meinung der Stadt, und der Turm wird nicht mit einem Kran gebaut.") == []
+
+
+def test_a_name_with_a_hyphen_is_found_by_its_parts() -> None:
+    assert of("It is a London-based firm of Keller-Ashdown and Keller-Marsh.") == [
+        ("Keller-Marsh", "name")
+    ]
+
+
+@given(st.text(alphabet='aB1 .,-/“”"`*[]\n«»年', max_size=60), st.text(max_size=20))
+def test_what_is_named_is_in_the_answer_and_apart(answer: str, text: str) -> None:
+    end = 0
+    for found in not_found(answer, [WordIndex(text)]):
+        assert end <= found.start < found.end <= len(answer)
+        end = found.end
+
+
+@given(st.text(alphabet='aBc1 .,-/“”"\n', max_size=60))
+def test_a_text_has_all_that_it_says(text: str) -> None:
+    assert not_found(text, [WordIndex(text)]) == ()

@@ -1,0 +1,48 @@
+"""Files made to unfold: each ends as one Problem, wherever in it the bomb is."""
+
+import pytest
+
+from engine.documents.child import read_bytes
+from models.errors import Problem
+from tests.support.documents.office import epub, page, parts_of, zipped
+from tests.support.documents.office_samples import office_samples
+
+SAMPLES = office_samples()
+NAMES = ["contract.docx", "prices.xlsx", "talk.pptx", "novel.epub"]
+ENTITIES = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+LAUGHS = f'<!DOCTYPE bomb [<!ENTITY l0 "ha">{ENTITIES}]>'.encode()
+NEVER_READ = {"talk.pptx": {"[Content_Types].xml"}}
+CASES = [
+    (name, part)
+    for name in NAMES
+    for part in parts_of(SAMPLES[name].data)
+    if part.endswith((".xml", ".rels", ".opf")) and part not in NEVER_READ.get(name, ())
+]
+
+
+@pytest.mark.parametrize(("name", "part"), CASES)
+def test_entities(name: str, part: str) -> None:
+    parts = parts_of(SAMPLES[name].data)
+    declaration, end, root = parts[part].rpartition(b"?>")
+    parts[part] = declaration + end + LAUGHS + root
+    with pytest.raises(Problem, match="document type"):
+        read_bytes(name, zipped(parts))
+
+
+def test_entities_in_a_chapter() -> None:
+    chapter = page("&l9;").replace("<!DOCTYPE html>", LAUGHS.decode())
+    with pytest.raises(Problem, match="entities"):
+        read_bytes("a.epub", epub({"a.xhtml": chapter}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_of_zeros(name: str) -> None:
+    parts = parts_of(SAMPLES[name].data)
+    hit = next(
+        part
+        for part in parts
+        if part.endswith(("document.xml", "book.xml", "sheet1.xml", "slide1.xml", "container.xml"))
+    )
+    parts[hit] = bytes(50_000_000)
+    with pytest.raises(Problem, match="unpacks"):
+        read_bytes(name, zipped(parts))

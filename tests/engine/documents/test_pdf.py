@@ -1,0 +1,201 @@
+"""The text of PDFs, what of it nobody sees, and boxes that surround just what they should."""
+
+from io import BytesIO
+
+import pypdfium2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from engine.documents.hidden import without_hidden
+from engine.documents.page_picture import Box
+from engine.documents.pdf import draw_page, read_pdf
+from models.errors import Problem
+from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, unicode_line
+
+PAGE = lines(
+    [
+        "The parties agree on what follows, and on how",
+        "it is to be read where two of them disagree.",
+        "Words that are cut at an end of a line, manip-",
+        "ulated by none, are searched for as a whole.",
+    ]
+) + line("A paragraph of its own.", y=180)
+
+
+def texts(*pages: Page | str) -> list[str]:
+    return [section.text for section in read_pdf(pdf(*pages)).sections]
+
+
+def test_pages_are_sections_with_their_numbers() -> None:
+    read = read_pdf(pdf(line("One."), "", line("Three.")))
+    assert [(each.kind, each.number, each.text) for each in read.sections] == [
+        ("page", 1, "One."),
+        ("page", 3, "Three."),
+    ]
+    assert (read.without_text, read.faint, read.left_out) == ((), 0, ())
+
+
+def test_lines_stay_lines_and_paragraphs_stand_apart() -> None:
+    assert texts(PAGE) == [
+        "The parties agree on what follows, and on how\n"
+        "it is to be read where two of them disagree.\n"
+        "Words that are cut at an end of a line, manip-\n"
+        "ulated by none, are searched for as a whole.\n\n"
+        "A paragraph of its own."
+    ]
+
+
+def test_characters_of_all_scripts() -> None:
+    assert texts(unicode_line("Привет 日本語 \ud800!")) == ["Привет 日本語 \U0001f600!"]
+
+
+def test_what_a_person_filled_in_is_read() -> None:
+    page = Page(line("Name:"), notes=[line("Ada Lovelace", y=200)])
+    assert texts(page) == ["Name:\nAda Lovelace"]
+
+
+def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
+    read = read_pdf(pdf(line("One."), "0 0 1 rg 10 10 50 50 re f", "", "BT ET"))
+    assert read.without_text == (2,)
+
+
+@pytest.mark.parametrize(
+    ("content", "faint"),
+    [
+        (line("tiny", size=3), 4),
+        (line("tiny by its matrix", matrix=".2 0 0 .2"), 15),
+        (line("large by its matrix", size=1, matrix="12 0 0 12"), 0),
+        (line("white", before="1 g"), 5),
+        (line("white of another kind", before="0 0 0 0 k"), 18),
+        (line("nearly white", before=".99 1 .98 rg"), 11),
+        ("0 g 0 240 400 40 re f " + line("white on black", before="1 g"), 0),
+        (line("grey", before=".6 g"), 0),
+        (line("unseen", before="3 Tr"), 6),
+        (line("beside", x=WIDTH + 20), 6),
+        (line("above", y=HEIGHT + 20), 5),
+    ],
+)
+def test_characters_that_nobody_sees_are_counted_and_read(content: str, faint: int) -> None:
+    read = read_pdf(pdf(content + line("seen", y=50)))
+    assert read.faint == faint
+    if faint:
+        assert len(read.sections[0].text) > faint
+
+
+def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:
+    picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
+    assert read_pdf(pdf(picture + line("recognized", before="3 Tr"))).faint == 0
+
+
+def test_a_file_that_needs_a_password_is_a_problem() -> None:
+    with pytest.raises(Problem, match="password"):
+        read_pdf(pdf(line("x"), encrypted=True))
+
+
+@pytest.mark.parametrize("data", [b"%PDF-1.7\n", b"%PDF-", pdf()[:100]])
+def test_a_damaged_file_is_a_problem(data: bytes) -> None:
+    with pytest.raises(Problem, match="damaged"):
+        read_pdf(data)
+
+
+def test_no_more_than_so_many_pages() -> None:
+    with pytest.raises(Problem, match="2,001 pages, and 2,000"):
+        read_pdf(pdf(*[""] * 2001))
+
+
+# Boxes
+
+
+def letters_in(data: bytes, boxes: tuple[Box, ...], size: tuple[int, int]) -> str:
+    """The letters of a page whose middles are in these boxes, as PDFium gives them."""
+    page = pypdfium2.PdfDocument(data)[0]
+    characters = page.get_textpage()
+    across, up = size[0] / WIDTH, size[1] / HEIGHT
+    found = ""
+    for number in range(characters.count_chars()):
+        left, bottom, right, top = characters.get_charbox(number)
+        x, y = (left + right) / 2 * across, size[1] - (bottom + top) / 2 * up
+        if any(box.left < x < box.right and box.top < y < box.bottom for box in boxes):
+            found += characters.get_text_range(number, 1)
+    return only_letters(found)
+
+
+def only_letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text))
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_the_letters_in_the_boxes_are_those_of_the_span(data: st.DataObject) -> None:
+    file = pdf(PAGE)
+    text = read_pdf(file).sections[0].text
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    picture = draw_page(file, 1, spans=[(start, end)], width=600)
+    found = letters_in(file, picture.boxes, (picture.width, picture.height))
+    assert found == only_letters(text[start:end])
+
+
+def test_each_span_has_boxes_of_its_own_one_for_a_line() -> None:
+    file = pdf(PAGE)
+    text = read_pdf(file).sections[0].text
+    second = text.index("it is")
+    spans = [(0, 11), (second, text.index("ulated"))]
+    picture = draw_page(file, 1, spans=spans, width=800)
+    assert [box.span for box in picture.boxes] == [0, 1, 1]
+    one, two, three = picture.boxes
+    assert one.bottom <= two.top < two.bottom <= three.top + 2
+    assert one.left == two.left == three.left
+
+
+def test_hidden_characters_are_not_counted_in_a_span() -> None:
+    file = pdf(unicode_line("ab\u200b\u200bcd efgh") + line("below", y=100))
+    text, hidden = without_hidden(read_pdf(file).sections[0].text)
+    assert hidden == 2
+    start = text.index("ef")
+    picture = draw_page(file, 1, spans=[(start, start + 2)], width=800)
+    assert letters_in(file, picture.boxes, (picture.width, picture.height)) == "ef"
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+@pytest.mark.parametrize("crop", ["", "/CropBox [10 100 300 290]"])
+def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> None:
+    file = pdf(Page(line("HHHH", x=50, y=200), more=f"/Rotate {turn} {crop}"))
+    picture = draw_page(file, 1, spans=[(0, 4)], width=800)
+    image = Image.open(BytesIO(picture.png)).convert("L")
+    assert image.size == (picture.width, picture.height)
+    left, top, right, bottom = image.point(lambda shade: 255 * (shade < 128)).getbbox() or (0,) * 4
+    box_left = min(box.left for box in picture.boxes)
+    box_right = max(box.right for box in picture.boxes)
+    box_top = min(box.top for box in picture.boxes)
+    box_bottom = max(box.bottom for box in picture.boxes)
+    assert box_left - 2 <= left < right <= box_right + 2
+    assert box_top - 2 <= top < bottom <= box_bottom + 2
+    assert (box_right - box_left) * (box_bottom - box_top) < 4 * (right - left) * (bottom - top)
+
+
+@pytest.mark.parametrize("width", [1, 200, 1001])
+def test_a_picture_is_as_wide_as_it_should_be(width: int) -> None:
+    picture = draw_page(pdf(PAGE), 1, spans=[], width=width)
+    assert picture.width == width
+    assert picture.height == pytest.approx(width * HEIGHT / WIDTH, abs=1)
+
+
+@pytest.mark.parametrize("box", ["0 0 14000 1", "0 0 1 14000"])
+def test_a_page_of_any_shape_gives_a_picture_of_bounded_size(box: str) -> None:
+    picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
+    assert 1 <= picture.width <= 4000
+    assert 1 <= picture.height <= 4000
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_page_that_is_not_there_is_a_problem(number: int) -> None:
+    with pytest.raises(Problem, match=f"no page {number}"):
+        draw_page(pdf(PAGE), number, spans=[], width=100)
+
+
+@pytest.mark.parametrize("span", [(0, 0), (5, 2), (10**6, 10**7), (-5, -1)])
+def test_a_span_that_is_not_there_has_no_boxes(span: tuple[int, int]) -> None:
+    assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()

@@ -1,0 +1,143 @@
+"""Texts, Markdown and tables: cut where a place says something, and changed nowhere."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents import Section
+from engine.documents.plain import LINES, read_csv, read_markdown, read_text
+from engine.documents.read import Read
+
+ROWS = st.lists(st.text("ab #-`\t\"',", max_size=6), max_size=3 * LINES)
+
+
+def labelled(read: Read) -> list[tuple[str, str]]:
+    return [(section.label, section.text) for section in read.sections]
+
+
+@given(ROWS)
+def test_every_line_stands_where_its_section_says(rows: list[str]) -> None:
+    for read in (read_text, read_csv):
+        sections = read("\n".join(rows).encode()).sections
+        seen = {
+            section.number + i: line
+            for section in sections
+            for i, line in enumerate(section.text.split("\n"))
+        }
+        for number, line in enumerate(rows, start=1):
+            assert seen.get(number, "").rstrip() == line.rstrip()
+
+
+@given(ROWS)
+def test_sections_are_some_forty_lines(rows: list[str]) -> None:
+    sections = read_text("\n".join(rows).encode()).sections
+    assert all(section.text.count("\n") < LINES for section in sections)
+    assert all(section.text.strip() and section.kind == "lines" for section in sections)
+
+
+def test_a_section_ends_at_a_blank_line_that_is_near() -> None:
+    rows = [*["one"] * 35, "", *["two"] * 20]
+    sections = read_text("\n".join(rows).encode()).sections
+    assert [(each.number, each.text.split("\n")[0]) for each in sections] == [
+        (1, "one"),
+        (37, "two"),
+    ]
+
+
+def test_all_kinds_of_line_ends() -> None:
+    assert read_text(b"a\r\nb\rc\nd").sections == (Section("lines", 1, "a\nb\nc\nd"),)
+
+
+def test_markdown_has_a_section_for_each_heading_with_the_path_to_it() -> None:
+    text = "\n".join(
+        [
+            "Before.",
+            "",
+            "# Install",
+            "All of it.",
+            "## On a *Mac* ##",
+            "```sh",
+            "# no heading",
+            "```",
+            "## On `Linux`",
+            "### [Debian](https://example.org)",
+            "apt",
+            "Use",
+            "===",
+            "It is used.",
+            "Details",
+            "---",
+            "- a list",
+            "---",
+            "#hashtag",
+        ]
+    )
+    assert labelled(read_markdown(text.encode())) == [
+        ("", "Before."),
+        ("Install", "# Install\nAll of it."),
+        ("Install > On a Mac", "## On a *Mac* ##\n```sh\n# no heading\n```"),
+        ("Install > On Linux", "## On `Linux`"),
+        ("Install > On Linux > Debian", "### [Debian](https://example.org)\napt"),
+        ("Use", "Use\n===\nIt is used."),
+        ("Use > Details", "Details\n---\n- a list\n---\n#hashtag"),
+    ]
+
+
+@given(ROWS)
+def test_no_line_of_markdown_is_lost_or_moved(rows: list[str]) -> None:
+    sections = read_markdown("\n".join(rows).encode()).sections
+    shown = [line for section in sections for line in section.text.split("\n")]
+    assert [line for line in shown if line.strip()] == [line for line in rows if line.strip()]
+
+
+def test_a_fence_ends_with_a_fence_of_its_own_kind() -> None:
+    text = "# A\n````\n```\n~~~\n# no heading\n````\n# B"
+    assert [label for label, _ in labelled(read_markdown(text.encode()))] == ["A", "B"]
+
+
+def test_a_table_is_cut_only_between_rows() -> None:
+    row = 'name;"a text\nin several\nlines";3'
+    text = "\n".join([row] * 50)
+    sections = read_csv(text.encode()).sections
+    assert len(sections) > 2
+    assert all(section.text.startswith("name;") for section in sections)
+    assert "\n".join(section.text for section in sections) == text
+
+
+@pytest.mark.parametrize("row", ['a,"never closed', '"' + "x" * 200_000])
+def test_a_quotation_mark_that_is_not_closed_costs_nothing_but_the_rows(row: str) -> None:
+    text = "\n".join([row, *["b,c"] * 100])
+    sections = read_csv(text.encode()).sections
+    assert "\n".join(section.text for section in sections) == text
+    assert len(sections) > 2
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("# One", "One"),
+        ("#", ""),
+        ("# #", ""),
+        ("# One ##  ", "One"),
+        ("# C#", "C#"),
+        ("#\tOne \\#", "One \\#"),
+        ("   ### snake_case and _this_", "snake_case and this"),
+    ],
+)
+def test_the_words_of_a_heading(heading: str, title: str) -> None:
+    assert labelled(read_markdown(f"{heading}\ntext".encode())) == [(title, f"{heading}\ntext")]
+
+
+@pytest.mark.parametrize("line", ["# " + " " * 10**6 + "x", "# " + "[" * 10**6, "#" * 10**6])
+def test_a_line_that_is_made_to_take_long_does_not(line: str) -> None:
+    assert read_markdown(line.encode()).sections[0].text == line
+
+
+def test_what_stands_before_a_text_for_programs_is_no_heading() -> None:
+    read = read_markdown(b"---\ntitle: Notes\n---\n\n# One\ntext")
+    assert labelled(read) == [("", "---\ntitle: Notes\n---"), ("One", "# One\ntext")]
+    assert [label for label, _ in labelled(read_markdown(b"---\nNotes\n===\n# One"))] == [
+        "",
+        "Notes",
+        "One",
+    ]

@@ -1,0 +1,197 @@
+"""What a message is given of its documents: whole or in passages, and never twice."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.documents import Document, Section
+from engine.documents.passages import PassageIndex
+from engine.documents.plan import MOST_PASSAGE_TOKENS, Plan, plan
+from engine.documents.prompt import Sent
+from models.errors import Problem
+
+SUBJECTS = ["apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers"]
+
+
+def count(text: str) -> int:
+    """Tokens of words and signs."""
+    return sum(1 for part in text.replace("\n", " \n ").split(" ") if part)
+
+
+def document(name: str, subjects: Sequence[str] = SUBJECTS, words: int = 200) -> Document:
+    """A page about each subject."""
+    texts = [f"About {subject}. " + "filler " * words for subject in subjects]
+    sections = tuple(Section("page", i, text.strip()) for i, text in enumerate(texts, start=1))
+    return Document(name, "pdf", name, sections)
+
+
+LONG, SHORT = document("long.pdf"), document("short.pdf", ["zebras"], words=20)
+BOTH = {1: LONG, 2: SHORT}
+
+
+@pytest.fixture
+def index() -> Iterator[PassageIndex]:
+    with PassageIndex() as index:
+        yield index
+
+
+def pages(one: Plan, number: int, documents: Mapping[int, Document] = BOTH) -> list[int]:
+    """The pages of a document that a message has, from 1."""
+    return [
+        documents[number].section_at(part.offset) + 1
+        for sent in one.sent.documents
+        if sent.number == number
+        for part in sent.ranges
+    ]
+
+
+def test_documents_that_fit_are_given_whole(index: PassageIndex) -> None:
+    one = plan("Which apples?", BOTH, index=index, count=count, room=2000)
+    assert [(sent.name, sent.passages) for sent in one.sent.documents] == [
+        ("long.pdf", 0),
+        ("short.pdf", 0),
+    ]
+    assert pages(one, 1) == list(range(1, 9))
+    assert sum(one.tokens) == count(one.sent.text) - count("Which apples?")
+    assert (one.words, one.whole_tokens, one.about_all) == ((), 0, False)
+
+
+def test_of_one_that_does_not_fit_the_passages_are_given_that_were_asked_for(
+    index: PassageIndex,
+) -> None:
+    one = plan("Tell me about candles", BOTH, index=index, count=count, room=600)
+    long, short = one.sent.documents
+    assert (long.among, short.passages) == (8, 0)
+    assert 0 < long.passages < 8
+    assert 3 in pages(one, 1)
+    assert sum(one.tokens) <= 600
+    assert one.words == ("candles",)
+    assert one.whole_tokens == pytest.approx(count(LONG.text), rel=0.01)
+    assert "candles" in one.told(long)
+
+
+@pytest.mark.parametrize("question", ["What is this about?", "zebras", "Summarize it!"])
+def test_without_a_word_that_is_found_the_beginning_is_given(
+    question: str, index: PassageIndex
+) -> None:
+    one = plan(question, {1: LONG}, index=index, count=count, room=1000)
+    assert one.from_beginning == (1,)
+    assert pages(one, 1)[:2] == [1, 2]
+
+
+def test_every_new_document_is_given_something(index: PassageIndex) -> None:
+    documents = {n: document(f"{n}.pdf") for n in (1, 2, 3)}
+    documents[4] = document("4.pdf", ["zebras"] * 8)
+    one = plan("zebras", documents, index=index, count=count, room=2500)
+    assert [sent.number for sent in one.sent.documents] == [1, 2, 3, 4]
+    assert one.from_beginning == (1, 2, 3)
+    with pytest.raises(Problem):
+        plan("zebras", documents, index=index, count=count, room=900)
+
+
+def test_a_later_question_gets_what_no_message_has(index: PassageIndex) -> None:
+    before: list[Sent] = []
+    seen: list[int] = []
+    for question in ("dragons?", "dragons?", "And engines?", "Thanks!", "Thanks for the zebras!"):
+        one = plan(
+            question, {1: LONG}, index=index, count=count, room=900, share=0.4, before=before
+        )
+        assert not set(seen) & set(pages(one, 1)), "twice"
+        seen += pages(one, 1)
+        before.append(one.sent)
+        assert one.sent.text.endswith(question)
+    assert [bool(sent.documents) for sent in before] == [True, True, True, False, False]
+    assert 4 in pages_of(before[0])
+    assert set(pages_of(before[1])) <= {3, 5, 2, 6}
+    assert before[3].text == "Thanks!"
+
+
+def pages_of(sent: Sent) -> list[int]:
+    return [LONG.section_at(part.offset) + 1 for one in sent.documents for part in one.ranges]
+
+
+def test_a_document_that_was_given_whole_is_given_once(index: PassageIndex) -> None:
+    first = plan("apples?", {1: LONG}, index=index, count=count, room=2000)
+    later = plan("apples?", BOTH, index=index, count=count, room=900, before=[first.sent])
+    assert [sent.number for sent in later.sent.documents] == [2]
+    again = plan("apples?", {1: LONG}, index=index, count=count, room=900, before=[])
+    assert again.sent.documents[0].passages, "the message that had it is not read any more"
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("And the filler?", ("guitars", "made", "filler")),
+        ("Which filler has it?", ("guitars", "made", "filler")),
+        ("Which filler?", ("filler",)),
+        ("And the filler of forests or hammers?", ("filler", "forests", "hammers")),
+    ],
+)
+def test_a_question_that_refers_to_the_one_before_is_looked_for_with_it(
+    question: str, words: tuple[str, ...], index: PassageIndex
+) -> None:
+    first = plan("apples?", {1: LONG}, index=index, count=count, room=900, share=0.3)
+    later = plan(
+        question,
+        {1: LONG},
+        index=index,
+        count=count,
+        room=900,
+        share=0.3,
+        before=[first.sent],
+        asked_before="How are guitars made?",
+    )
+    assert later.words == words
+
+
+@pytest.mark.parametrize(
+    ("question", "all_of_it"),
+    [
+        ("Summarize the chapters about forests", True),
+        ("How many forests are there?", True),
+        ("List every forest", True),
+        ("Where are the forests?", False),
+        ("How do I leave the forest with all that is in it?", False),
+    ],
+)
+def test_a_question_about_all_of_a_document_is_noticed(
+    question: str, all_of_it: bool, index: PassageIndex
+) -> None:
+    one = plan(question, {1: LONG}, index=index, count=count, room=900)
+    assert one.about_all == all_of_it
+    whole = plan(question, {1: LONG}, index=index, count=count, room=9000)
+    assert not whole.about_all
+
+
+def test_passages_take_no_more_than_they_help(index: PassageIndex) -> None:
+    huge = document("huge.pdf", SUBJECTS * 20)
+    one = plan("apples and guitars", {1: huge}, index=index, count=count, room=30_000, share=1)
+    assert sum(one.tokens) <= MOST_PASSAGE_TOKENS
+
+
+@given(
+    st.lists(st.integers(1, 900), min_size=1, max_size=4),
+    st.integers(400, 6000),
+    st.sampled_from([0.3, 0.5, 1.0]),
+    st.sampled_from(["apples", "what", "guitars and hammers", "Summarize all"]),
+)
+def test_what_is_given_fits_whatever_the_tokens(
+    lengths: list[int], room: int, share: float, question: str
+) -> None:
+    def uneven(text: str) -> int:
+        """More tokens where the samples are not taken."""
+        return count(text) + text.count("filler filler filler")
+
+    documents = {n: document(f"{n}", words=words) for n, words in enumerate(lengths, start=1)}
+    with PassageIndex() as index:
+        try:
+            one = plan(question, documents, index=index, count=uneven, room=room, share=share)
+        except Problem:
+            return
+    assert sum(one.tokens) <= room
+    assert {sent.number for sent in one.sent.documents} == set(documents)
+    for sent in one.sent.documents:
+        offsets = [part.offset for part in sent.ranges]
+        assert offsets == sorted(offsets)

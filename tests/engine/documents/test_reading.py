@@ -1,0 +1,134 @@
+"""Files are read in a process of their own: what comes back, and what becomes of that process."""
+
+import os
+import zlib
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from engine.documents import Document, Section
+from engine.documents.child import read_bytes
+from engine.documents.limits import Effort
+from engine.documents.reading import Cancelled, page_picture, read_document
+from models.errors import Problem
+from tests.support.documents.office_samples import office_samples
+from tests.support.documents.pdfs import line, pdf, with_stream
+from tests.support.documents.samples import SAMPLES
+
+FILES = {each.name: each.data for each in (*SAMPLES, *office_samples().values())}
+NAMES = sorted({Path(name).suffix: name for name in FILES}.values())  # one of each kind
+
+
+def test_a_document_as_it_was_read(tmp_path: Path) -> None:
+    data = "Wi\u200bth h\u00adidden ones.\r\n".encode()
+    path = tmp_path / "a\u202e.txt"
+    path.write_bytes(data)
+    assert read_document(path) == Document(
+        "a.txt",
+        "text",
+        sha256(data).hexdigest(),
+        (Section("lines", 1, "With hidden ones."),),
+        hidden=2,
+    )
+
+
+def test_a_pdf_and_a_picture_of_its_page(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(line("One."), "0 0 9 9 re f", line("A third page.", before="1 g")))
+    document = read_document(path)
+    assert [section.number for section in document.sections] == [1, 3]
+    assert (document.without_text, document.faint) == ((2,), 11)
+    picture = page_picture(path, 1, spans=[(0, 3), (3, 4)], width=500)
+    assert (picture.width, [box.span for box in picture.boxes]) == (500, [0, 1])
+    assert picture.png.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_is_read_there_as_it_is_here(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(FILES[name])
+    assert read_document(tmp_path / name) == read_bytes(name, FILES[name])
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("pass")
+    document = read_document(tmp_path)
+    assert (document.name, document.format) == (tmp_path.name, "folder")
+    assert [section.label for section in document.sections] == ["a.py"]
+
+
+def test_a_path_that_is_relative_and_odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(os.fsdecode(b"-a\n\xff.txt"))
+    path.write_text("text")
+    assert read_document(path).name == "-a \ufffd.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.pdf", pdf(line("x"), encrypted=True), "password"),
+        ("a.pdf", pdf("0 0 9 9 re f"), "pictures of pages, and no text"),
+        ("a.pdf", pdf(""), "no text"),
+        ("a.txt", b" \n", "empty"),
+        ("a.txt", "\u200b".encode(), "no text"),
+        ("a.bin", b"\1\0", "no text"),
+        ("a.txt", b"x" * 50_000_001, "more than 50 MB of text"),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_of_that_name(
+    tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(Problem, match=said) as caught:
+        read_document(path)
+    assert caught.value.message.startswith(f"{name}: ")
+    assert caught.value.remedy
+
+
+def test_a_file_that_is_not_there_or_no_file_is_a_problem(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("gone", "pipe"):
+        with pytest.raises(Problem, match=name):
+            read_document(tmp_path / name)
+
+
+def test_a_file_that_is_too_large_is_a_problem(tmp_path: Path) -> None:
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(200_000_001)
+    with pytest.raises(Problem, match="larger than 200 MB"):
+        read_document(tmp_path / "a.txt")
+
+
+def test_a_page_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf(""))
+    with pytest.raises(Problem, match="no page 7"):
+        page_picture(tmp_path / "a.pdf", 7, spans=[], width=100)
+
+
+# The tests of all tests see to it that no process is left.
+
+
+def bursting() -> bytes:
+    """A PDF of some 300 kilobytes that unpacks to 300 megabytes."""
+    return with_stream(zlib.compress(b" " * 300_000_000, 9), "/Filter /FlateDecode")
+
+
+def test_a_file_that_takes_too_much_memory_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(bursting())
+    with pytest.raises(Problem, match="more than 200 MB of memory"):
+        read_document(tmp_path / "a.pdf", effort=Effort(memory_bytes=200_000_000))
+
+
+def test_a_file_that_takes_too_long_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(Problem, match=r"longer than 0\.001 seconds"):
+        read_document(tmp_path / "a.txt", effort=Effort(seconds=0.001))
+
+
+def test_it_can_be_cancelled(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    asked = iter([False, True])
+    with pytest.raises(Cancelled):
+        read_document(tmp_path / "a.txt", cancelled=lambda: next(asked))

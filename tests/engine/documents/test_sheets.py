@@ -1,0 +1,134 @@
+"""Workbooks beyond the samples: values that are stored, sizes that are not believed, limits."""
+
+from collections.abc import Callable
+
+import openpyxl
+import pytest
+from openpyxl import Workbook
+
+from engine.documents import sheets
+from engine.documents.sheets import MOST_ROWS, read_xlsx
+from models.errors import Problem
+from tests.support.documents.office import parts_of, xlsx, zipped
+
+SHEET = "xl/worksheets/sheet1.xml"
+SIZE, EMPTY = b'<dimension ref="A1:A1" />', b"<sheetData></sheetData>"
+
+
+def with_rows(rows: str, *, size: str = "") -> bytes:
+    """A workbook whose sheet has this XML."""
+    parts = parts_of(xlsx(lambda _: None))
+    assert SIZE in parts[SHEET]
+    assert EMPTY in parts[SHEET]
+    made = parts[SHEET].replace(SIZE, f'<dimension ref="{size}"/>'.encode() if size else b"")
+    return zipped({**parts, SHEET: made.replace(EMPTY, f"<sheetData>{rows}</sheetData>".encode())})
+
+
+def texts(data: bytes) -> list[str]:
+    return [section.text for section in read_xlsx(data).sections]
+
+
+def filled(*rows: tuple[object, ...]) -> bytes:
+    def fill(workbook: Workbook) -> None:
+        for row in rows:
+            workbook.active.append(row)
+
+    return xlsx(fill)
+
+
+def test_openpyxl_reads_xml_by_defusedxml() -> None:
+    assert openpyxl.DEFUSEDXML
+
+
+def test_the_value_of_a_formula_is_what_its_program_stored() -> None:
+    cells = (
+        '<c r="A1"><f>1+1</f><v>2</v></c><c r="B1"><f>NOW()</f></c><c r="C1" t="e"><v>#N/A</v></c>'
+    )
+    assert texts(with_rows(f'<row r="1">{cells}</row>')) == ["2 | =NOW() | #N/A"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "text"),
+    [
+        (0.25, "0%", "25%"),
+        (0.123456, "0.00%", "12.3456%"),
+        (25, '0"%"', "25"),
+        (25, r"0\%", "25"),
+        (1 / 3, "0.00", "0.333333333333333"),
+        (2.0, "General", "2"),
+        (10**15, "General", "1000000000000000"),
+        (46_082, "dd.mm.yy", "2026-03-01"),
+        (46_082.5, "dd.mm.yy", "2026-03-01 12:00"),
+        (0.75, "hh:mm", "18:00"),
+        (1.5, "[h]:mm", "1 day, 12:00:00"),
+        (10**10, "dd.mm.yy", "#VALUE!"),
+        (" a \n b ", "General", "a b"),
+    ],
+)
+def test_values_as_a_person_reads_them(value: object, number_format: str, text: str) -> None:
+    def fill(workbook: Workbook) -> None:
+        workbook.active["A1"] = value
+        workbook.active["A1"].number_format = number_format
+
+    assert texts(xlsx(fill)) == [text]
+
+
+def test_what_a_sheet_says_of_its_size_is_not_believed() -> None:
+    row = '<row r="3"><c r="C3"><v>7</v></c></row>'
+    for size in ("A1", "A1:XFD1048576", "B2:A1"):
+        assert texts(with_rows(row, size=size)) == ["7"]
+
+
+def test_how_cells_look_is_no_matter() -> None:
+    parts = parts_of(filled((1,)))
+    styles = (
+        parts["xl/styles.xml"]
+        .replace(b"<fonts", b"<fonts odd='1'")
+        .replace(b"<xf ", b"<xf odd='1' ")
+    )
+    assert texts(zipped({**parts, "xl/styles.xml": styles})) == ["1"]
+
+
+def test_a_sheet_far_too_long_is_cut() -> None:
+    read = read_xlsx(
+        with_rows(
+            '<row r="1"><c r="A1"><v>1</v></c></row>'
+            f'<row r="{MOST_ROWS + 1}"><c r="A{MOST_ROWS + 1}"><v>2</v></c></row>'
+        )
+    )
+    assert [section.text for section in read.sections] == ["1"]
+    assert len(read.left_out) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [("x" * 100,), tuple([None] * 99 + [1])],
+    ids=["one text many times", "empty cells"],
+)
+def test_what_unfolds_is_cut(row: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "WORKBOOK_CHARACTERS", 10_000)
+    read = read_xlsx(filled(*[row] * 1000))
+    assert 1000 < sum(len(section.text) for section in read.sections) <= 10_000 or not row[0]
+    assert len(read.left_out) == 1
+    assert "Sheet from row" in read.left_out[0]
+
+
+def cut(name: str) -> Callable[[], bytes]:
+    return lambda: zipped({k: v for k, v in parts_of(filled((1,))).items() if k != name})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        cut("xl/workbook.xml"),
+        cut("[Content_Types].xml"),
+        lambda: b"no zip",
+        lambda: with_rows('<row r="x"><c r="A1"><v>1</v></c></row>'),
+        lambda: with_rows('<row r="1"><c r="ZZZZZZZ1"><v>1</v></c></row>'),
+        lambda: with_rows('<row r="1"><c r="A1" t="s"><v>99</v></c></row>'),
+        lambda: with_rows(f'<row r="1"><c r="A1"><v>{"9" * 5000}</v></c></row>'),
+    ],
+)
+def test_what_is_no_workbook(make: Callable[[], bytes]) -> None:
+    with pytest.raises(Problem):
+        read_xlsx(make())

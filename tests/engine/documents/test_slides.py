@@ -1,0 +1,54 @@
+"""Presentations beyond the samples: what stands on every slide, and what is no presentation."""
+
+import pytest
+
+from engine.documents.slides import read_pptx
+from models.errors import Problem
+from tests.support.documents.office import pptx, related, shape, slide, zipped
+
+
+@pytest.mark.parametrize("kind", ["dt", "ftr", "hdr", "sldNum"])
+def test_what_stands_on_every_slide_is_left_out(kind: str) -> None:
+    (section,) = read_pptx(pptx([slide(shape("a"), shape("b", kind=kind))])).sections
+    assert section.text == "a"
+
+
+def test_fields_and_runs_of_a_paragraph() -> None:
+    line = (
+        "<a:p><a:r><a:t>a </a:t></a:r><a:fld><a:t>2026</a:t></a:fld><a:br/>"
+        "<a:r><a:t>b</a:t></a:r><a:endParaRPr/></a:p>"
+    )
+    (section,) = read_pptx(pptx([slide(shape(line, "c"))])).sections
+    assert section.text == "a 2026\nb\nc"
+
+
+def test_a_title_is_named_once() -> None:
+    drawn = slide(shape("a", kind="title"), shape("b", kind="title"))
+    (section,) = read_pptx(pptx([drawn])).sections
+    assert (section.label, section.text) == ("a", "a\n\nb")
+
+
+def test_links_to_elsewhere_are_not_followed() -> None:
+    rels = related(("n", "notesSlide", "file:///etc/hostname")).replace(
+        "Target=", 'TargetMode="External" Target='
+    )
+    parts = {"ppt/slides/_rels/slide1.xml.rels": rels}
+    (section,) = read_pptx(pptx([slide(shape("a"))], parts=parts)).sections
+    assert section.text == "a"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no zip",
+        zipped({"ppt/presentation.xml": "<a/>"}),
+        pptx([slide()], order=[2]),
+        pptx([slide(shape('<a:p><a:pPr lvl="x"/><a:r><a:t>a</a:t></a:r></a:p>'))]),
+        pptx([slide("<p:grpSp>" * 5000 + "</p:grpSp>" * 5000)]),
+        pptx(["no XML"]),
+    ],
+    ids=["no zip", "no relations", "no such slide", "no level", "deep", "no XML"],
+)
+def test_what_is_no_presentation(data: bytes) -> None:
+    with pytest.raises(Problem):
+        read_pptx(data)

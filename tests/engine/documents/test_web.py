@@ -1,0 +1,171 @@
+"""HTML as the text that a browser shows: blocks, headings, lists, tables, and nothing hidden."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from engine.documents.web import Part, decoded, raised, read_html, read_page
+from models.errors import Problem
+
+TAGS = """a b br div dl h1 h2 h6 hr i img li ol p pre q rt ruby span sub sup table tbody td text th
+thead tr ul dd"""
+FRAGMENTS = st.lists(
+    st.one_of(
+        st.sampled_from([f"<{tag}>" for tag in TAGS.split()]),
+        st.sampled_from([f"</{tag}>" for tag in TAGS.split()]),
+        st.sampled_from(
+            ["<td colspan=3>", "<th rowspan=2>", "<ol start=7>", "<br/>", "<!-- x -->"]
+        ),
+        st.just("word"),
+        st.just("\n"),
+    ),
+    max_size=40,
+)
+
+
+def text_of(html: str) -> str:
+    return "\n\n".join(part.text for part in read_page(html).parts)
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("one\n  two<p>three <b>fo</b>ur<div>five</div>six", "one two\n\nthree four\n\nfive\nsix"),
+        ("a<br>b<br><br>c<br/>d", "a\nb\n\nc\nd"),
+        ("a &lt;b&gt; &amp; &eacute;&nbsp;&#233;", "a <b> & é é"),
+        ("<ul><li>a<li>b<ul><li>c</ul></ul>d", "- a\n- b\n  - c\n\nd"),
+        ("<ol start=3><li>a<li value=7>b<li>c</ol>", "3. a\n7. b\n8. c"),
+        ("<ul><li><img></ul>a", "a"),
+        ("<pre>\n a\n\n  b <i>c</i>\n</pre>d", " a\n\n  b c\n\nd"),
+        ("<pre>a<br>b</pre>", "a\nb"),
+        ("<pre><div>a</div><div>b\n</div>c</pre>", "a\nb\nc"),
+        ("10<sup>6</sup>, 4<sup>th</sup>, x<sup>[1]</sup>", "10⁶, 4th, x[1]"),
+        ("<ruby>漢<rt>kan</rt></ruby>字", "漢(kan)字"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>", "漢(kan)"),
+        ('<math alttext="x^2"><mi>x</mi><mn>2</mn></math>', "x^2"),
+        ("a<![CDATA[b > c]]>d<![if !x]>e<![endif]>f<![odd]>g", "ab > cdefg"),
+        ("<select><option>a</select><textarea>b</textarea>", "b"),
+        ("<svg><text>a</text><desc>no</desc></svg>", "a"),
+    ],
+)
+def test_text(html: str, text: str) -> None:
+    assert text_of(html) == text
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p hidden>no<p>yes",
+        "<div hidden><div>no</div>no</div>yes",
+        '<p style="Display :none">no</p>yes',
+        "<span style='visibility:hidden'>no<span>no</span></span>yes",
+        "<script>if (a < b) { no('</p>') }</script>yes",
+        "<style>p { no }</style><template><p>no</p></template><noscript>no</noscript>yes",
+        "<!-- no --><title>no</title>yes<iframe>no</iframe>",
+        "<math hidden alttext='no'><mi>no</mi></math>yes",
+        "<p hidden hidden=''>no</p>yes",
+    ],
+)
+def test_what_nobody_sees(html: str) -> None:
+    assert text_of(html) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
+        ("<table><tr><td>a<td><p>b</p><p>c</p><td>d</table>", "a | b c | d"),
+        ("<table><tr><td colspan=2>a<td>b</table>", "a |  | b"),
+        ("<table><tr><td rowspan=2>a<td>b<tr><td>c</table>", "a | b\n | c"),
+        ("<table><tr><td>a<td rowspan=2>b<td>c<tr><td>d<td>e</table>", "a | b | c\nd |  | e"),
+        ("<table><tr><td>a<td><td><tr><td><td></table>b", "a\n\nb"),
+        ("<table><tr><td>a<td><h1>b</h1></table>", "a | b"),
+        ("<table><tr><td>a<td><ul><li>b<li>c</ul></table>", "a | b c"),
+        ("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", "1\n2\n\na\n  b"),
+        ("<table><tr><td>a<td>b<table><tr><td>c<td>d</table>e</table>", "a\nb\n\nc | d\n\ne"),
+        (f"<table><tr><td colspan=9999>a{'<td>b' * 3}</table>", f"a{' | ' * 1000}b | b | b"),
+    ],
+)
+def test_tables(html: str, text: str) -> None:
+    assert text_of(html) == text
+
+
+def test_headings_begin_parts() -> None:
+    html = "<title> A  page </title>x<h2>a</h2><h1>b <i>c</i></h1>y<h3>d</h3><h2>e</h2><h2></h2>z"
+    page = read_page(html)
+    assert page.title == "A page"
+    assert page.parts == (
+        Part((), "x"),
+        Part(("a",), "a"),
+        Part(("b c",), "b c\n\ny"),
+        Part(("b c", "d"), "d"),
+        Part(("b c", "e"), "e\n\nz"),
+    )
+    assert [section.label for section in read_html(html.encode()).sections] == [
+        "A page", "a", "b c", "b c > d", "b c > e",
+    ]  # fmt: skip
+
+
+def test_a_label_is_short() -> None:
+    (section,) = read_html(f"<h1>{'a' * 5000}</h1>".encode()).sections
+    assert len(section.text) == 5000
+    assert len(section.label) == 100
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("é".encode(), "é"),
+        ("é".encode("cp1252"), "é"),
+        ("\ufeffé".encode(), "é"),
+        ("é".encode("utf-16"), "é"),
+        (b'<meta charset="iso-8859-1">\x80', '<meta charset="iso-8859-1">€'),
+        (
+            b"<?xml version='1.0' encoding='koi8-r'?>\xd6",
+            "<?xml version='1.0' encoding='koi8-r'?>ж",
+        ),
+        (b"<meta charset=utf-8>\xff", "<meta charset=utf-8>\ufffd"),
+        (b"<meta charset=utf-16>\xc3\xa9", "<meta charset=utf-16>é"),
+        (b"<meta charset=unicode_escape>\\q", "<meta charset=unicode_escape>\\q"),
+        (b"<meta charset=cp99999>a", "<meta charset=cp99999>a"),
+        (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
+    ],
+)
+def test_encodings(data: bytes, text: str) -> None:
+    assert decoded(data).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "high"), [("6", "⁶"), ("-12", "⁻¹²"), ("th", "th"), ("1a", "1a"), ("", "")]
+)
+def test_raised(text: str, high: str) -> None:
+    assert raised(text) == high
+
+
+@given(FRAGMENTS)
+def test_every_word_stays_and_no_tag(fragments: list[str]) -> None:
+    text = text_of("".join(f"{each} " if each == "word" else each for each in fragments))
+    assert text.count("word") == fragments.count("word")
+    assert "<" not in text
+
+
+@given(st.one_of(st.text(), st.text("<>!/[]-=\"' adhilprt&;#", max_size=60)))
+@example("<![")
+@example("<!x")
+@example("</")
+@example("&#xd800;&#0;&#99999999;")
+def test_it_never_fails(html: str) -> None:
+    read_page(html)
+
+
+@given(st.binary())
+def test_bytes_are_text_or_a_problem(data: bytes) -> None:
+    with suppress(Problem):
+        read_html(data)
+
+
+def test_depth_is_no_matter() -> None:
+    assert text_of("<div>" * 100_000 + "a") == "a"
+    assert text_of("<ul><li>" * 1000 + "a").endswith("- a")

@@ -1,0 +1,79 @@
+"""Word documents beyond the samples: what is hidden, what is linked to, what is no document."""
+
+import pytest
+
+from engine.documents.word import read_docx
+from models.errors import Problem
+from tests.support.documents.office import docx, paragraph, related, run, zipped
+
+
+def texts(body: str) -> list[str]:
+    return [section.text for section in read_docx(docx(body)).sections]
+
+
+@pytest.mark.parametrize(
+    ("looks", "seen"),
+    [
+        ("<w:vanish/>", False),
+        ('<w:vanish w:val="1"/>', False),
+        ('<w:vanish w:val="true"/>', False),
+        ('<w:vanish w:val="0"/>', True),
+        ('<w:vanish w:val="false"/>', True),
+        ("<w:webHidden/>", True),
+    ],
+)
+def test_text_formatted_as_hidden(looks: str, seen: bool) -> None:
+    link = f'<w:hyperlink w:anchor="x">{run("b", looks)}</w:hyperlink>'
+    assert texts(paragraph(run("a") + run("b", looks) + link)) == ["abb" if seen else "a"]
+
+
+def test_spaces_and_breaks() -> None:
+    body = paragraph(run("a ") + run(" b") + "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t></w:r>")
+    assert texts(body) == ["a b c\nd"]
+
+
+def test_text_in_boxes_and_fields() -> None:
+    box = (
+        '<w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>'
+        f"<w:txbxContent>{paragraph(run('boxed'))}</w:txbxContent></v:textbox></v:shape></w:pict></w:r>"
+    )
+    field = f"<w:fldSimple><w:fldSimple>{run('7')}</w:fldSimple></w:fldSimple>"
+    assert texts(paragraph(run("Page ") + field + box)) == ["Page 7\n\nboxed"]
+
+
+def test_what_looks_like_html_is_text() -> None:
+    assert texts(paragraph(run("&lt;script&gt;a&lt;/script&gt; &amp;amp;"))) == [
+        "<script>a</script> &amp;"
+    ]
+
+
+def test_nothing_else_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = (
+        "<w:r><w:drawing><wp:inline><a:graphic><a:graphicData><pic:pic><pic:blipFill>"
+        '<a:blip r:link="p"/></pic:blipFill></pic:pic></a:graphicData></a:graphic></wp:inline>'
+        "</w:drawing></w:r>"
+    )
+    parts = {
+        "word/_rels/document.xml.rels": related(("p", "image", "file:///etc/hostname")),
+        "mammoth/style-map": "p => h1:fresh",
+    }
+    monkeypatch.setattr("builtins.open", None)
+    read = read_docx(docx(paragraph(run("a") + picture), parts=parts))
+    assert [(section.label, section.text) for section in read.sections] == [("", "a")]
+    assert read.left_out == ("1 picture.",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no zip",
+        zipped({"word/document.xml": "<a/>"}),
+        zipped({"[Content_Types].xml": "<a/>", "word/other.xml": "<a/>"}),
+        docx("<w:sdt/>" * 3 + paragraph('<w:r><w:sym w:char="zz"/></w:r>')),
+        docx("<w:p>" * 5000 + "</w:p>" * 5000),
+    ],
+    ids=["no zip", "other root", "no document", "bad symbol", "deep"],
+)
+def test_what_is_no_document(data: bytes) -> None:
+    with pytest.raises(Problem):
+        read_docx(data)

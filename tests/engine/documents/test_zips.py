@@ -1,0 +1,131 @@
+"""What of a stranger's zip is unpacked, and what is refused before."""
+
+from io import BytesIO
+from zipfile import ZIP_LZMA, ZipFile
+
+import pytest
+
+from engine.documents import zips
+from engine.documents.limits import ZIP_BYTES, ZIP_MEMBERS
+from engine.documents.zips import Archive, local_name
+from models.errors import Problem
+from tests.support.documents.office import zipped
+
+DIRECTORY = b"PK\x01\x02"
+LAUGHS = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'
+
+
+def in_directory(data: bytes, offset: int, value: bytes) -> bytes:
+    """What the zip says of its first member, changed."""
+    place = data.index(DIRECTORY) + offset
+    return data[:place] + value + data[place + len(value) :]
+
+
+def test_what_is_in_it() -> None:
+    archive = Archive(zipped({"a.xml": "<x:a xmlns:x='y'>b</x:a>", "b": b"\0\1"}))
+    assert archive.names == ("a.xml", "b")
+    assert archive.read("b") == b"\0\1"
+    assert local_name(archive.xml("a.xml")) == "a"
+    assert archive.xml("a.xml").text == "b"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK\3\4" + bytes(100),
+        zipped({"a": "b"})[:-10],
+        zipped({f"{number}": "" for number in range(ZIP_MEMBERS + 1)}),
+        in_directory(zipped({"a": "b"}), 24, (ZIP_BYTES + 1).to_bytes(4, "little")),
+        in_directory(zipped({"a": "b"}), 8, b"\1\0"),
+        zipped({"../a": "b"}),
+        zipped({"a/../../b": "c"}),
+        zipped({"a\\..\\b": "c"}),
+        zipped({"/etc/a": "b"}),
+        zipped({"C:a": "b"}),
+    ],
+    ids=[
+        "empty", "broken", "cut", "members", "promises", "encrypted", "up", "further up",
+        "other slashes", "root", "drive",
+    ],
+)  # fmt: skip
+def test_what_is_not_opened(data: bytes) -> None:
+    with pytest.raises(Problem):
+        Archive(data)
+
+
+def test_as_many_parts_as_allowed_are_opened() -> None:
+    assert len(Archive(zipped({f"{n}": "" for n in range(ZIP_MEMBERS)})).names) == ZIP_MEMBERS
+
+
+def test_a_part_that_unpacks_to_far_more_is_not_read() -> None:
+    archive = Archive(zipped({"bomb": bytes(50_000_000), "good": bytes(900_000)}))
+    assert len(archive.read("good")) == 900_000
+    with pytest.raises(Problem, match="bomb"):
+        archive.read("bomb")
+
+
+def test_what_a_part_says_of_its_size_is_not_believed() -> None:
+    archive = Archive(in_directory(zipped({"a": bytes(5000)}), 24, (10).to_bytes(4, "little")))
+    with pytest.raises(Problem):
+        archive.read("a")
+
+
+def test_all_that_is_read_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zips, "ZIP_BYTES", 2500)
+    archive = Archive(zipped({"a": bytes(1000)}))
+    archive.read("a")
+    archive.read("a")
+    with pytest.raises(Problem):
+        archive.read("a")
+
+
+def test_other_ways_of_packing_are_refused() -> None:
+    file = BytesIO()
+    with ZipFile(file, "w") as made:
+        made.writestr("a", "b", compress_type=ZIP_LZMA)
+    with pytest.raises(Problem):
+        Archive(file.getvalue()).read("a")
+
+
+def test_a_missing_part() -> None:
+    with pytest.raises(Problem, match="no such"):
+        Archive(zipped({"a": "b"})).read("no such")
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        f"{LAUGHS}<a>&c;</a>",
+        f"<!-- a -->\n<?a b?>{LAUGHS}<a/>",
+        '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
+        "<!DOCTYPE a><a/>",
+        f"{LAUGHS}<a/>".encode("utf-16"),
+    ],
+)
+def test_a_document_type_is_refused(xml: str | bytes) -> None:
+    archive = Archive(zipped({"a.xml": xml}))
+    with pytest.raises(Problem, match="document type"):
+        archive.xml("a.xml")
+    with pytest.raises(Problem, match="document type"):
+        archive.only_xml()
+
+
+def test_what_only_looks_like_a_document_type() -> None:
+    xml = "<a><![CDATA[<!DOCTYPE a>]]><!-- <!DOCTYPE a> --></a>"
+    assert Archive(zipped({"a.xml": xml})).xml("a.xml").text == "<!DOCTYPE a>"
+
+
+@pytest.mark.parametrize("xml", ["", "<a>", "text", "<a>&b;</a>", '<?xml encoding="x"?><a/>'])
+def test_what_is_no_xml(xml: str) -> None:
+    with pytest.raises(Problem):
+        Archive(zipped({"a.xml": xml})).xml("a.xml")
+
+
+def test_a_copy_for_libraries_has_only_xml() -> None:
+    parts = {"a.xml": "<a/>", "b/_rels/c.rels": "<b/>", "media/d.png": b"\x89PNG", "e.xml": "<"}
+    with ZipFile(Archive(zipped(parts)).only_xml(bytes.upper)) as copy:
+        assert {name: copy.read(name) for name in copy.namelist()} == {
+            "a.xml": b"<A/>",
+            "b/_rels/c.rels": b"<B/>",
+        }

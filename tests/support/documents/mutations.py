@@ -1,0 +1,139 @@
+"""Files that were right, and are broken: read one after the other in a process that may do little.
+
+`python -m tests.support.documents.mutations FORMAT COUNT` reads as many as that and prints what
+came of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too
+long; the last number on standard error says which one it was.
+"""
+
+import faulthandler
+import json
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+from engine.documents import Document, Format
+from engine.documents.child import read_bytes
+from engine.documents.confine import confine
+from engine.documents.limits import Effort
+from engine.documents.pdf import draw_page
+from models.errors import Problem
+from tests.support.documents.samples import SAMPLES, Sample
+
+SECONDS_EACH = 20.0
+_LONGEST_MESSAGE = 400
+_NUMBERS = (b"0", b"-1", b"1e9", b"2147483648", b"99999999999999999999", b".0001", b"255")
+_ODD = (
+    b"\0",
+    b"\xff\xfe",
+    b"\xe2\x80\xae",
+    b"[" * 5000,
+    b"{" * 5000,
+    b'"',
+    b"(" * 5000,
+    b"\n" * 500,
+)
+
+
+def mutated(sample: Sample, number: int) -> bytes:
+    """The same for the same number."""
+    chance = random.Random(f"{sample.name} {number}")
+    data = sample.data
+    for _ in range(chance.randint(1, 6)):
+        data = chance.choice(_EDITS)(data, chance)
+    return data
+
+
+def _flip(data: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(max(len(data), 1))
+    return data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
+
+
+def _cut(data: bytes, chance: random.Random) -> bytes:
+    return data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data
+
+
+def _drop(data: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(data) + 1)
+    return data[:place] + data[place + chance.randint(1, 60) :]
+
+
+def _copy(data: bytes, chance: random.Random) -> bytes:
+    start, place = chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)
+    return data[:place] + data[start : start + chance.randint(1, 400)] + data[place:]
+
+
+def _insert(data: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(data) + 1)
+    return data[:place] + chance.choice(_ODD) + data[place:]
+
+
+def _other_word(pattern: bytes, new: Callable[[list[bytes], random.Random], bytes]) -> "_Edit":
+    def edit(data: bytes, chance: random.Random) -> bytes:
+        found = list(re.finditer(pattern, data))
+        if not found:
+            return data
+        old = chance.choice(found)
+        return data[: old.start()] + new([each[0] for each in found], chance) + data[old.end() :]
+
+    return edit
+
+
+_Edit = Callable[[bytes, random.Random], bytes]
+_EDITS: tuple[_Edit, ...] = (
+    _flip,
+    _cut,
+    _drop,
+    _copy,
+    _insert,
+    _other_word(rb"-?\d+(\.\d+)?", lambda _, chance: chance.choice(_NUMBERS)),
+    _other_word(rb"\d+ 0 R", lambda all_, chance: chance.choice(all_)),  # objects in circles
+    _other_word(rb'/\w+|"\w+"', lambda all_, chance: chance.choice(all_)),
+)
+
+
+def read(sample: Sample, data: bytes, number: int) -> str:
+    """ "document" or "problem"."""
+    try:
+        document = read_bytes(sample.name, data)
+        _judge(document)
+        if document.format == "pdf" and number % 4 == 0:
+            shown = document.sections[0]
+            draw_page(data, shown.number, spans=[(0, len(shown.text)), (3, 1 << 40)], width=300)
+    except Problem as problem:
+        _judge_problem(problem)
+        return "problem"
+    return "document"
+
+
+def _judge_problem(problem: Problem) -> None:
+    """It can be shown to a person."""
+    assert problem.message.isprintable(), ascii(problem.message)
+    assert len(problem.message) < _LONGEST_MESSAGE, problem.message
+    assert problem.remedy
+
+
+def _judge(document: Document) -> None:
+    assert document.sections
+    assert all(section.text.strip() for section in document.sections)
+    document.to_json().encode()
+
+
+def main(kind: Format, count: int) -> None:
+    samples = [sample for sample in SAMPLES if sample.format == kind]
+    for sample in samples:  # right ones are read, and load what is loaded late
+        assert read(sample, sample.data, 0) == "document"
+    confine(Effort(seconds=600.0, memory_bytes=1_500_000_000))
+    came: Counter[str] = Counter()
+    for number in range(count):
+        print(number, file=sys.stderr)
+        sample = samples[number % len(samples)]
+        faulthandler.dump_traceback_later(SECONDS_EACH, exit=True)
+        came[read(sample, mutated(sample, number), number)] += 1
+    faulthandler.cancel_dump_traceback_later()
+    print(json.dumps(came))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))  # type: ignore[arg-type]

@@ -1,0 +1,240 @@
+"""Small files of office programs and books, made of the XML that matters in them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from openpyxl import Workbook
+
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+STRICT = {  # names of the strict kind of office file, by the usual ones
+    OFFICE: "http://purl.oclc.org/ooxml/officeDocument/relationships",
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main": (
+        "http://purl.oclc.org/ooxml/wordprocessingml/main"
+    ),
+    "http://schemas.openxmlformats.org/spreadsheetml/2006/main": (
+        "http://purl.oclc.org/ooxml/spreadsheetml/main"
+    ),
+    "http://schemas.openxmlformats.org/presentationml/2006/main": (
+        "http://purl.oclc.org/ooxml/presentationml/main"
+    ),
+    "http://schemas.openxmlformats.org/drawingml/2006/main": (
+        "http://purl.oclc.org/ooxml/drawingml/main"
+    ),
+}
+_WORD = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+    f'xmlns:r="{OFFICE}" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
+    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture"'
+)
+_SLIDE = (
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" '
+    'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram" '
+    f'xmlns:r="{OFFICE}"'
+)
+_TYPES = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
+_RELATED = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+
+def zipped(parts: Mapping[str, str | bytes]) -> bytes:
+    """The same bytes for the same parts, at any time."""
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(ZipInfo(name), content, compress_type=ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def parts_of(data: bytes) -> dict[str, bytes]:
+    with ZipFile(BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def strict(data: bytes) -> bytes:
+    """The same file as one of the strict kind."""
+    parts = parts_of(data)
+    for usual, other in STRICT.items():
+        parts = {name: xml.replace(usual.encode(), other.encode()) for name, xml in parts.items()}
+    return zipped(parts)
+
+
+def related(*relations: tuple[str, str, str]) -> str:
+    """Identifier, kind and target of each."""
+    listed = "".join(
+        f'<Relationship Id="{name}" Type="{OFFICE}/{kind}" Target="{target}"/>'
+        for name, kind, target in relations
+    )
+    return f'<Relationships xmlns="{_RELATED}">{listed}</Relationships>'
+
+
+# Word
+
+
+def docx(body: str, *, parts: Mapping[str, str] | None = None) -> bytes:
+    """`parts`: others, by name; those in word/ are wrapped in their root."""
+    return zipped(
+        {
+            "[Content_Types].xml": _TYPES,
+            "_rels/.rels": related(("r1", "officeDocument", "word/document.xml")),
+            "word/document.xml": f"<w:document {_WORD}><w:body>{body}</w:body></w:document>",
+            "word/styles.xml": _styles(),
+            **(parts or {}),
+        }
+    )
+
+
+def word_part(root: str, content: str) -> str:
+    return f"<w:{root} {_WORD}>{content}</w:{root}>"
+
+
+def paragraph(content: str, *, style: str = "", item_of: int = 0, level: int = 0) -> str:
+    """A list's item has the list's number in `item_of`."""
+    looks = f'<w:pStyle w:val="{style}"/>' if style else ""
+    if item_of:
+        looks += f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{item_of}"/></w:numPr>'
+    return f"<w:p><w:pPr>{looks}</w:pPr>{content}</w:p>"
+
+
+def run(text: str, looks: str = "") -> str:
+    return f'<w:r><w:rPr>{looks}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def numbering() -> str:
+    """List 1 has bullets, list 2 has numbers."""
+    kinds = ("bullet", "decimal")
+    levels = [
+        "".join(f'<w:lvl w:ilvl="{level}"><w:numFmt w:val="{kind}"/></w:lvl>' for level in range(3))
+        for kind in kinds
+    ]
+    lists = "".join(
+        f'<w:abstractNum w:abstractNumId="{i}">{level}</w:abstractNum>'
+        for i, level in enumerate(levels)
+    )
+    used = "".join(
+        f'<w:num w:numId="{i + 1}"><w:abstractNumId w:val="{i}"/></w:num>' for i in range(2)
+    )
+    return word_part("numbering", lists + used)
+
+
+def _styles() -> str:
+    return word_part(
+        "styles",
+        "".join(
+            f'<w:style w:type="paragraph" w:styleId="H{i}"><w:name w:val="heading {i}"/></w:style>'
+            for i in range(1, 4)
+        ),
+    )
+
+
+# Excel
+
+
+def xlsx(fill: Callable[[Workbook], None]) -> bytes:
+    workbook = Workbook()
+    fill(workbook)
+    file = BytesIO()
+    workbook.save(file)
+    parts = parts_of(file.getvalue())
+    return zipped({name: parts[name] for name in parts if not name.startswith("docProps/")})
+
+
+# PowerPoint
+
+
+def pptx(
+    slides: Sequence[str],
+    *,
+    order: Sequence[int] | None = None,
+    notes: Mapping[int, str] | None = None,
+    parts: Mapping[str, str] | None = None,
+) -> bytes:
+    """`order`: the numbers, from 1, of the slides' files. `notes`: by such a number."""
+    numbers = range(1, len(slides) + 1)
+    listed = "".join(f'<p:sldId id="{255 + i}" r:id="s{i}"/>' for i in order or numbers)
+    made = {
+        "[Content_Types].xml": _TYPES,
+        "_rels/.rels": related(("r1", "officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": (
+            f"<p:presentation {_SLIDE}><p:sldIdLst>{listed}</p:sldIdLst></p:presentation>"
+        ),
+        "ppt/_rels/presentation.xml.rels": related(
+            *((f"s{i}", "slide", f"slides/slide{i}.xml") for i in numbers)
+        ),
+    }
+    for i, slide in zip(numbers, slides, strict=True):
+        made[f"ppt/slides/slide{i}.xml"] = slide
+    for i, text in (notes or {}).items():
+        made[f"ppt/slides/_rels/slide{i}.xml.rels"] = related(
+            ("n", "notesSlide", f"../notesSlides/notesSlide{i}.xml")
+        )
+        made[f"ppt/notesSlides/notesSlide{i}.xml"] = text
+    return zipped({**made, **(parts or {})})
+
+
+def slide(*shapes: str, attributes: str = "") -> str:
+    tree = f"<p:cSld><p:spTree>{''.join(shapes)}</p:spTree></p:cSld>"
+    return f"<p:sld {_SLIDE} {attributes}>{tree}</p:sld>"
+
+
+def shape(*paragraphs: str, kind: str = "") -> str:
+    """`kind`: of placeholder. A paragraph is text, or XML of its own."""
+    placeholder = f'<p:ph type="{kind}"/>' if kind else ""
+    lines = "".join(
+        each if each.startswith("<a:p>") else f"<a:p><a:r><a:t>{each}</a:t></a:r></a:p>"
+        for each in paragraphs
+    )
+    return (
+        f"<p:sp><p:nvSpPr><p:nvPr>{placeholder}</p:nvPr></p:nvSpPr>"
+        f"<p:txBody>{lines}</p:txBody></p:sp>"
+    )
+
+
+def level(text: str, number: int) -> str:
+    return f'<a:p><a:pPr lvl="{number}"/><a:r><a:t>{text}</a:t></a:r></a:p>'
+
+
+# EPUB
+
+
+def epub(
+    chapters: Mapping[str, str | bytes],
+    *,
+    listed: Sequence[str] | None = None,
+    parts: Mapping[str, str] | None = None,
+) -> bytes:
+    """`chapters`: pages by the name of their file in OEBPS; `listed`: the targets that name them,
+    in the order of reading."""
+    targets = listed or list(chapters)
+    items = "".join(
+        f'<item id="i{n}" href="{target}" media-type="application/xhtml+xml"/>'
+        for n, target in enumerate(targets)
+    )
+    spine = "".join(f'<itemref idref="i{n}"/>' for n in range(len(targets)))
+    container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+    return zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": (
+                f'{container}<rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles>'
+                "</container>"
+            ),
+            "OEBPS/book.opf": (
+                '<package xmlns="http://www.idpf.org/2007/opf">'
+                f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+            ),
+            **{f"OEBPS/{name}": page for name, page in chapters.items()},
+            **(parts or {}),
+        }
+    )
+
+
+def page(body: str, *, title: str = "A book") -> str:
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>\n'
+        '<html xmlns="http://www.w3.org/1999/xhtml">'
+        f"<head><title>{title}</title></head><body>{body}</body></html>"
+    )
