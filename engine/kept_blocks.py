@@ -162,8 +162,8 @@ class KeptBlocks:
 
 
 def kept_blocks_folder(home: Path | None = None) -> Path:
-    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's folder for caches,
-    where backups leave them out."""
+    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's folder for caches.
+    A tag in it (CACHEDIR.TAG) tells backup programs to leave it out."""
     return cache_folder(home) / "kept-documents"
 
 
