@@ -182,7 +182,12 @@ class Host:
         is written is said once."""
         if self._scheduler is None:
             return False
-        more, unkept = self._scheduler.keep(), self._scheduler.session.unkept
+        try:
+            more = self._scheduler.keep()
+        except Exception as error:  # what is not kept is read again
+            traceback.print_exception(error)
+            return False
+        unkept = self._scheduler.session.unkept
         if unkept not in (None, self._unkept):
             self._unkept = unkept
             print(unkept.value, file=sys.stderr)

@@ -26,6 +26,7 @@ import numpy as np
 from engine.blas import choose_blas
 from engine.cache import Timeline
 from engine.decoder import PREFILL_ROWS, Decoder
+from engine.device import raw_bytes
 from engine.kept_blocks import KeptBlocks, block_names, used_ns
 from engine.loading import LoadedModel
 from models.errors import Problem
@@ -46,7 +47,10 @@ class Unkept(Enum):
 
     LAYERS = "This model cannot take up again what it has read: it reads documents anew each time."
     NO_FILES = "The files of this model cannot be told from others: it reads documents anew."
-    NO_ROOM = "The disk has no room for what was read of the documents: they are read anew."
+    NO_ROOM = (
+        "The disk has no room for what was read of the documents, or may not be written to: they "
+        "are read anew."
+    )
 
 
 class KeptPrefixes:
@@ -200,7 +204,7 @@ class KeptPrefix:
                 return
             path = folder / f"{names[i]}.safetensors"
             used = used_ns(i, now=began_ns)
-            if not self._blocks.write(path, layouts, map(_bytes, held), used_ns=used):
+            if not self._blocks.write(path, layouts, map(raw_bytes, held), used_ns=used):
                 return
             yield True
 
@@ -217,10 +221,3 @@ class KeptPrefix:
 def _array(data: memoryview, layout: TensorLayout) -> mx.array:
     kind, (_, raw) = next(each for each in _TYPES.items() if each[1][0] == layout.dtype)
     return mx.array(np.frombuffer(data, raw).reshape(layout.shape)).view(kind)
-
-
-def _bytes(array: mx.array) -> memoryview:
-    """Computes it."""
-    flat = mx.contiguous(array.reshape(-1)).view(mx.uint8)
-    mx.eval(flat)
-    return memoryview(flat)

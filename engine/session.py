@@ -480,7 +480,7 @@ class Session:
         before, self._kept = self._kept, None
         if not keep_as or self._prefixes is None:
             return None
-        if before and before.documents == keep_as and before.length <= common:
+        if before and before.documents == keep_as and 0 < before.length <= common:
             self._kept = before
             return None
         self._kept = KeptPrefix(self._prefixes, self.decoder, prompt, documents=keep_as)

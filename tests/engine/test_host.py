@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 import pytest
@@ -651,6 +652,17 @@ def test_nothing_is_kept_where_nothing_may_be(
     assert not kept()
     with pytest.raises(Problem):
         replace(load_it, keep_bytes=-1)
+
+
+def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(
+    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("engine.kept_blocks.KeptBlocks.write", mock.Mock(side_effect=RuntimeError))
+    responses: list[Response] = []
+    commands = Load("1", str(folder)), about_a_document("g"), about_a_document("h")
+    run_host(monkeypatch, responses.append, *commands)
+    assert sum(isinstance(each, Done) for each in responses) == 2
+    assert "RuntimeError" in capsys.readouterr().err
 
 
 def test_why_nothing_is_kept_is_said_once(
