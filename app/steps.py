@@ -10,7 +10,7 @@ Knows futures and Qt's event loop; not what is done in the steps.
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
-from threading import Thread
+from threading import RLock, Thread
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -33,6 +33,8 @@ class Stepper(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._closed = False
+        self._telling = RLock()  # held while a thread reports: who closes waits for that
+        self._waiting: set[Steps] = set()
         # Queued, so that steps never continue inside the call that began them.
         self._arrived.connect(self._go_on, Qt.ConnectionType.QueuedConnection)
 
@@ -42,13 +44,18 @@ class Stepper(QObject):
             self._advance(steps, failed, lambda: next(steps))
 
     def close(self) -> None:
-        """Drop all steps that wait, and run no others: what they would ask is about to close."""
-        self._closed = True
+        """Drop all steps that wait, and run no others: what they would ask is about to close.
+        Futures that end from now on report nothing, so that the stepper may be deleted."""
+        with self._telling:
+            self._closed = True
+        waiting, self._waiting = self._waiting, set()
+        for steps in waiting:
+            steps.close()
 
     def _go_on(self, steps: Steps, failed: Failed, future: Future[Any]) -> None:
         if self._closed:
-            steps.close()
             return
+        self._waiting.discard(steps)
         error = future.exception()
         if error is None:
             self._advance(steps, failed, lambda: steps.send(future.result()))
@@ -63,12 +70,17 @@ class Stepper(QObject):
         except Problem as problem:
             failed(problem)
             return
+        if self._closed:
+            steps.close()
+            return
+        self._waiting.add(steps)
         future.add_done_callback(lambda done: self._tell(steps, failed, done))
 
     def _tell(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
         """Report from any thread that the future is done; the stepper may be gone by then."""
-        with suppress(RuntimeError):
-            self._arrived.emit(steps, failed, done)
+        with self._telling, suppress(RuntimeError):
+            if not self._closed:
+                self._arrived.emit(steps, failed, done)
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:

@@ -15,7 +15,7 @@ _ORDERS = (8, 4, 2)  # tokens that must match to find a place, the longest asked
 _LATEST = 64  # places of an order that are looked at
 _NOWHERE = -1
 _COPY = 5  # tokens, matched or accepted, that make a copy which is worth resuming
-_RESUMED = 2  # tokens that a place matches more for resuming it
+_RESUMED = 4  # tokens that a place matches more for resuming it
 _LATELY = 8  # tokens committed since then, at most
 _SHIFTS = (0, *(sign * shift for shift in range(1, 9) for sign in (-1, 1)))  # the nearest first
 
@@ -77,11 +77,15 @@ class Places:
                 return found
         return []
 
-    def match(self, tokens: Sequence[int], place: int) -> int:
-        """How many tokens before `place` equal the last of `tokens`, up to a limit; 0 where nothing
-        follows."""
-        tail = array("i", tokens[-LONGEST_MATCH:])
-        return self._matched(tail, place) if 0 < place < len(self.text) else 0
+    def match(self, tokens: Sequence[int], places: Iterable[int]) -> Matches:
+        """Those of `places` before which a token or more equal the last of `tokens`, and how many,
+        up to a limit. Something follows at each."""
+        tail, text = array("i", tokens[-LONGEST_MATCH:]), self.text
+        return [
+            (place, self._matched(tail, place))
+            for place in places
+            if tail and 0 < place < len(text) and text[place - 1] == tail[-1]
+        ]
 
     def _matched(self, tail: "array[int]", place: int) -> int:
         """How many tokens before `place` equal the last ones of `tail`."""
@@ -117,11 +121,9 @@ class LastCopy:
         found, since = places.find(tokens), len(tokens) - self._length
         if places is not self._of or since > _LATELY:
             return found
-        resumed = {}
-        for shift in _SHIFTS:
-            place = self._place + since + shift
-            matched = places.match(tokens, place)
-            least = 1 if abs(shift) <= 1 else 2
-            if matched >= least and (shift == 0 or matched <= since):
+        resumed, straight = {}, self._place + since
+        for place, matched in places.match(tokens, (straight + shift for shift in _SHIFTS)):
+            near = 2 if abs(place - straight) > 1 else 1
+            if matched >= near and (place == straight or matched <= since):
                 resumed[place] = matched + _RESUMED
         return [*resumed.items(), *(each for each in found if each[0] not in resumed)]

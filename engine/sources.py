@@ -3,8 +3,8 @@
 A chat template may strip a message, cut it, or write it elsewhere, and a tokenizer may change its
 letters. So the chat is rendered once more, with marks where each message begins and ends. What
 stands between them counts where it is the message's text, and where without the marks all tokens
-are the prompt's own. That takes about as long as encoding the prompt did: it is done once, and only
-when somebody asks.
+are the prompt's own. That takes a little longer than encoding the prompt did: it is done once, and
+only when somebody asks.
 """
 
 import re

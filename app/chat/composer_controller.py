@@ -46,6 +46,7 @@ class ComposerController(QObject):
         now, if anything; `read` reads files that are attached."""
         super().__init__(composer)
         self.editing = 0
+        self._new = True  # the conversation that the text belongs to
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
             composer, conversation, answers, store, read=read, tokens=self.tokens
@@ -133,7 +134,10 @@ class ComposerController(QObject):
             self._show_unsent()
         else:
             self._settings.unsent = ""
-            self._conversation.say(text, sent=self.documents.sent(text))
+            sent = self.documents.sent(text)
+            if sent is not None:  # which takes a moment, and nothing may be lost in it
+                self._conversation.keep_unsent(text)
+            self._conversation.say(text, sent=sent)
 
     def _keep(self) -> None:
         self._soon.stop()
@@ -148,6 +152,7 @@ class ComposerController(QObject):
 
     def _show_unsent(self) -> None:
         record = self._conversation.record
+        self._new = record is None
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
     def _give_back(self, text: str, problem: Problem) -> None:
@@ -155,8 +160,9 @@ class ComposerController(QObject):
         self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
 
     def _on_described(self) -> None:
-        """The conversation may have been new, and its text is kept with it from now on."""
-        if self._conversation.record is not None and self._settings.unsent:
+        """One that was new is in the store: its text is kept with it from now on."""
+        if self._new and self._conversation.record is not None:
+            self._new = False
             self._settings.unsent = ""
             self._keep()
 

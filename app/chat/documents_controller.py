@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox
 
 from app import files
@@ -20,7 +20,7 @@ from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
-from app.documents.planner import Count, Draft, Planner
+from app.documents.planner import Count, MessageToPlan, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.steps import Stepper, Steps
@@ -117,15 +117,18 @@ class DocumentsController(QObject):
     def sent(self, question: str) -> Future[Sent] | None:
         """What the model gets of a question with what is attached; None where no document has
         anything to say to it."""
-        draft = self._draft(question)
+        message, attached = self._message(question), self.attachments.ready
         self._plan = None
         self.attachments.hide()
-        if draft is None:
+        if message is None and not attached:
             return None
         sent: Future[Sent] = Future()
+        if message is None:  # nothing is sent without what was attached to it
+            sent.set_exception(Problem(_NO_MODEL, "Send it then."))
+            return sent
 
         def steps() -> Steps:
-            planned = yield self._planner.plan(draft)
+            planned = yield self._planner.plan(message)
             sent.set_result(planned.sent)
 
         self._stepper.run(steps(), failed=sent.set_exception)
@@ -159,7 +162,9 @@ class DocumentsController(QObject):
         """Show what a message has of a document."""
         name = next(one.name for one in sent.documents if one.number == number)
         window = self._composer.window()
-        TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window).open()
+        dialog = TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
 
     def ask_to_delete(self, sent: Sent, number: int) -> None:
         """Delete a document from the conversation, if the person is sure."""
@@ -170,6 +175,8 @@ class DocumentsController(QObject):
             f"Delete “{one_line(name)}” from this conversation?",
             parent=self._composer.window(),
         )
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setTextFormat(Qt.TextFormat.PlainText)
         box.setInformativeText(_DELETION)
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
@@ -192,17 +199,19 @@ class DocumentsController(QObject):
         if self._planning:
             self._soon.start()
             return
-        draft = self._draft(self._composer.text)
-        if draft is None:
+        message = self._message(self._composer.text)
+        if message is None:
             self._take(None, None)
             return
         self._planning = True
-        self._stepper.run(self._steps(draft), failed=self._refuse)
+        self._stepper.run(self._steps(message), failed=self._refuse)
 
-    def _steps(self, draft: Draft) -> Steps:
-        planned = yield self._planner.plan(draft)
+    def _steps(self, message: MessageToPlan) -> Steps:
+        planned = yield self._planner.plan(message)
         self._planning = False
-        self._take(planned, None)
+        record = self._conversation.record
+        if record is not None and record.id == message.conversation:
+            self._take(planned, None)
 
     def _refuse(self, problem: Problem) -> None:
         self._planning = False
@@ -214,7 +223,7 @@ class DocumentsController(QObject):
             self._show()
             self.changed.emit()
 
-    def _draft(self, question: str) -> Draft | None:
+    def _message(self, question: str) -> MessageToPlan | None:
         """The message that is to be planned; None where it has no documents."""
         new, still_read = dict(self.attachments.ready), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
@@ -229,7 +238,7 @@ class DocumentsController(QObject):
 
         said = [message.content for message in still_read if message.role == "user"]
         self._estimated = self._tokens.counting is None
-        return Draft(
+        return MessageToPlan(
             record.id,
             question,
             documents,
@@ -376,8 +385,8 @@ class DocumentsController(QObject):
     def _chip(self, attachment: Attachment) -> Chip:
         document, problem = attachment.document, attachment.problem
         if problem is not None:
-            notes = " ".join(filter(None, (problem.message, problem.remedy)))
-            return Chip(attachment.name, notes=(notes,), warning=True, shows=False)
+            note = str(problem).removeprefix(f"{attachment.name}: ")
+            return Chip(attachment.name, notes=(note,), warning=True, shows=False)
         if document is None:
             return Chip(attachment.name, "Reading…", shows=False)
         planned = self._plan.sent.documents if self._plan else ()

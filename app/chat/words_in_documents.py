@@ -5,7 +5,9 @@ given by then. Knows the store, the transcript and the panel; not how words are 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from PySide6.QtCore import QObject, Signal
 
@@ -16,10 +18,12 @@ from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.answer_words import AnswerWords, words_of
+from app.documents.copied_guesses import copied_guesses
 from app.documents.page_panel import PagePanel
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
 from engine.documents.copied import CopiedSpan, WordIndex
+from engine.documents.prompt import Sent
 from models.errors import Problem
 
 _Key = tuple[int, str, tuple[int, ...]]  # an answer, its text, and the documents it had
@@ -92,6 +96,10 @@ class WordsInDocuments(QObject):
                 _find_words, text, documents, self._indexes, said=self._said_before(answer)
             )
             found = yield in_thread(work)
+            writing = self._answers.writing(answer)
+            events = writing.events if writing else (yield self._store.trace(answer))
+            guesses = str(copied_guesses(events, self._chat_before(answer)))
+            found = replace(found, line=" · ".join(filter(None, (found.line, guesses))))
             for other, row in self._keys():
                 if record == self._record and other == key:
                     self._known[key] = found
@@ -135,14 +143,17 @@ class WordsInDocuments(QObject):
             return message.content
         return None if writing.state == "streaming" else writing.text
 
+    def _before(self, answer: int) -> list[Message]:
+        """The messages that the answer is to."""
+        return list(takewhile(lambda message: message.id != answer, self._conversation.branch))
+
     def _said_before(self, answer: int) -> list[str]:
-        said = []
-        for message in self._conversation.branch:
-            if message.id == answer:
-                break
-            if message.role == "user":
-                said.append(message.content)
-        return said
+        return [each.content for each in self._before(answer) if each.role == "user"]
+
+    def _chat_before(self, answer: int) -> list[Sent | None]:
+        """What each message of the answer's prompt has of documents."""
+        system_prompt, _ = self._conversation.configured
+        return [None] * bool(system_prompt) + [each.sent for each in self._before(answer)]
 
     def _on_built(self, row: MessageRow) -> None:
         if row.widget is not None:

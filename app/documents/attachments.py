@@ -5,7 +5,7 @@ store and who reads files; not what of a document is sent, and no widget.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ class Read(Protocol):
     def __call__(self, path: Path, *, cancelled: Callable[[], bool]) -> Document: ...
 
 
+_ENDING_SECONDS = 1.0
 MOST_AT_ONCE = 50  # files; more of them are a folder
 
 
@@ -81,6 +82,7 @@ class Attachments(QObject):
         self._attached: tuple[Attachment, ...] = ()
         self._files: list[_File] = []
         self._reading: _File | None = None
+        self._reads: list[Future[Document]] = []  # the latest
         self._keys = count(1)
         self._asked = 0  # counts what was asked of the store: late replies are of before
 
@@ -164,10 +166,11 @@ class Attachments(QObject):
             self.refresh()
 
     def close(self) -> None:
-        """Cancel what is being read."""
+        """Cancel what is being read, and wait until that has ended: a matter of moments."""
         for file in self._files:
             file.cancelled.set()
         self._stepper.close()
+        wait(self._reads, timeout=_ENDING_SECONDS)
 
     def _here(self) -> list[_File]:
         return [file for file in self._files if file.conversation == self._conversation]
@@ -197,7 +200,9 @@ class Attachments(QObject):
 
     def _attach(self, file: _File) -> Steps:
         read, path, cancelled = self._read, file.path, file.cancelled.is_set
-        document: Document = yield in_thread(lambda: read(path, cancelled=cancelled))
+        reading = in_thread(lambda: read(path, cancelled=cancelled))
+        self._reads = [reading]
+        document: Document = yield reading
         if file.cancelled.is_set():
             return
         if not document.text.strip():

@@ -6,6 +6,7 @@ Knows how a chip looks, not what becomes of what is asked for: that goes out as 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
@@ -30,6 +31,7 @@ from models.in_words import one_line
 _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
+_SHORTEST_NAME = 60  # pixels
 _HIGHEST = 190  # pixels, of chips that are scrolled beyond that
 
 
@@ -166,7 +168,8 @@ class ChipWidget(QWidget):
     def __init__(self, *, removal: str) -> None:
         super().__init__()
         self._removal = removal
-        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=60)  # the end tells the kind
+        # In the middle, as the end tells the kind of file.
+        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         self._words = _Elided(Qt.TextElideMode.ElideRight, least=230)
         self._notes = QLabel()
         for label in (self._name, self._words, self._notes):
@@ -202,7 +205,8 @@ class ChipWidget(QWidget):
         self._words.setText(chip.words)
         self._notes.setText("\n".join(chip.notes))
         self._notes.setVisible(bool(chip.notes))
-        self.setToolTip(chip.tip or name)
+        self.setToolTip(escape(chip.tip or name).replace("\n", "<br>"))  # a name may look like HTML
+        self._shorten_name()
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)
         self.view.setAccessibleName(f"View what the model gets of {name}")
@@ -221,6 +225,10 @@ class ChipWidget(QWidget):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.menu().popup(event.globalPos())
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._shorten_name()
+
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
@@ -237,6 +245,13 @@ class ChipWidget(QWidget):
             box = QRectF(8, middle - _SIDE / 2, _SIDE, _SIDE)
             sign: Sign = "warning" if self._chip.warning else "document"
             draw_sign(painter, sign, box, colours.warning if self._chip.warning else colours.muted)
+
+    def _shorten_name(self) -> None:
+        """Where there is no room for both, the name gives way to what the model gets."""
+        if self._removal == _REMOVE:  # others are as wide as they want
+            around = sum(button.sizeHint().width() for button in self.buttons) + 70
+            room = self.width() - around - self._words.sizeHint().width()
+            self._name.setMaximumWidth(max(_SHORTEST_NAME, room))
 
     def _recolour(self) -> None:
         colours = colours_of(self)

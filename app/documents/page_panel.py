@@ -91,7 +91,7 @@ class PagePanel(QWidget):
         self._count = QLabel()
         self._before = _button("\u2039", "Previous place with these words", lambda: self.step(-1))
         self._after = _button("\u203a", "Next place with these words", lambda: self.step(1))
-        self._close = _button("\u00d7", "Close the document panel", self.close_asked.emit)
+        self._close = _button("\u00d7", "Close the document panel", lambda: self.close_asked.emit())
         self.page, self.text = PageView(), QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)

@@ -18,7 +18,7 @@ Count = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MessageToPlan:
     """A message that is to be planned: the `question`, and by their numbers the `documents` of its
     conversation that it may get something of.
 
@@ -43,26 +43,26 @@ class Planner:
         self._index: PassageIndex | None = None  # the thread's alone
         self._indexed: tuple[int, frozenset[int]] = (0, frozenset())
 
-    def plan(self, draft: Draft) -> Future[Plan]:
+    def plan(self, message: MessageToPlan) -> Future[Plan]:
         """What the message will be. The future's exception may be a Problem: there is no room."""
-        return self._thread.submit(self._plan, draft)
+        return self._thread.submit(self._plan, message)
 
     def close(self) -> None:
-        """Plan nothing more. Does not wait."""
+        """Plan nothing more. Waits for the end of a plan that is being made."""
         with suppress(RuntimeError):  # closed before
             self._thread.submit(self._forget)
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown()
 
-    def _plan(self, draft: Draft) -> Plan:
-        documents = draft.documents()
+    def _plan(self, message: MessageToPlan) -> Plan:
+        documents = message.documents()
         return plan(
-            draft.question,
+            message.question,
             documents,
-            index=self._index_of(draft.conversation, frozenset(documents)),
-            count=draft.count,
-            room=draft.room(draft.count),
-            before=draft.before,
-            asked_before=draft.asked_before,
+            index=self._index_of(message.conversation, frozenset(documents)),
+            count=message.count,
+            room=message.room(message.count),
+            before=message.before,
+            asked_before=message.asked_before,
         )
 
     def _index_of(self, conversation: int, numbers: frozenset[int]) -> PassageIndex:

@@ -18,6 +18,7 @@ from rich.text import Text as Styled
 
 from engine.documents import Document
 from engine.documents.by_section import NOTE_TOKENS, section_by_section
+from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
@@ -71,6 +72,7 @@ class Attachments:
         self._closing = ExitStack()
         self._documents = dict(enumerate(documents, start=1))
         self._sent: dict[str, Sent] = {}  # by the text of a message
+        self._words: dict[int, WordIndex] = {}
         self._seconds_per_token: float | None = None
 
     def attach(self, document: Document) -> None:
@@ -145,6 +147,15 @@ class Attachments:
         read = stats.prompt_tokens - stats.reused_tokens
         if read >= _FEWEST_READ:
             self._seconds_per_token = stats.prefill_seconds / read
+
+    def show_copied(self, answer: str) -> None:
+        """Print how much of an answer stands word for word in the documents, and where."""
+        for number, document in self._documents.items():
+            if number not in self._words:
+                self._words[number] = WordIndex(document.text)
+        copied = share(answer, find_copied(answer, self._words), self._documents)
+        if line := in_words(copied, self._documents):
+            _tell(self._console, line)
 
     def show_all(self, messages: Sequence[ChatMessage]) -> None:
         """Print which there are, and what these messages have of them."""

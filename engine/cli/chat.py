@@ -163,6 +163,7 @@ class TerminalChat:
         if (read := next((each for each in heard if isinstance(each, Prefill)), None)) is not None:
             self._left_out = range(read.left_out_from, read.left_out_from + read.left_out)
         show_closing(self._console, stats)
+        self._attachments.show_copied(answer)
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)

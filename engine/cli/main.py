@@ -148,7 +148,7 @@ def generate(
     from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.documents.reading import read_document
-    from engine.events import Event, to_json
+    from engine.events import Event, Text, to_json
     from engine.request import ChatMessage, Request
     from engine.session import Remark
     from engine.stats import tally
@@ -207,6 +207,7 @@ def generate(
             view.show(event)
             events.append(event)
     show_closing(errors, tally(events))
+    attachments.show_copied("".join(each.delta for each in events if isinstance(each, Text)))
     _show_remarks(*closing_remarks(events))
     if session.disturbed:
         _show_remarks(Remark.BUSY_ANSWERING.value)

@@ -69,7 +69,7 @@ class Document:
     `without_text`: the numbers of pages that show something and have no text. `hidden`: how many
     characters that nobody sees were dropped. `faint`: how many there are that are white, tiny or
     beside the page, and are part of the text all the same. `left_out`: what was not read, each with
-    the reason.
+    the reason, and what was guessed.
     """
 
     name: str

@@ -17,8 +17,8 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 
 def read_epub(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("book"):
+        archive = Archive(data)
         _refuse_locked(archive)
         sections: list[Section] = []
         missing = []

@@ -45,9 +45,10 @@ def read(path: Path) -> Document:
         if path.is_dir():
             found, digest = read_folder(path)
             return _document(path.resolve().name, "folder", digest, found)
-        return read_bytes(path.name, _data(path))
+        data = _data(path)
     except OSError as error:
         raise _closed(error) from error
+    return read_bytes(path.name, data)
 
 
 def read_bytes(name: str, data: bytes) -> Document:

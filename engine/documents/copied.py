@@ -20,9 +20,7 @@ from engine.documents.words import Word, end_of, form_of, names, ranges, words
 _SEED = 4  # words: no shorter run is looked for
 _ENOUGH, _ENOUGH_NAMED = 12, 8  # halves of words
 _RAREST_OF = 32  # words: a long run is looked up by the rarest of its first ones
-_MOST_LOOKED_AT = (
-    300_000  # places of a word, the last ones; only of very common words are there more
-)
+_MOST_LOOKED_AT = 300_000  # places of a word, the last ones; few words have more
 _MOST_IN_ALL, _FEW = 5_000_000, 1_000  # for one answer, and for each word then: columns of zeros
 _MOST_PLACES = 20  # of one span in one document
 _MOST_NAMED = 6  # places of a document in the line beneath an answer
@@ -59,7 +57,7 @@ class Share:
 
 class WordIndex:
     """The words of a text, and where each of them stands. Made once for a text, in a time that
-    grows with its length; twelve bytes a word."""
+    grows with its length; twelve bytes for each, and some for each that is another."""
 
     def __init__(self, text: str) -> None:
         self.text = text

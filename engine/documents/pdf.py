@@ -33,7 +33,7 @@ _LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D)
 _APART = 1.4  # times the usual distance of lines: another paragraph
 _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
-_UNSEEN = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
+_NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
 _LOOK_WIDTH = 1200  # of the picture that tells whether a character is seen
 _EVEN = 12  # of 255: what differs by less is one colour
 
@@ -275,7 +275,7 @@ def _joined(one: Box, other: Box) -> Box | None:
     return Box(one.span, left, top, max(one.right, other.right), max(one.bottom, other.bottom))
 
 
-_Look = Literal["plain", "tiny", "doubtful"]
+_Look = Literal["plain", "tiny", "doubtful", "not painted"]
 
 
 def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Text) -> int:
@@ -283,6 +283,7 @@ def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Te
     looks: dict[int, _Look] = {}
     faint, doubtful = 0, []
     raw = characters.raw
+    recognized = _has_pictures(page)
     for letter, number in zip(text.text, text.numbers, strict=True):
         if letter.isspace() or number == _MADE:
             continue
@@ -295,9 +296,9 @@ def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Te
         look = looks[key]
         if look == "tiny":
             faint += 1
-        elif look == "doubtful":
+        elif look == "doubtful" or (look == "not painted" and not recognized):
             doubtful.append(number)
-    if not doubtful or _has_pictures(page):
+    if not doubtful:
         return faint
     picture = _Picture(page, width=_LOOK_WIDTH, grey=True)
     for number in doubtful:
@@ -320,8 +321,8 @@ def _look(
     left, bottom, right, top = page.get_bbox()
     if not (left <= x.value <= right and bottom <= y.value <= top):
         return "doubtful"
-    if pdfium.FPDFTextObj_GetTextRenderMode(written) in _UNSEEN:
-        return "doubtful"
+    if pdfium.FPDFTextObj_GetTextRenderMode(written) in _NOT_PAINTED:
+        return "not painted"
     colour = [ctypes.c_uint() for _ in range(4)]
     if pdfium.FPDFText_GetFillColor(characters, number, *colour):
         *shades, cover = (each.value for each in colour)
@@ -331,5 +332,5 @@ def _look(
 
 
 def _has_pictures(page: pypdfium2.PdfPage) -> bool:
-    """Then unseen text is likely what was recognized in a picture, and white text lies on one."""
+    """Then text that is not painted is likely what was recognized in a picture."""
     return any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE]))

@@ -65,10 +65,10 @@ class Plan:
         tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
         if not document.passages:
             return f"whole, {tokens}"
-        told = f"{in_passages(document.passages, document.among)}, {tokens}"
+        how = f"found by: {', '.join(self.words)}"
         if document.number in self.from_beginning:
-            return f"{told}, from its beginning: no word of the question is found in it"
-        return f"{told}, found by: {', '.join(self.words)}"
+            how = "its beginning, as no word of the question is found in it"
+        return f"{in_passages(document.passages, document.among)} ({how}), {tokens}"
 
 
 def plan(
@@ -111,7 +111,10 @@ def plan(
             for n in documents
             if n in whole or n in chosen
         ]
-        tokens = tuple(count(write_message("", [each]).text) for each in attached)
+        tokens = tuple(
+            sizes[each.number] if each.passages is None else count(write_message("", [each]).text)
+            for each in attached
+        )
         excess = sum(tokens) - used - limit
         if not chosen or excess <= 0:
             break
@@ -168,7 +171,7 @@ class _Search:
                 self.from_beginning.append(number)
                 for i in range(len(self.passages[number])):
                     self._scores[number, i] = least / (2 + i)
-            if number in new:
+            if number in new and self.passages[number]:
                 mine = [key for key in self._scores if key[0] == number]
                 self._first.append(max(mine, key=lambda key: (self._scores[key], -key[1])))
 

@@ -2,7 +2,8 @@
 
 A row is a line, its cells between ` | `; rows and columns without values are left out. A long sheet
 becomes several sections, so that a place in it is near. Hidden sheets are not read, since nobody
-sees them. A formula stands as it is written where no value of it is stored.
+sees them, nor what is drawn on a sheet. A formula stands as it is written where no value of it is
+stored.
 """
 
 import re
@@ -40,8 +41,8 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|_.')
 
 
 def read_xlsx(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("workbook"), warnings.catch_warnings():
+        archive = Archive(data)
         warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
         copy = archive.only_xml(_prepared)
         values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
@@ -59,9 +60,11 @@ def read_xlsx(data: bytes) -> Read:
                 cut.append(f"{sheet.title} from row {rows.seen}")
             left -= rows.characters
             sections += rows.sections(sheet.title)
+        drawn = sum(name.startswith("xl/drawings/drawing") for name in archive.names)
         return Read(
             tuple(sections),
             left_out=told("Hidden sheets", hidden)
+            + told("Charts, pictures and text boxes of sheets", [str(drawn)] if drawn else [])
             + told(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
@@ -71,9 +74,11 @@ def _prepared(xml: bytes) -> bytes:
     is odd about how cells look, of which only the formats of numbers matter here."""
     for strict, transitional in _STRICT:
         xml = xml.replace(strict, transitional)
-    if b"<cellXfs" not in xml:
+    if b"cellXfs" not in xml:
         return xml
     root = fromstring(xml)
+    if local_name(root) != "styleSheet":
+        return xml
     for part in list(root):
         if local_name(part) not in ("cellXfs", "numFmts"):
             root.remove(part)

@@ -17,8 +17,8 @@ _ON_EVERY_SLIDE = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
 def read_pptx(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("presentation"):
+        archive = Archive(data)
         (presentation,) = _related(archive, "", "officeDocument").values()
         by_id = _related(archive, presentation, "slide")
         listed = archive.xml(presentation).iterfind("{*}sldIdLst/{*}sldId")

@@ -7,7 +7,7 @@ is dropped, since nobody sees it. Pictures, formulas, comments, headers and foot
 import re
 from collections import Counter
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element, fromstring, tostring
+from xml.etree.ElementTree import Element, ParseError, fromstring, tostring
 
 import mammoth
 
@@ -30,15 +30,20 @@ _KEPT = {  # of how something looks: most of a document is about that, and slows
 _DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
 _TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
 """Mammoth drops these with all that is in them."""
+_ALIKE = {"cr": "br", "ptab": "tab"}
+"""It knows the second of each."""
 
 
 def read_docx(data: bytes) -> Read:
-    archive = Archive(data)
     with reading("Word document"):
+        archive = Archive(data)
         left_out = Counter[str]()
 
         def prepare(xml: bytes) -> bytes:
-            root = fromstring(xml)
+            try:
+                root = fromstring(xml)
+            except ParseError:
+                return xml  # mammoth fails where it needs this part
             for element in list(root.iter()):
                 left_out[local_name(element)] += 1
                 element[:] = _prepared(element)
@@ -70,6 +75,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
             if len(child):
                 yield child
         elif name not in _DROPPED and not (name == "r" and _is_hidden(child)):
+            child.tag = child.tag.removesuffix(name) + _ALIKE.get(name, name)
             yield child
 
 

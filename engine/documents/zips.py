@@ -8,7 +8,7 @@ how a small file becomes a large one. Knows no format; writes nothing, and reads
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
@@ -22,6 +22,7 @@ from models.errors import Problem
 _UNSUSPICIOUS_BYTES = 1_000_000
 _ENTRY = b"PK\x01\x02"
 _LEAVES = re.compile(r"(^|[/\\])\.\.([/\\]|$)|^[/\\]|^[A-Za-z]:")
+_NO_XML = (ParseError, LookupError, ValueError)
 _CANNOT_BE_READ = (BadZipFile, EOFError, NotImplementedError, OSError, ValueError, zlib.error)
 
 
@@ -91,7 +92,7 @@ class Archive:
         try:
             _refuse_document_type(content)
             return fromstring(content)
-        except (ParseError, LookupError, ValueError) as error:
+        except _NO_XML as error:
             raise damaged(f"file is damaged: {name} is no XML") from error
 
     def only_xml(self, change: Callable[[bytes], bytes] = bytes) -> BytesIO:
@@ -102,10 +103,8 @@ class Archive:
             for name in self.names:
                 if name.endswith((".xml", ".rels")):
                     content = self.read(name)
-                    try:
+                    with suppress(*_NO_XML):  # what needs this part says so
                         _refuse_document_type(content)
-                    except (ParseError, LookupError, ValueError):
-                        continue  # it is missed where it is needed
                     written.writestr(name, change(content))
         return copy
 

@@ -116,17 +116,17 @@ class SuffixDrafter(Untaught):
         votes = [(place, _PER_TOKEN ** (matched - match)) for place, matched in found]
         total, made = _weight(votes), []
         for token, voters in _ways(places.text, votes, [], wraps=here)[:count]:
-            drafted, agreed = [token], _weight(voters)
-            share = agreed / total
-            while len(drafted) < LONGEST_COPY:
-                if len(drafted) == LONGEST:
-                    voters, agreed = voters[:1], voters[0][1]
+            drafted, share = [token], _weight(voters) / total
+            while len(drafted) < LONGEST:
                 ways = _ways(places.text, voters, drafted, wraps=here)
-                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * agreed:
+                if not ways or _weight(ways[0][1]) < _LEAST_SHARE * share * total:
                     break
                 token, voters = ways[0]
                 drafted.append(token)
-            made.append(Continuation(tuple(drafted), share, match, voters[0][0], here))
+            place = voters[0][0]
+            if len(drafted) == LONGEST:
+                _go_on(drafted, places.text, place, wraps=here)
+            made.append(Continuation(tuple(drafted), share, match, place, here))
         return made
 
     def _find(self, tokens: list[int]) -> list[Continuation]:
@@ -155,6 +155,17 @@ def _ways(
         if token != GAP:
             ways.setdefault(token, []).append((place, weight))
     return sorted(ways.items(), key=lambda way: -_weight(way[1]))
+
+
+def _go_on(drafted: list[int], text: Sequence[int], place: int, *, wraps: bool) -> None:
+    """Draft what else follows at `place`, up to `LONGEST_COPY` tokens."""
+    for behind in range(place + len(drafted), place + LONGEST_COPY):
+        if behind >= len(text) and not wraps:
+            return
+        token = text[behind] if behind < len(text) else drafted[behind - len(text)]
+        if token == GAP:
+            return
+        drafted.append(token)
 
 
 def _longest(found: Matches) -> int:

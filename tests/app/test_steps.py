@@ -124,6 +124,23 @@ def test_a_closed_stepper_asks_for_nothing_more(qtbot: QtBot) -> None:
 
     stepper.run(steps(), failed=fail)
     stepper.close()
-    late.set_result(5)
-    qtbot.waitUntil(lambda: bool(seen))
     assert seen == ["closed"]
+    late.set_result(5)
+    qtbot.wait(10)
+    assert seen == ["closed"]
+
+
+def test_a_future_that_ends_while_a_stepper_goes_reports_nothing() -> None:
+    # A thread that reported to a window which was being deleted ended the process with a fault.
+    def steps() -> Steps:
+        yield late
+
+    for _ in range(200):
+        late: Future[int] = Future()
+        stepper = Stepper()
+        stepper.run(steps(), failed=fail)
+        thread = threading.Thread(target=late.set_result, args=(5,))
+        thread.start()
+        stepper.close()
+        delete(stepper)
+        thread.join()

@@ -50,7 +50,7 @@ def test_a_match_at_one_place(text: list[int], tokens: list[int], place: int) ->
     places = Places(slots=8)
     places.extend(text)
     expected = matching(text, tokens, place) if 0 < place < len(text) else 0
-    assert places.match(tokens, place) == expected
+    assert places.match(tokens, [place]) == ([(place, expected)] if expected else [])
 
 
 def test_nothing_matches_across_a_gap() -> None:
@@ -92,10 +92,10 @@ def test_a_copy_goes_on_behind_an_edit(put: list[int], left_out: int, again: int
 
 
 def test_one_token_resumes_a_copy_where_it_is_near() -> None:
-    assert resumed([100, RUN[21]]) == [(22, 3)]  # one in place of one
-    assert resumed([100, RUN[20]]) == [(21, 3)]
-    assert resumed([RUN[21]]) == [(22, 3)]
-    assert resumed([100, 101, RUN[23]]) == [(24, 3)]
+    assert resumed([100, RUN[21]]) == [(22, 5)]  # one in place of one
+    assert resumed([100, RUN[20]]) == [(21, 5)]
+    assert resumed([RUN[21]]) == [(22, 5)]
+    assert resumed([100, 101, RUN[23]]) == [(24, 5)]
     assert resumed([100, 101, 102, RUN[26]]) == []
     assert resumed([100, RUN[40]]) == []
 
@@ -107,7 +107,7 @@ def test_a_copy_goes_straight_on_where_others_match_as_well() -> None:
 
 def test_a_copy_is_forgotten_in_time() -> None:
     nowhere = list(range(100, 108))
-    assert resumed([*nowhere[1:], RUN[27]]) == [(28, 3)]
+    assert resumed([*nowhere[1:], RUN[27]]) == [(28, 5)]
     assert resumed([*nowhere, RUN[28]]) == []
     places, copy = Places(slots=8), LastCopy()
     places.extend([*RUN, 1, *RUN[:6], 2])

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 from tokenizers import normalizers
 
+from engine.documents import Document, Section
+from engine.documents.prompt import Attached, write_message
 from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Draft
@@ -159,6 +162,16 @@ def test_results_of_tools_are_messages_too(tokenizer: Any) -> None:
     assert {each.message for each in found} == {0, 2}
 
 
+def drafts_of(
+    tokenizer: Any, messages: list[ChatMessage], script: list[int], drafter: Drafter
+) -> list[Draft]:
+    """Of an answer to this chat, by a model that wants this `script`."""
+    session = Session(loaded(Scripted([*script, 256]), tokenizer))
+    session.drafter, session.policy = drafter, Fixed(8)
+    events = collect(session, session.answer(messages, Request(max_tokens=200)))
+    return [event for event in events if isinstance(event, Draft)]
+
+
 @pytest.mark.parametrize("drafter", [LookupDrafter, SuffixDrafter])
 def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path: Path) -> None:
     byte_tokenizer(tmp_path)
@@ -167,12 +180,7 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path
     messages = [ChatMessage("system", "Be brief."), ChatMessage("user", said)]
     prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
     answer = b"The goods are paid for within thirty days. goods are paid for within"
-    session = Session(loaded(Scripted([*prompt, *answer, 256]), tokenizer))
-    session.drafter, session.policy = drafter(), Fixed(8)
-
-    events = collect(session, session.answer(messages, Request(max_tokens=200)))
-    drafts = [event for event in events if isinstance(event, Draft)]
-    assert {draft.drafter for draft in drafts} == {session.drafter.name}
+    drafts = drafts_of(tokenizer, messages, [*prompt, *answer], drafter())
     known = [draft for draft in drafts if draft.source is not None]
     assert len(known) > 3
     for draft in known:
@@ -182,6 +190,28 @@ def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path
         assert content.startswith(copied[: len(content) - draft.source.offset], draft.source.offset)
     # What it wrote itself is no message of the chat.
     assert any(draft.source is None for draft in drafts)
+
+
+def test_a_source_leads_to_the_document(tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
+    pages = ("Clause one says nothing.", "Clause two: the deposit is returned in May.")
+    sections = tuple(Section("page", number, text) for number, text in enumerate(pages, start=1))
+    document = Document("lease.pdf", "pdf", "0", sections)
+    sent = write_message("Quote clause two.", [Attached(1, document)])
+    messages = [ChatMessage("user", sent.text)]
+    prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
+    drafts = drafts_of(tokenizer, messages, [*prompt, *pages[1].encode()], LookupDrafter())
+
+    found = 0
+    for draft in drafts:
+        place = draft.source and sent.source(draft.source.offset)
+        if place:
+            number, offset = place
+            assert number == 1
+            assert document.text[offset:].startswith(draft.tokens[0].text)
+            found += document.section_at(offset) == 1
+    assert found > 3
 
 
 def test_messages_are_counted_with_those_that_are_left_out(tmp_path: Path) -> None:

@@ -65,3 +65,21 @@ def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until)
     until(lambda: window.composer.text == "for the first")
     window.menus.actions["new"].trigger()
     assert window.composer.text == "for the new"
+
+
+def test_what_is_typed_for_a_new_conversation_survives_news_of_another(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    record = window.conversation.record
+    assert record is not None
+    window.menus.actions["new"].trigger()
+    QTest.keyClicks(window.composer.field, "for the new")
+    window.show_conversation(record.id)
+    until(lambda: window.conversation.record)
+    window.conversation.configure(system_prompt="Be brief.", settings=None)
+    until(lambda: window.conversation.configured[0])
+    window.menus.actions["new"].trigger()
+    assert window.composer.text == "for the new"

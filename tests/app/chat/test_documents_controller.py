@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -451,3 +452,34 @@ def test_of_a_pdf_a_private_copy_is_kept_until_it_is_deleted(
     window.conversation.delete_document(1)
     until(lambda: names(question(window)) == ["plan.pdf, deleted"])
     assert not copy.exists()
+
+
+def test_a_name_is_no_html(opened: Opened, until: Until, tmp_path: Path) -> None:
+    window = opened()
+    attach(window, until, file_in(tmp_path, "<img src=x>.txt"))
+    assert "<img" not in window.composer.documents.chips[0].toolTip()
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    question(window).documents.remove_asked.emit(0)
+    box = window.findChild(QMessageBox)
+    assert box is not None
+    assert box.textFormat() == Qt.TextFormat.PlainText
+    press(box, "Cancel")
+
+
+def test_what_is_on_its_way_is_kept_until_it_is_in_the_store(
+    opened: Opened, until: Until, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = opened()
+    attach(window, until, file)
+    record = window.conversation.record
+    assert record is not None
+    documents = window.composer_controller.documents
+    planned_later: Future[Sent] = Future()
+    monkeypatch.setattr(documents, "sent", lambda text: planned_later)
+    send(window, "What leaks?")
+    window.composer_controller.leave()
+    assert window.store.conversation(record.id).result().unsent == "What leaks?"
+    planned_later.set_result(Sent("What leaks?"))
+    until(answered(window, 2))
+    assert window.store.conversation(record.id).result().unsent == ""

@@ -1,5 +1,6 @@
 """Answers and documents of a conversation: which words are marked, and where they lead."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from app.window import Window
 from engine.documents import Document
 from engine.documents.prompt import Attached, write_message
 from engine.documents.reading import read_document
+from engine.events import Draft, Source
+from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
 from tests.support.documents.marked_answers import MANUAL
@@ -31,9 +34,14 @@ def contract(tmp_path: Path) -> tuple[Path, Document]:
 
 
 def seed(
-    folder: Path, *documents: Document, answer: str = ANSWER, original: Path | None = None
+    folder: Path,
+    *documents: Document,
+    answer: str = ANSWER,
+    original: Path | None = None,
+    copied: bool = False,
 ) -> int:
-    """A conversation with an answer about these documents; its id."""
+    """A conversation with an answer about these documents; its id. `copied`: the answer's drafts
+    were copied from the first of them."""
     with Store.open(folder / "conversations.sqlite") as store:
         conversation = store.create().result().id
         attached = [
@@ -44,7 +52,12 @@ def seed(
         _, branch = store.ask(
             conversation, "What does it say?", sent=sent, target="t", drafter="d"
         ).result()
-        store.finish_answer(branch[-1].id, answer, (), state="complete").result()
+        source = Source(0, sent.documents[0].ranges[0].start) if sent and copied else None
+        events = [
+            replace(event, source=source) if isinstance(event, Draft) else event
+            for event in (made_trace(answer) if copied else ())
+        ]
+        store.finish_answer(branch[-1].id, answer, events, state="complete").result()
     return conversation
 
 
@@ -74,6 +87,14 @@ def test_words_of_an_answer_are_marked_and_told_beneath_it(
     assert ANSWER[span.start : span.end] == COPY
     assert [ANSWER[each.start : each.end] for each in words(window).missing] == ["Peter Stern"]
     until(lambda: len(widget(window).view.extraSelections()) == 2)
+
+
+def test_guesses_that_were_copied_from_a_document_are_counted(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
+    until(lambda: words(window).copied)
+    assert "guesses copied from documents stood" in words(window).line
 
 
 def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(

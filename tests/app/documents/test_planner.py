@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.documents.planner import Draft, Planner
+from app.documents.planner import MessageToPlan, Planner
 from engine.documents import Document
 from engine.documents.passages import PassageIndex
 from models.errors import Problem
@@ -36,8 +36,10 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def draft(question: str, *documents: Document, conversation: int = 1, room: int = 900) -> Draft:
-    return Draft(
+def message(
+    question: str, *documents: Document, conversation: int = 1, room: int = 900
+) -> MessageToPlan:
+    return MessageToPlan(
         conversation,
         question,
         lambda: dict(enumerate(documents, start=1)),
@@ -47,7 +49,7 @@ def draft(question: str, *documents: Document, conversation: int = 1, room: int 
 
 
 def test_what_fits_is_whole_and_of_the_rest_there_are_passages(planner: Planner) -> None:
-    planned = planner.plan(draft("What does clause 77 say?", SHORT, LONG)).result()
+    planned = planner.plan(message("What does clause 77 say?", SHORT, LONG)).result()
     short, long = planned.sent.documents
     assert (short.name, short.passages) == ("short.txt", 0)
     assert 0 < long.passages < long.among
@@ -56,26 +58,26 @@ def test_what_fits_is_whole_and_of_the_rest_there_are_passages(planner: Planner)
 
 def test_a_document_is_cut_once_while_a_person_types(planner: Planner, cut: list[str]) -> None:
     for question in ("What", "What does", "What does clause 77 say?"):
-        planner.plan(draft(question, LONG)).result()
+        planner.plan(message(question, LONG)).result()
     assert cut == ["long.txt"]
-    planner.plan(draft("What?", LONG, conversation=2)).result()
+    planner.plan(message("What?", LONG, conversation=2)).result()
     assert cut == ["long.txt"] * 2
 
 
 def test_what_is_gone_is_forgotten(planner: Planner, cut: list[str]) -> None:
-    planner.plan(draft("What?", LONG, LONG, room=2000)).result()
-    planner.plan(draft("What?", LONG, room=2000)).result()
+    planner.plan(message("What?", LONG, LONG, room=2000)).result()
+    planner.plan(message("What?", LONG, room=2000)).result()
     assert cut == ["long.txt"] * 3
 
 
 def test_without_room_it_is_a_problem(planner: Planner) -> None:
     with pytest.raises(Problem) as caught:
-        planner.plan(draft("What?", SHORT, room=1)).result()
+        planner.plan(message("What?", SHORT, room=1)).result()
     assert caught.value.remedy
 
 
 def test_closing_twice_does_no_harm() -> None:
     planner = Planner()
-    planner.plan(draft("What?", SHORT)).result()
+    planner.plan(message("What?", SHORT)).result()
     planner.close()
     planner.close()

@@ -161,3 +161,10 @@ def test_counting() -> None:
     assert figures.count(1, "token") == "1 token"
     assert figures.count(1200, "token") == "1,200 tokens"
     assert figures.count(2, "pass") == "2 passes"
+
+
+def test_of_long_copies_the_first_positions_are_shown() -> None:
+    stats = Stats(proposed_by_position=(5,) * 40, accepted_by_position=(4,) * 30)
+    shown = figures.positions(stats)
+    assert [column.position for column in shown] == list(range(1, 17))
+    assert {column.accepted for column in shown} == {4}

@@ -183,6 +183,16 @@ def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
     assert "s to read" in table.say("/attach long.pdf", "Tell me of dragons")
 
 
+def test_what_was_copied_is_told(tokenizer: Any) -> None:
+    file = StringIO()
+    session = Session(loaded(tiny_model("llama"), tokenizer))
+    attachments = Attachments(session, Console(file=file, width=200), [NOTE, LONG])
+    attachments.show_copied("It says nothing of the kind.")
+    assert file.getvalue() == ""
+    attachments.show_copied("About zebras. a a a a a a a a")
+    assert "100 % word for word: note.pdf" in file.getvalue()
+
+
 def test_what_nobody_sees_in_a_file_is_told() -> None:
     file = StringIO()
     scanned = Document("scan.pdf", "pdf", "0", (Section("page", 1, "a"),), without_text=(2, 3))

@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.books import read_epub
 from models.errors import Problem
-from tests.support.documents.office import epub, page, zipped
+from tests.support.documents.office import epub, page, parts_of, zipped
 
 LOCKED = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
 xmlns:enc="http://www.w3.org/2001/04/xmlenc#"><enc:EncryptedData>
@@ -27,9 +27,13 @@ def test_chapters_are_numbered_as_they_are_read() -> None:
     ]
 
 
-def test_pages_that_are_no_text_are_passed_over() -> None:
-    data = epub({"a.xhtml": page("a")}, listed=["a.xhtml", "b.xhtml"])
-    assert read_epub(data).left_out == ("Missing chapters: OEBPS/b.xhtml.",)
+def test_what_is_no_page_is_passed_over() -> None:
+    package = parts_of(epub({"a.xhtml": page("a"), "b.svg": "<svg/>"}))["OEBPS/book.opf"].decode()
+    target = 'href="b.svg" media-type="'
+    package = package.replace(f"{target}application/xhtml+xml", f"{target}image/svg+xml")
+    read = read_epub(epub({"a.xhtml": page("a")}, parts={"OEBPS/book.opf": package}))
+    assert [section.text for section in read.sections] == ["a"]
+    assert read.left_out == ()
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_characters_that_nobody_sees_are_counted_and_read(content: str, faint: i
 def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:
     picture = "q 400 0 0 300 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q "
     assert read_pdf(pdf(picture + line("recognized", before="3 Tr"))).faint == 0
+    assert read_pdf(pdf(picture + line("white", before="1 g"))).faint == 5
 
 
 def test_a_file_that_needs_a_password_is_a_problem() -> None:
@@ -98,6 +99,15 @@ def test_a_file_that_needs_a_password_is_a_problem() -> None:
 def test_a_damaged_file_is_a_problem(data: bytes) -> None:
     with pytest.raises(Problem, match="damaged"):
         read_pdf(data)
+
+
+def test_a_damaged_page_is_left_out_and_it_is_told() -> None:
+    before, mark, after = pdf(line("One."), line("Two.")).rpartition(b"<< /Type /Page /Parent")
+    read = read_pdf(before + b"[".ljust(len(mark) - 1) + b"]" + after)
+    assert [section.number for section in read.sections] == [1]
+    assert len(read.left_out) == 1
+    with pytest.raises(Problem, match="damaged"):
+        draw_page(before + b"null".ljust(len(mark)) + after, 2, spans=[], width=100)
 
 
 def test_no_more_than_so_many_pages() -> None:
@@ -162,7 +172,7 @@ def test_hidden_characters_are_not_counted_in_a_span() -> None:
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 @pytest.mark.parametrize("crop", ["", "/CropBox [10 100 300 290]"])
 def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> None:
-    file = pdf(Page(line("HHHH", x=50, y=200), more=f"/Rotate {turn} {crop}"))
+    file = pdf(Page(line("Hgjf", x=50, y=200), more=f"/Rotate {turn} {crop}"))
     picture = draw_page(file, 1, spans=[(0, 4)], width=800)
     image = Image.open(BytesIO(picture.png)).convert("L")
     assert image.size == (picture.width, picture.height)

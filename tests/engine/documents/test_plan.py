@@ -91,6 +91,12 @@ def test_every_new_document_is_given_something(index: PassageIndex) -> None:
         plan("zebras", documents, index=index, count=count, room=900)
 
 
+def test_nothing_but_white_space_is_no_error(index: PassageIndex) -> None:
+    blank = Document("blank.txt", "text", "00", (Section("lines", 1, "\n" * 900),))
+    with pytest.raises(Problem):
+        plan("apples?", {1: blank}, index=index, count=len, room=600)
+
+
 def test_a_later_question_gets_what_no_message_has(index: PassageIndex) -> None:
     before: list[Sent] = []
     seen: list[int] = []

@@ -89,6 +89,13 @@ def test_how_cells_look_is_no_matter() -> None:
     assert texts(zipped({**parts, "xl/styles.xml": styles})) == ["1"]
 
 
+def test_what_is_drawn_is_told() -> None:
+    parts = parts_of(filled(("<cellXfs>",)))
+    read = read_xlsx(zipped({**parts, "xl/drawings/drawing1.xml": "<a/>"}))
+    assert [section.text for section in read.sections] == ["<cellXfs>"]
+    assert read.left_out == ("Charts, pictures and text boxes of sheets: 1.",)
+
+
 def test_a_sheet_far_too_long_is_cut() -> None:
     read = read_xlsx(
         with_rows(

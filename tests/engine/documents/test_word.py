@@ -30,6 +30,9 @@ def test_text_formatted_as_hidden(looks: str, seen: bool) -> None:
 def test_spaces_and_breaks() -> None:
     body = paragraph(run("a ") + run(" b") + "<w:r><w:tab/><w:t>c</w:t><w:br/><w:t>d</w:t></w:r>")
     assert texts(body) == ["a b c\nd"]
+    assert texts(paragraph("<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t><w:ptab/><w:t>c</w:t></w:r>")) == [
+        "a\nb c"
+    ]
 
 
 def test_text_in_boxes_and_fields() -> None:
@@ -39,6 +42,13 @@ def test_text_in_boxes_and_fields() -> None:
     )
     field = f"<w:fldSimple><w:fldSimple>{run('7')}</w:fldSimple></w:fldSimple>"
     assert texts(paragraph(run("Page ") + field + box)) == ["Page 7\n\nboxed"]
+
+
+def test_a_part_that_is_not_needed_may_be_broken() -> None:
+    data = docx(paragraph(run("a")), parts={"docProps/app.xml": "<a", "customXml/b.xml": "no XML"})
+    assert [section.text for section in read_docx(data).sections] == ["a"]
+    with pytest.raises(Problem):
+        read_docx(docx(paragraph(run("a")), parts={"word/footnotes.xml": "<a"}))
 
 
 def test_what_looks_like_html_is_text() -> None:

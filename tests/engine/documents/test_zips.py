@@ -128,4 +128,5 @@ def test_a_copy_for_libraries_has_only_xml() -> None:
         assert {name: copy.read(name) for name in copy.namelist()} == {
             "a.xml": b"<A/>",
             "b/_rels/c.rels": b"<B/>",
+            "e.xml": b"<",
         }

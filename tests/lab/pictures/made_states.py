@@ -20,6 +20,8 @@ from tests.lab.pictures.__main__ import (
     RACE_QUESTION,
     SIMULATED,
 )
+from tests.lab.pictures.attached_documents import draw_documents
+from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
@@ -32,6 +34,7 @@ class Photographer:
     """One window, from empty to full."""
 
     def __init__(self, application: QApplication, home: Path, *, dark: bool) -> None:
+        self._home = home
         whole = events_file(home, made_trace(ANSWER), name="whole.jsonl")
         raced = events_file(home, made_trace(RACE_ANSWER), name="raced.jsonl")
         plain = events_file(home, made_trace(RACE_ANSWER, longest=0), name="plain.jsonl")
@@ -91,6 +94,8 @@ class Photographer:
         self._until(lambda: _list(window, "Found").isVisible())
         self._rest()
         save("search", lambda path: _grab(window, path))
+        draw_documents(window, self._home, save, self._until)
+        draw_words(window, self._home, save, self._until)
         draw_library(window, save)
         window.close()
 
