@@ -615,7 +615,7 @@ from engine.request import Request, Sampling, asked
 from engine.session import Session
 from models.model_folder import inspect
 target, drafter, folder, question = sys.argv[1:]
-document = Path("CONTRIBUTING.md").read_text(encoding="utf-8")[:5_000]
+document = Path("CONTRIBUTING.md").read_text(encoding="utf-8")[:4_200]
 kept = KeptBlocks(Path(folder)) if folder else None
 session = Session(load(inspect(Path(target))), drafter=drafter, kept=kept)
 request = Request(sampling=Sampling(), max_tokens=16, keep_as=("a" * 64,))
