@@ -19,11 +19,12 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map
+from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
     KVCache,
@@ -264,6 +265,36 @@ class Timeline:
         self.length = mark.length
         self._forget_marks_after(self.length)
 
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its full-attention layers are quantized by now."""
+        return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
+
+    def held(self, start: int, end: int) -> list[mx.array] | None:
+        """What the layers hold of the positions from `start` to `end`, one behind the other: keys
+        and values, (batch, heads, positions, dim) each, or the three parts of each where they are
+        quantized. None where a layer does not hold everything from the first position on."""
+        if not all(map(_holds_all, self.layers)):
+            return None
+        pairs: Any = [(layer.keys, layer.values) for layer in self.layers]
+        parts: Any = tree_flatten(pairs)
+        return [part[..., start:end, :] for _, part in parts]
+
+    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
+        """Hold the first `length` positions, as `held` gave them; it must be empty."""
+        parts = iter(held)
+        for i, layer in enumerate(self.layers):
+            if quantized and self.quantized and _keeps_all(layer):
+                layer = self.layers[i] = QuantizedKVCache(
+                    self.quantized.group_size, self.quantized.bits
+                )
+                layer.floor = self.quantized.start
+                layer.keys, layer.values = [tuple(islice(parts, 3)) for _ in range(2)]
+            else:
+                layer.keys, layer.values = next(parts), next(parts)
+            layer.offset = length
+        self.length = length
+
     def move(self, positions: Sequence[int], to: int) -> None:
         """Move the tokens at `positions`, which rise, to those from `to` on."""
         for layer in self.layers:
@@ -341,6 +372,11 @@ def _keeps_all(layer: Any) -> bool:
 def _can_be_cut(layer: Any) -> bool:
     """Whether a layer can be cut at any recent length."""
     return isinstance(layer, AlignedCache) or _keeps_all(layer)
+
+
+def _holds_all(layer: Any) -> bool:
+    """Whether a layer holds every position from the first one on."""
+    return _keeps_all(layer) or (isinstance(layer, AlignedCache) and layer.base == 0)
 
 
 def _floor(layer: Any) -> int:

@@ -17,8 +17,8 @@ from engine.model_parts import HiddenStates, StateRecorder, recording
 from engine.recurrent import Recurrences
 from models.drafter_kinds import Tap
 
-_PREFILL_ROWS = 512
-_FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU
+PREFILL_ROWS = 512
+_FIRST_ROWS, _FEWEST_ROWS = 64, 32  # on the CPU
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 
@@ -29,9 +29,9 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `timeline`, its caches; `recorder` of its hidden states; `vocabulary`, how
-    many logits it gives; `chunk_seconds`, see `prefill`. `trial` finds out whether the model can
-    read trees.
+    Attributes: `model`; `timeline`, its caches; `block`, by how much they grow; `recorder` of its
+    hidden states; `vocabulary`, how many logits it gives; `chunk_seconds`, see `prefill`. `trial`
+    finds out whether the model can read trees.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Decoder:
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
         self.model = model
-        self._block = block
+        self.block = block
         self._trial = trial
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
@@ -52,19 +52,20 @@ class Decoder:
         self.recorder = StateRecorder(model)
         # On a GPU kernels round by the number of rows, which must not depend on a clock.
         self._timed = mx.default_device() == mx.cpu
-        self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
+        self._prefill_rows = _FIRST_ROWS if self._timed else PREFILL_ROWS
         self.chunk_seconds = CHUNK_SECONDS
+        self._in_blocks = 0
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
         quantized = self.timeline.quantized
-        return Decoder(self.model, quantized=quantized, block=self._block, trial=self._trial)
+        return Decoder(self.model, quantized=quantized, block=self.block, trial=self._trial)
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
         """Another decoder, which has read what this one has, and its recordings: whoever drafts
         with them must hold them, as for `record`."""
         other = self.another()
-        other.timeline = self.timeline.copy()
+        other.timeline, other._in_blocks = self.timeline.copy(), self._in_blocks
         return other, self.recorder.copy_to(other.recorder)
 
     @cached_property
@@ -76,6 +77,12 @@ class Decoder:
     def length(self) -> int:
         """How many committed tokens the caches hold."""
         return self.timeline.length
+
+    def as_afresh(self, length: int) -> int:
+        """How many of the first `length` tokens were read as `prefill` would read them afresh: in
+        blocks of `PREFILL_ROWS` where kernels round by the number of rows, else in any way."""
+        held = min(length, self.length)
+        return held if self._timed else min(held // PREFILL_ROWS * PREFILL_ROWS, self._in_blocks)
 
     def record(self, taps: Sequence[Tap]) -> HiddenStates:
         """The hidden states at `taps` of all that is read from now on, taken back with it.
@@ -116,33 +123,49 @@ class Decoder:
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Read all of `tokens` but the last, in chunks; yields the length after each.
 
+        On a GPU they end where blocks of `PREFILL_ROWS` do, wherever the first one begins.
+
         On the CPU, where a large model takes long, a chunk has so few tokens that it takes about
         `chunk_seconds`, so that a person can see how far it has come and stop it.
         """
+        block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
-            rows = min(len(tokens) - 1 - self.length, self._prefill_rows, self.timeline.room())
+            border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
+            end = len(tokens) - 1 if self._timed else min(len(tokens) - 1, border)
+            rows = min(end - self.length, self._prefill_rows, self.timeline.room())
             began = perf_counter()
             self.read(mx.array(tokens[self.length : self.length + rows]))
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
             if self._timed:
                 self._fit_chunk(rows, perf_counter() - began)
+            if self.length == border:
+                if block == self._in_blocks:
+                    self._in_blocks = border
+                block = border
             yield self.length
+
+    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
+        """Hold the first `length` tokens, of which `Timeline.held` gave all, as `prefill` read
+        them: see `Timeline.fill`. There are no recordings of them."""
+        self.rewind(0)
+        self.timeline.fill(length, held, quantized=quantized)
+        self._in_blocks = length
 
     def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
         """Read all of `tokens` but the last anew, in chunks; yields the logits of each."""
         self.rewind(0)
         while self.length < len(tokens) - 1:
-            rows = min(len(tokens) - 1 - self.length, _PREFILL_ROWS, self.timeline.room())
+            rows = min(len(tokens) - 1 - self.length, PREFILL_ROWS, self.timeline.room())
             yield self.read(mx.array(tokens[self.length : self.length + rows]))
             mx.clear_cache()
 
     def _fit_chunk(self, rows: int, seconds: float) -> None:
         """Choose the rows of the next chunk by how long the last one took."""
         if seconds > self.chunk_seconds:
-            self._prefill_rows = max(_FEWEST_PREFILL_ROWS, rows // 2)
+            self._prefill_rows = max(_FEWEST_ROWS, rows // 2)
         elif seconds < self.chunk_seconds / 2:
-            self._prefill_rows = min(_PREFILL_ROWS, max(self._prefill_rows, 2 * rows))
+            self._prefill_rows = min(PREFILL_ROWS, max(self._prefill_rows, 2 * rows))
 
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back; returns the rows that are left for a draft.
@@ -168,3 +191,4 @@ class Decoder:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
         self.recorder.cut(self.length)
+        self._in_blocks = min(self._in_blocks, self.length // PREFILL_ROWS * PREFILL_ROWS)

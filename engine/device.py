@@ -19,3 +19,10 @@ def start(*arrays: mx.array) -> None:
     """
     if mx.default_device() == mx.gpu:
         mx.async_eval(*arrays)
+
+
+def raw_bytes(array: mx.array) -> memoryview:
+    """The bytes of an array, to be written to a file. Computes it."""
+    flat = mx.contiguous(array.reshape(-1)).view(mx.uint8)
+    mx.eval(flat)
+    return memoryview(flat)

@@ -8,21 +8,18 @@ one that finds it gone forgets all that it had read. A file that is damaged coun
 What was drafted from longest ago goes first. Knows files and ids; no text, no model and no MLX.
 """
 
-import errno
 import hashlib
 import json
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from engine.places import GAP, Places
-from models.files import data_folder, replacing
+from models.files import data_folder, locked, replacing
 from models.typed_json import decode
 
 MOST_TOKENS = 1 << 17  # in the file: less than a megabyte of them
@@ -85,7 +82,7 @@ class EarlierAnswers:
         kept = tuple(tokens[:MOST_TOKENS])
         if len(kept) < _LEAST_TOKENS or not self._path.parent.is_dir():
             return
-        with suppress(OSError), _locked(self._path.parent):
+        with suppress(OSError), locked(self._path.parent, seconds=LOCK_SECONDS):
             self.refresh()
             others = [each for each in self._answers if each.tokens != kept]
             answers = _bounded([*others, _Answer(self._learned + 1, kept)])
@@ -153,7 +150,7 @@ def begin(folder: Path) -> None:
 def forget(folder: Path) -> None:
     """Delete what was kept; what is answered from now on is kept again. Raises OSError."""
     if folder.is_dir():
-        with _locked(folder):
+        with locked(folder, seconds=LOCK_SECONDS):
             for path in folder.iterdir():
                 path.unlink()
 
@@ -161,25 +158,8 @@ def forget(folder: Path) -> None:
 def end(folder: Path) -> None:
     """A person wants nothing to be kept any more: delete all of it. Raises OSError."""
     if folder.is_dir():
-        with _locked(folder):
+        with locked(folder, seconds=LOCK_SECONDS):
             shutil.rmtree(folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """No other process changes the folder meanwhile. Raises OSError where one does so for long.
-
-    The lock lies beside the folder, so that it never makes it.
-    """
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
-    try:
-        lock.acquire(timeout=LOCK_SECONDS)
-    except Timeout as error:
-        raise TimeoutError(errno.ETIMEDOUT, "another program is using them") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _bounded(answers: list[_Answer]) -> list[_Answer]:

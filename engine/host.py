@@ -28,6 +28,8 @@ from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
+from engine.kept_blocks import KeptBlocks, kept_blocks_folder
+from engine.kept_prefixes import Unkept
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
 from engine.protocol import (
@@ -149,6 +151,7 @@ class Host:
         self._drafter = self._draft_length = ""
         self._memory = Memory()
         self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
+        self._unkept: Unkept | None = None  # as it was said last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
 
@@ -156,19 +159,39 @@ class Host:
         """Run commands until the queue ends. Raises Disconnected."""
         ended = False
         while not ended or self._answering or self._later:
-            if not ended and (self._queue.waiting or not (self._answering or self._later)):
+            if not ended and (self._queue.waiting or not (self._busy or self._keep())):
                 command = self._queue.take()
                 ended = command is None
                 if command is not None:
                     self._take(command)
             elif self._answering:
                 self._step()
-            else:
+            elif self._later:
                 self._do_safely(self._later.popleft())
+
+    @property
+    def _busy(self) -> bool:
+        return self._answering or bool(self._later)
 
     @property
     def _answering(self) -> bool:
         return self._scheduler is not None and self._scheduler.busy
+
+    def _keep(self) -> bool:
+        """Write some of what was read of documents; whether there may be more to write. Why nothing
+        is written is said once."""
+        if self._scheduler is None:
+            return False
+        try:
+            more = self._scheduler.keep()
+        except Exception as error:  # what is not kept is read again
+            traceback.print_exception(error)
+            return False
+        unkept = self._scheduler.session.unkept
+        if unkept not in (None, self._unkept):
+            self._unkept = unkept
+            print(unkept.value, file=sys.stderr)
+        return more
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
@@ -238,6 +261,7 @@ class Host:
             quantized=caches,
             calibrations=CalibrationStore(calibration_folder()),
             earlier=earlier_answers_folder() if command.learn else None,
+            kept=kept_blocks(command.keep_bytes),
         )
         remark = self._calibrate(session, loading)
         self._target, self._memory = target, command.memory
@@ -382,6 +406,11 @@ def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit
         cache_bits=memory.cache_bits or None,
         freed_bytes=held_bytes(),
     )
+
+
+def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
+    """Where what is read of documents is kept; None where nothing is to be."""
+    return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
 
 
 def room_tokens(fit: Fit | None) -> int:

@@ -66,7 +66,8 @@ class Load:
     run side by side. Those that do share passes of the target, where the model allows it, unless
     each is to have passes of its own: `exact`, so that on a GPU too nothing depends on the others.
     `learn`: earlier answers are drafted from, and these are kept for that: see
-    `engine.earlier_answers`.
+    `engine.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents; None leaves
+    that to the engine, 0 keeps nothing.
     """
 
     id: str
@@ -77,8 +78,12 @@ class Load:
     parallel: int = 4
     exact: bool = False
     learn: bool = False
+    keep_bytes: int | None = None
 
     def __post_init__(self) -> None:
+        if self.keep_bytes is not None and self.keep_bytes < 0:
+            message = f"{self.keep_bytes} bytes cannot be kept of documents."
+            raise Problem(message, "Give 0 or more.")
         if not 1 <= self.parallel <= MOST_PARALLEL:
             raise Problem(
                 f"{self.parallel} generations cannot run side by side.",

@@ -177,6 +177,10 @@ class Request:
     `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
     place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
     answer's text has the names of special tokens in it, but for those that end it.
+
+    `keep_as`: the digests of the documents that the prompt has in it. What is read of it may be
+    kept on disk, where the engine keeps such things, and goes with any of them; empty keeps
+    nothing: see `engine.kept_prefixes`.
     """
 
     sampling: Sampling | None = field(default_factory=Sampling)
@@ -188,6 +192,7 @@ class Request:
     logprobs: int | None = None
     prompt_logprobs: bool = False
     special: bool = False
+    keep_as: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -133,6 +133,11 @@ class Scheduler:
         if self._running or place:
             yield Waiting(job.generation, place)
 
+    def keep(self) -> bool:
+        """Write some of what was read of documents to disk, while there is nothing else to do; a
+        part of a second's work. Returns whether there may be more to write."""
+        return any(session.keep() for session in self._idle)
+
     def step(self) -> Iterator[Event]:
         """A round of every answer that is being written, and a chunk of one prompt."""
         yield from self._begin()

@@ -43,6 +43,8 @@ from engine.events import (
     Stats,
 )
 from engine.grammar import Grammars
+from engine.kept_blocks import KeptBlocks
+from engine.kept_prefixes import KeptPrefix, KeptPrefixes, Unkept
 from engine.loading import LoadedModel
 from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
@@ -106,8 +108,10 @@ class Session:
         accept: AcceptanceRule = by_block,
         calibrations: CalibrationStore | None = None,
         earlier: Path | None = None,
+        kept: KeptBlocks | None = None,
     ) -> None:
-        """`earlier`: the folder of earlier answers, which are drafted from, and these kept too."""
+        """`earlier`: the folder of earlier answers, which are drafted from, and these kept too.
+        `kept`: where what is read of documents is kept, for prompts that say so."""
         self.target = target
         self._accept = accept
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
@@ -125,6 +129,8 @@ class Session:
         if earlier is not None:
             names = target.tokenizer.get_vocab()
             self._earlier = EarlierAnswers(earlier, names, size=vocabulary)
+        self._prefixes = None if kept is None else KeptPrefixes(kept, target, self.decoder)
+        self._kept: KeptPrefix | None = None  # of the latest prompt
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
@@ -195,7 +201,7 @@ class Session:
     def _beside(self, decoder: Decoder) -> "Session":
         other = copy(self)
         other.decoder, other.drafter = decoder, self.drafter.beside(decoder)
-        other.policy = self.policy.another()
+        other.policy, other._kept = self.policy.another(), None
         other._tokens = self._tokens[: decoder.length]
         return other
 
@@ -288,7 +294,15 @@ class Session:
                 request.prediction, add_special_tokens=False, verbose=False
             )
         return Answer(
-            generation, tokens, gap, sources, task, text, prediction, request.prompt_logprobs
+            generation,
+            tokens,
+            gap,
+            sources,
+            task,
+            text,
+            prediction,
+            request.prompt_logprobs,
+            keep_as=frozenset(request.keep_as),
         )
 
     def begin(
@@ -400,7 +414,7 @@ class Session:
             self._earlier.refresh()
         if answer.prompt_logprobs:
             yield from self._judge_prompt(answer)
-        for prefill in self._prefill(answer.tokens, generation):
+        for prefill in self._prefill(answer.tokens, generation, keep_as=answer.keep_as):
             stats = update(stats, prefill)
             yield prefill
             if cancelled():
@@ -449,16 +463,49 @@ class Session:
         ending = "stop" if answer.text.stopped else ending
         yield Done(generation, ending, stats, cut=answer.text.cut)
 
-    def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
-        """Read all but the last token of the prompt, from where it differs from the text so far."""
+    def keep(self) -> bool:
+        """Write some of the latest prompt to disk, where it said so and there is time: a part of a
+        second's work. Returns whether there may be more to write."""
+        return self._kept is not None and self._kept.write()
+
+    @property
+    def unkept(self) -> Unkept | None:
+        """Why `keep` has kept nothing of the latest prompt, which said so."""
+        return None if self._kept is None else self._kept.unkept
+
+    def _new_prefix(
+        self, prompt: list[int], common: int, keep_as: frozenset[str]
+    ) -> KeptPrefix | None:
+        """What is kept, or to be kept, of a prompt that does not just go on behind the last one."""
+        before, self._kept = self._kept, None
+        if not keep_as or self._prefixes is None:
+            return None
+        if before and before.documents == keep_as and 0 < before.length <= common:
+            self._kept = before
+            return None
+        self._kept = KeptPrefix(self._prefixes, self.decoder, prompt, documents=keep_as)
+        return self._kept
+
+    def _prefill(
+        self, prompt: list[int], generation: str, *, keep_as: frozenset[str]
+    ) -> Iterator[Prefill]:
+        """Read all but the last token of the prompt, from where it differs from the text so far, or
+        from what is kept of it on disk."""
         began = perf_counter()
         common = min(self.shared(prompt), len(prompt) - 1)
+        kept = self._new_prefix(prompt, common, keep_as)
+        if kept is not None:
+            common = kept.start(common)
         self._tokens = list(prompt)
         self.decoder.rewind(common)
         self.drafter.rewind(common)
         reused = self.decoder.length
         ending = ending_of(self.target.tokenizer, prompt)
         yield Prefill(generation, reused, len(prompt), reused, 0.0, ending=ending)
+        if kept is not None:
+            for found in kept.read(reused):
+                yield Prefill(generation, found, len(prompt), found, perf_counter() - began)
+            reused = self.decoder.length
         for length in self.decoder.prefill(prompt):
             yield Prefill(generation, length, len(prompt), reused, perf_counter() - began)
         if self._drafter_reads(prompt):
@@ -507,7 +554,8 @@ def _without(prompt: Prompt, gap: range) -> Prompt:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer that can be begun: its prompt, which messages are left out of it, where the others
-    stand in it, and what is to be written. `prediction`: tokens to draft from."""
+    stand in it, and what is to be written. `prediction`: tokens to draft from. `keep_as`: as for
+    `Request`."""
 
     generation: str
     tokens: list[int]
@@ -517,6 +565,7 @@ class Answer:
     text: AnswerText
     prediction: list[int]
     prompt_logprobs: bool
+    keep_as: frozenset[str] = frozenset()
 
     @property
     def most_tokens(self) -> int:

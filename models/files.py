@@ -5,6 +5,7 @@ write. Resumable downloads write to a partial file of their own, and `publish` i
 checked.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from platformdirs import user_data_path
+from platformdirs import user_cache_path, user_data_path
 
 from models.errors import Problem
 from models.in_words import one_line
@@ -36,6 +37,14 @@ def data_folder(home: Path | None = None) -> Path:
         return home
     variable = os.environ.get(HOME_VARIABLE)
     return Path(variable) if variable else user_data_path("Slipstream", appauthor=False)
+
+
+def cache_folder(home: Path | None = None) -> Path:
+    """Where Slipstream keeps what it can make again: `home`, else $SLIPSTREAM_HOME, else the user's
+    folder for caches."""
+    if home is not None or os.environ.get(HOME_VARIABLE):
+        return data_folder(home)
+    return user_cache_path("Slipstream", appauthor=False)
 
 
 def models_folder(home: Path | None = None) -> Path:
@@ -109,6 +118,24 @@ def publish(partial: Path, path: Path) -> None:
     partial.replace(path)
     with suppress(OSError):  # not every file system can; the content is safe either way
         _sync(path.parent)
+
+
+@contextmanager
+def locked(folder: Path, *, seconds: float) -> Iterator[None]:
+    """No other process that asks for the same lock changes the folder meanwhile. Raises OSError
+    where one does so for longer than `seconds`.
+
+    The lock lies beside the folder, so that it never makes it.
+    """
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    try:
+        lock.acquire(timeout=seconds)
+    except Timeout as error:
+        raise TimeoutError(errno.ETIMEDOUT, "another program is using them") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager

@@ -54,6 +54,14 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
+def keep_what_was_read(session: Session) -> list[str]:
+    """Write to disk what was read of documents, until a Ctrl-C; returns why it cannot be kept."""
+    with noting(signal.SIGINT) as interrupted:
+        while not interrupted() and session.keep():
+            pass
+    return [session.unkept.value] if session.unkept else []
+
+
 class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
@@ -73,6 +81,11 @@ class Attachments:
 
     def close(self) -> None:
         self._closing.close()
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return tuple(document.digest for document in self._documents.values())
 
     @cached_property
     def _index(self) -> PassageIndex:

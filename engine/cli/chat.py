@@ -9,12 +9,13 @@ import shlex
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.attaching import Attachments, Reader, read_attached
+from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
@@ -142,9 +143,10 @@ class TerminalChat:
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
         answer, stats, heard = "", Stats(), list[Event]()
+        request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(
-                asked, self._request, cancelled=interrupted, compare=lambda: True
+                asked, request, cancelled=interrupted, compare=lambda: True
             )
             for event in events:
                 view.show(event)
@@ -165,6 +167,7 @@ class TerminalChat:
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)
+        self._show(*keep_what_was_read(self._session))
 
     def _show(self, *remarks: str) -> None:
         """Print what a person should know beside an answer."""

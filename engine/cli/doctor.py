@@ -22,6 +22,7 @@ from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, wei
 from engine.blas import MatrixLibrary, choose_blas
 from engine.circumstances import OVERLOADED
 from engine.draft_length.calibrate import calibrate
+from engine.kept_blocks import held_bytes, kept_blocks_folder
 from engine.loading import load
 from engine.pair import make_drafter
 from engine.session import Session
@@ -146,7 +147,7 @@ def show_check(check: Check, console: Console) -> None:
 
 
 def machine_checks(machine: MachineDescription) -> Iterator[Check]:
-    """Versions, chip, memory, backend and matrix library."""
+    """Versions, chip, memory, backend, matrix library, load, and what is kept on disk."""
     yield Check("slipstream", f"{machine.slipstream}, Python {machine.python}")
     for package, installed in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
         yield check_version(package, installed)
@@ -158,6 +159,8 @@ def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     yield check_backend(machine)
     yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
     yield check_load(os.getloadavg()[0], machine.cores)
+    folder = kept_blocks_folder()
+    yield Check("documents", f"{size(held_bytes(folder))} kept of what was read, in {folder}")
 
 
 class _PairChecks:

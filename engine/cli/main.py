@@ -60,6 +60,13 @@ Attach = Annotated[
     list[Path] | None,
     typer.Option(help="A file or a folder that the model gets; repeatable."),
 ]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        help="Keep on disk what the model has read of the attached files, so that the next "
+        "question about them is answered at once: slipstream kept."
+    ),
+]
 
 Measure = Annotated[
     bool, typer.Option("--measure", help="Calibrate the pair again, in place of what is stored.")
@@ -117,6 +124,7 @@ def generate(
     measure: Measure = False,
     learn: Learn = False,
     attach: Attach = None,
+    keep: Keep = True,
     section_by_section: Annotated[
         bool,
         typer.Option(
@@ -137,7 +145,7 @@ def generate(
     """Answer one prompt and exit."""
     from dataclasses import replace
 
-    from engine.cli.attaching import Attachments, read_attached
+    from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.documents.reading import read_document
     from engine.events import Event, Text, to_json
@@ -171,12 +179,14 @@ def generate(
         learn=learn,
         quiet=json,
         attach=bool(attach),
+        keep=keep,
     )
     request = Request(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
         stops=tuple(stop or ()),
         grammar=grammar,
+        keep_as=tuple(document.digest for document in documents),
     )
     before = [ChatMessage("system", system)] * bool(system)
     with closing(Attachments(session, errors, documents)) as attachments:
@@ -189,6 +199,7 @@ def generate(
     if json:
         for event in answer:
             print(to_json(event), flush=True)
+        keep_what_was_read(session)
         return
     events: list[Event] = []
     with answer_view(Console()) as view:
@@ -200,6 +211,7 @@ def generate(
     _show_remarks(*closing_remarks(events))
     if session.disturbed:
         _show_remarks(Remark.BUSY_ANSWERING.value)
+    _show_remarks(*keep_what_was_read(session))
 
 
 @app.command()
@@ -219,6 +231,7 @@ def chat(
     measure: Measure = False,
     learn: Learn = False,
     attach: Attach = None,
+    keep: Keep = True,
     overflow: Annotated[
         Overflow,
         typer.Option(
@@ -246,6 +259,7 @@ def chat(
         measure=measure,
         learn=learn,
         attach=bool(attach),
+        keep=keep,
     )
     sampling = replace(sampling or session.target.sampling, seed=seed)
     request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
@@ -424,6 +438,30 @@ def distil(
     print(distil(options, report))
 
 
+@app.command()
+def kept(
+    *,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete all of it.")] = False,
+) -> None:
+    """Say what is kept on disk of documents that were read, or delete it."""
+    from engine.kept_blocks import forget_all, held_bytes, kept_blocks_folder
+    from models.in_words import size
+
+    folder = kept_blocks_folder()
+    held = held_bytes(folder)
+    if not forget:
+        print(f"{size(held)} in {folder}")
+        return
+    try:
+        forget_all(folder)
+    except OSError as error:
+        raise Problem(
+            f"What is kept in {folder} cannot be deleted: {error.strerror or error}.",
+            "Check that you may write there, and that no other program uses it.",
+        ) from error
+    print(f"Deleted; {size(held)} freed.")
+
+
 @app.command("import")
 def import_model(
     *,
@@ -464,17 +502,20 @@ def open_session(
     learn: bool = False,
     quiet: bool = False,
     attach: bool = False,
+    keep: bool = False,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
     With `measure` the pair is calibrated again; with `learn` it drafts from earlier answers too;
-    with `attach` the context is, unless it is given, as long as memory has room for.
+    with `attach` the context is, unless it is given, as long as memory has room for; with `keep`
+    what is read of documents is kept on disk, where a request says so.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
 
     from engine.cli.models.progress import Steps
     from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+    from engine.kept_blocks import KeptBlocks, kept_blocks_folder
     from engine.loading import load
     from engine.pair import make_policy, require_pair
     from engine.session import Session
@@ -502,6 +543,7 @@ def open_session(
         policy=policy,
         calibrations=calibrations,
         earlier=learning_folder(learn),
+        kept=KeptBlocks(kept_blocks_folder()) if keep else None,
     )
     with console.status("Reading what drafting costs here") as status:
         measuring = False

@@ -12,7 +12,9 @@ import pytest
 from models.errors import Problem
 from models.files import (
     HOME_VARIABLE,
+    cache_folder,
     data_folder,
+    locked,
     models_folder,
     new_folder,
     publish,
@@ -170,3 +172,22 @@ def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path: Path) -> None:
     with new_folder(tmp_path / "made") as partial:
         assert os.listdir(partial) == []
     assert os.listdir(tmp_path) == ["made"]
+
+
+def test_what_can_be_made_again_lies_with_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home"
+    assert cache_folder(tmp_path) == tmp_path
+    monkeypatch.setenv(HOME_VARIABLE, "")
+    monkeypatch.setattr("models.files.user_cache_path", lambda *_, **__: tmp_path / "caches")
+    assert cache_folder() == tmp_path / "caches"
+
+
+def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    with locked(folder, seconds=1), pytest.raises(TimeoutError), locked(folder, seconds=0.01):
+        pass
+    with locked(folder, seconds=0.01):
+        assert not folder.exists()

@@ -19,6 +19,7 @@ from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builder
 from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
+from engine.device import raw_bytes
 from models.errors import Problem
 from models.files import new_folder
 from models.in_words import size
@@ -237,7 +238,7 @@ def write_weights(
         layouts = {name: _layout(array) for name, array in shard.items()}
         with SafetensorsWriter(folder / f"{file}.safetensors", layouts) as writer:
             for name in layouts:
-                data = _bytes(shard.pop(name))
+                data = raw_bytes(shard.pop(name))
                 writer.write(name, data)
                 done += data.nbytes
                 if progress is not None:
@@ -260,13 +261,6 @@ def _tensors(model: nn.Module) -> dict[str, mx.array]:
 
 def _layout(array: mx.array) -> TensorLayout:
     return TensorLayout(_TYPES[str(array.dtype).removeprefix("mlx.core.")], tuple(array.shape))
-
-
-def _bytes(array: mx.array) -> memoryview:
-    """Computes it."""
-    flat = mx.contiguous(array.reshape(-1)).view(mx.uint8)
-    mx.eval(flat)
-    return memoryview(flat)
 
 
 def copy_files(source: Path, folder: Path) -> None:

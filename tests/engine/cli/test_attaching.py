@@ -7,24 +7,29 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from filelock import FileLock
 from rich.console import Console
 
+from engine import kept_blocks
 from engine.cli.attaching import Attachments, read_attached
 from engine.cli.chat import TerminalChat, typed_path
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
-from engine.events import Done, Prefill
-from engine.loading import LoadedModel
+from engine.events import Done, Prefill, from_json
+from engine.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
+from engine.loading import LoadedModel, load
 from engine.pair import require_pair
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
 from engine.session import Session
 from models.errors import Problem
+from models.model_folder import inspect
 from models.records import Fit
 from tests.engine.cli.test_chat import Watched
 from tests.support.engine.ended import Command, assert_refused
-from tests.support.engine.sessions import loaded, text_of, tiny_model
+from tests.support.engine.sessions import done_of, loaded, text_of, tiny_model
 
 SUBJECTS = ("apples", "bridges", "candles", "dragons", "engines", "forests", "guitars", "hammers")
 
@@ -312,3 +317,49 @@ def test_no_more_is_given_than_memory_has_room_for(
     monkeypatch.setattr("engine.pair.require_pair", little)
     assert "passages of" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 4096).err
+
+
+# What is kept on disk
+
+
+def test_the_next_question_about_a_file_is_answered_at_once(
+    generate: Command, run: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "long.txt"
+    file.write_text("About zebras and other animals. " * 40)
+    anew = generate("--attach", file, "--no-keep")
+    assert not kept_blocks_folder().exists()
+    texts = set()
+    for reused in (0, 1024):
+        lines = generate("--attach", file, "--json").out.splitlines()
+        events = [from_json(line) for line in lines]
+        assert done_of(events).stats.reused_tokens == reused
+        texts.add(text_of(events))
+    assert len(texts) == 1
+    assert generate("--attach", file).out == anew.out
+
+    kept = held_bytes(kept_blocks_folder())
+    assert kept > 0
+    assert str(kept_blocks_folder()) in run("kept").out
+    assert run("kept", "--forget").code == 0
+    assert not kept_blocks_folder().exists()
+    assert run("kept", "--forget").code == 0
+
+
+def test_what_cannot_be_deleted_is_said(run: Command, tmp_path: Path) -> None:
+    blocks = KeptBlocks(kept_blocks_folder())
+    blocks.begin(("a" * 64,))
+    lock = kept_blocks_folder().with_name(f".{kept_blocks_folder().name}.lock")
+    with FileLock(lock), mock.patch.object(kept_blocks, "_LOCK_SECONDS", 0.01):
+        assert_refused(run("kept", "--forget"), "another program")
+
+
+def test_in_a_chat_files_are_kept_too(target: Path, tmp_path: Path) -> None:
+    for reused in (0, 1024):
+        kept = KeptBlocks(tmp_path, most_bytes=1 << 30)
+        session, console = Watched(load(inspect(target)), kept=kept), Console(file=StringIO())
+        attachments = Attachments(session, console, [made("a.txt", ["zebras"], 600)])
+        lines = iter(["Why?", "/quit"])
+        TerminalChat(session, console, Request(max_tokens=4), attachments).run(lines.__next__)
+        assert done_of(session.answers[-1]).stats.reused_tokens == reused
+        attachments.close()

@@ -74,8 +74,9 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> No
     assert found.usable
     assert tuple(shown) == found.checks
     checks = by_name(found)
-    assert list(checks)[:9] == [
+    assert list(checks)[:10] == [
         *("slipstream", "mlx", "mlx-lm", "window", "chip", "memory", "backend", "BLAS", "load"),
+        "documents",
     ]
     assert checks["target"].fact.startswith("target, llama, float32, loaded in")
     assert checks["drafter"] == Check("drafter", "early-exit")

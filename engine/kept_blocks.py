@@ -1,0 +1,238 @@
+"""What was read of documents, as files: the keys and values of a block of tokens each.
+
+A block's name is made of its own tokens, of the name of the block before it, and at the beginning
+of all that its content depends on. So a name stands for one content, and whatever has that name is
+what reading those tokens afresh would give. A file that is not what was written under its name
+counts as not there, and is deleted.
+
+The files hold what the documents say. They are private, and in a folder for each set of documents,
+so that they go with any of these. Where they are too large together, those used longest ago go
+first. Knows files and bytes; no model, no MLX.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from time import time_ns
+
+from models.errors import Problem
+from models.files import cache_folder, locked, replacing, write_text
+from models.safetensors_file import SafetensorsWriter, TensorLayout, header_size, read_header
+
+MOST_BYTES = 8_000_000_000
+_MOST_OF_THE_DISK = 0.1
+_LOCK_SECONDS = 5.0  # to wait for another process, which needs less for a block
+_STEP_NS = 1_000_000  # by which a block counts as used before the one in front of it
+_SUFFIX = ".safetensors"
+_DOCUMENTS = "documents.json"
+_DIGEST = "sha256"
+_DIGEST_LAYOUT = TensorLayout("U8", (32,))
+_HEADER_BYTES = 256  # of a tensor, at most
+_TAG = "CACHEDIR.TAG"
+_TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
+# Slipstream can make everything here again: see https://bford.info/cachedir
+"""
+
+
+def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
+    """The names of the blocks of `rows` tokens that `tokens` begins with; `of`: all else that their
+    content depends on."""
+    names, name = list[str](), of
+    for end in range(rows, len(tokens) + 1, rows):
+        own = ",".join(map(str, tokens[end - rows : end]))
+        name = hashlib.sha256(f"{name} {own}".encode()).hexdigest()
+        names.append(name)
+    return names
+
+
+def used_ns(place: int, *, now: int) -> int:
+    """When a block counts as used that is used now: before the one in front of it, so that it goes
+    first, and none stays behind that is of no use."""
+    return now - (place + 1) * _STEP_NS
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    size_bytes: int
+    used_ns: int
+
+
+class KeptBlocks:
+    """The blocks in one folder, which several processes may use. Their files are together no larger
+    than `most_bytes`; None: than 8 GB and a tenth of the free disk."""
+
+    def __init__(self, folder: Path, *, most_bytes: int | None = None) -> None:
+        self._folder, self._most_bytes = folder, most_bytes
+
+    @property
+    def most_bytes(self) -> int:
+        """How large the files may be together, now."""
+        if self._most_bytes is not None:
+            return self._most_bytes
+        try:
+            free = shutil.disk_usage(_existing(self._folder)).free
+        except OSError:
+            return 0
+        held = sum(file.size_bytes for file in _files(self._folder))
+        return min(MOST_BYTES, int(_MOST_OF_THE_DISK * (free + held)))
+
+    def find(self, names: Sequence[str]) -> list[Path]:
+        """The files of the first ones of these blocks, up to one that is not there. They count as
+        used now."""
+        there = {file.path.stem: file.path for file in _files(self._folder)}
+        found = [there[name] for name in takewhile(there.__contains__, names)]
+        now = time_ns()
+        for place, path in enumerate(found):
+            with suppress(OSError):
+                os.utime(path, ns=(now, used_ns(place, now=now)))
+        return found
+
+    def read(self, path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview] | None:
+        """The tensors in a file, of these layouts; None where they are not there."""
+        try:
+            return _read(path, layouts)
+        except Problem:
+            with suppress(OSError):
+                path.unlink()
+        except OSError:
+            pass
+        return None
+
+    def begin(self, documents: Sequence[str]) -> Path:
+        """Make the folder for what is read of these documents, which are told by their digests.
+        Raises OSError."""
+        wanted = tuple(sorted(set(documents)))
+        listed = json.dumps(wanted)
+        folder = self._folder / hashlib.sha256(listed.encode()).hexdigest()[:32]
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self._folder, seconds=_LOCK_SECONDS):
+            for each in (self._folder, folder):
+                each.mkdir(mode=0o700, exist_ok=True)
+                each.chmod(0o700)
+            if not (self._folder / _TAG).exists():
+                write_text(self._folder / _TAG, _TAG_TEXT)
+            if _documents(folder) != wanted:
+                write_text(folder / _DOCUMENTS, listed)
+        return folder
+
+    def write(
+        self,
+        path: Path,
+        layouts: Sequence[TensorLayout],
+        tensors: Iterable[Buffer],
+        *,
+        used_ns: int,
+    ) -> bool:
+        """Write a block that counts as used then. False where nothing may be kept there any more,
+        as what was kept of these documents was deleted. Raises OSError."""
+        with locked(self._folder, seconds=_LOCK_SECONDS):
+            if not (path.parent / _DOCUMENTS).is_file():
+                return False
+            self._make_room(sum(layout.size_bytes for layout in layouts))
+            with replacing(path) as partial:
+                with SafetensorsWriter(partial, _named(layouts)) as file:
+                    partial.chmod(0o600)
+                    digest = hashlib.sha256(path.stem.encode())
+                    for name, tensor in zip(list(file.remaining), tensors, strict=False):
+                        digest.update(tensor)
+                        file.write(name, tensor)
+                    file.write(_DIGEST, digest.digest())
+                os.utime(partial, ns=(used_ns, used_ns))
+        return True
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Delete what was used longest ago until there is room for so much more, and what killed
+        processes left."""
+        for partial in self._folder.glob(f"*/.*{_SUFFIX}"):
+            partial.unlink()
+        files = sorted(_files(self._folder), key=lambda file: file.used_ns, reverse=True)
+        held, most = sum(file.size_bytes for file in files), self.most_bytes
+        while files and held + size_bytes > most:
+            oldest = files.pop()
+            oldest.path.unlink(missing_ok=True)
+            held -= oldest.size_bytes
+
+
+def kept_blocks_folder(home: Path | None = None) -> Path:
+    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's folder for caches.
+    A tag in it (CACHEDIR.TAG) tells backup programs to leave it out."""
+    return cache_folder(home) / "kept-documents"
+
+
+def held_bytes(folder: Path) -> int:
+    """How large the files are together."""
+    return sum(file.size_bytes for file in _files(folder))
+
+
+def forget(folder: Path, document: str) -> None:
+    """Delete what was kept of the document with this digest, alone or with others. Raises
+    OSError."""
+    if not folder.is_dir():
+        return
+    with locked(folder, seconds=_LOCK_SECONDS):
+        for each in folder.iterdir():
+            if each.is_dir() and document in (_documents(each) or (document,)):
+                shutil.rmtree(each)
+
+
+def forget_all(folder: Path) -> None:
+    """Delete all that was kept. Raises OSError."""
+    if folder.is_dir():
+        with locked(folder, seconds=_LOCK_SECONDS):
+            shutil.rmtree(folder)
+
+
+def _files(folder: Path) -> Iterator[_File]:
+    """All blocks."""
+    for path in folder.glob(f"*/*{_SUFFIX}"):
+        with suppress(OSError):  # another process may delete it
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and not path.name.startswith("."):
+                yield _File(path, found.st_size, found.st_mtime_ns)
+
+
+def _documents(folder: Path) -> tuple[str, ...]:
+    """The digests of the documents that a folder is for; none where that cannot be told."""
+    with suppress(OSError, ValueError, RecursionError):
+        listed = json.loads((folder / _DOCUMENTS).read_text(encoding="utf-8"))
+        if isinstance(listed, list):
+            return tuple(map(str, listed))
+    return ()
+
+
+def _named(layouts: Sequence[TensorLayout]) -> dict[str, TensorLayout]:
+    """The tensors of a file. The last one is the digest of the others, and of the file's name."""
+    return {f"{i:05}": layout for i, layout in enumerate(layouts)} | {_DIGEST: _DIGEST_LAYOUT}
+
+
+def _read(path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview]:
+    """The tensors in a file. Raises Problem where it is not what was written, and OSError."""
+    expected = _named(layouts)
+    most = sum(layout.size_bytes + _HEADER_BYTES for layout in expected.values())
+    with path.open("rb") as file:
+        data = memoryview(file.read(most + 1))
+    head = header_size(bytes(data[:8]), len(data), file_name=path.name)
+    body = data[8 + head :]
+    found = read_header(bytes(data[8 : 8 + head]), len(body), file_name=path.name)
+    if {name: tensor.layout for name, tensor in found.items()} == expected:
+        tensors = [body[found[name].start : found[name].stop] for name in expected]
+        *own, digest = tensors
+        told = hashlib.sha256(path.stem.encode())
+        for tensor in own:
+            told.update(tensor)
+        if told.digest() == digest:
+            return own
+    raise Problem(f"{path.name} is not what was written.", "Delete it.")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    return next(each for each in (folder, *folder.parents) if each.exists())
