@@ -369,7 +369,7 @@ class OpenConversation(QObject):
         self._answers.start(
             answer,
             _lines(record.system_prompt, said),
-            record.settings or DEFAULTS,
+            _keeping(record.settings or DEFAULTS, said),
             title=record.title,
         )
 
@@ -386,7 +386,7 @@ class OpenConversation(QObject):
         self._answers.begin(
             question,
             lines,
-            request or record.settings or DEFAULTS,
+            _keeping(request or record.settings or DEFAULTS, self._said(until=question)),
             names=self._names(),
             title=record.title,
             content=content,
@@ -434,9 +434,13 @@ class OpenConversation(QObject):
 
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat as the engine is sent it, up to a message."""
-        count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self.branch[:count])
+        return _lines(system_prompt, self._said(until=until))
+
+    def _said(self, *, until: int) -> tuple[Message, ...]:
+        """The branch up to a message."""
+        count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
+        return self.branch[:count]
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
@@ -470,6 +474,15 @@ def can_go_on(message: Message) -> bool:
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
     return (*system, *(ChatMessage(message.role, message.prompt) for message in branch))
+
+
+def _keeping(request: Request, branch: Sequence[Message]) -> Request:
+    """The request by which is kept what is read of documents, where one is given whole: with
+    passages hardly another prompt begins alike."""
+    given = [document for message in branch if message.sent for document in message.sent.documents]
+    if not any(document.ranges and not document.passages for document in given):
+        return request
+    return replace(request, keep_as=tuple(dict.fromkeys(d.digest for d in given if d.digest)))
 
 
 def _same(one: Message, other: Message) -> bool:

@@ -9,6 +9,7 @@ thinned out. Copies are in no backup: where one is lacking, the text is there, a
 import hashlib
 import sqlite3
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,6 +79,19 @@ def send(
         ).fetchone()
         _insert(connection, conversation, message, number, row[0])
         detach(connection, conversation, number)
+
+
+def digests(
+    connection: sqlite3.Connection, conversations: Sequence[int], *, number: int | None = None
+) -> tuple[str, ...]:
+    """Those of the documents of some conversations: of all, or of the one with this number."""
+    marks = ",".join("?" * len(conversations))
+    rows = connection.execute(
+        "SELECT DISTINCT d.digest FROM documents d JOIN attachments a ON a.document = d.id "
+        f"WHERE a.conversation IN ({marks}) AND a.number = ifnull(?, a.number)",
+        (*conversations, number),
+    )
+    return tuple(digest for (digest,) in rows)
 
 
 def delete(connection: sqlite3.Connection, conversation: int, number: int) -> None:

@@ -44,7 +44,7 @@ from app.conversations.records import (
     Undo,
     to_milliseconds,
 )
-from engine import earlier_answers
+from engine import earlier_answers, kept_blocks
 from engine.documents import Document
 from engine.documents.prompt import Sent
 from engine.events import Event
@@ -66,7 +66,8 @@ class Store:
     notice: what a person must be told about the opening, such as that the file was damaged and
         a backup restored. None where all was well.
     path: the file. Its backups lie in `backups` beside it, private copies of PDFs in `attachments`,
-        and what is learned from answers, where a person wants that, in `earlier_answers`.
+        and what is learned from answers, where a person wants that, in `earlier_answers`. What the
+        engine keeps of documents that it read is in `kept`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Store:
         self.path = path
         self.backups = backups_of(path)
         self.attachments = path.parent / "attachments"
+        self.kept = kept_blocks.kept_blocks_folder()
         self.earlier_answers = earlier_answers.earlier_answers_folder(path.parent)
         self.notice = notice
         self._connection = connection
@@ -181,6 +183,7 @@ class Store:
         self, connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int
     ) -> Undo:
         change = filing.delete(connection, conversations, now_ms=now_ms)
+        self._forget_read(attachments.digests(connection, conversations))
         try:
             earlier_answers.forget(self.earlier_answers)
         except OSError as error:
@@ -381,8 +384,22 @@ class Store:
         conversation: int,
         number: int,
     ) -> None:
+        self._forget_read(attachments.digests(connection, (conversation,), number=number))
         remove(connection, conversation, number)
         attachments.drop_unused(connection, self.attachments)
+
+    def _forget_read(self, digests: Iterable[str]) -> None:
+        """Delete what the engine keeps of what it read of documents: it may hold more of a
+        conversation than the document, and other conversations only have to read it again."""
+        try:
+            for digest in digests:
+                kept_blocks.forget(self.kept, digest)
+        except OSError as error:
+            raise Problem(
+                f"What was read of a document cannot be deleted in {self.kept}, so nothing was "
+                f"deleted: {error.strerror or error}.",
+                "Check that you may write there, then try again.",
+            ) from error
 
     def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
         """What is attached to the message that is not sent yet, each with its number."""

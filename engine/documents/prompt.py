@@ -46,6 +46,7 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class SentDocument:
     """What a message has of a document: `passages` of `among`, or all of it, where these are 0.
+    `digest`: as of `Document`; empty once it was deleted, and in what earlier versions wrote.
 
     From `start` to `end` in the message stands what is given of it, with headings. Without `ranges`
     that is a line only, which says that the document was deleted.
@@ -58,6 +59,7 @@ class SentDocument:
     among: int = 0
     start: int = 0
     end: int = 0
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
                 given and each.among,
                 start,
                 len(text),
+                document.digest,
             )
         )
     return Sent(text + question, tuple(documents))

@@ -16,7 +16,7 @@ from app.documents.text_dialog import TextDialog
 from app.window import Window
 from engine.documents.prompt import Sent
 from engine.events import Prefill
-from engine.request import ChatMessage
+from engine.request import ChatMessage, Request
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send
@@ -31,6 +31,7 @@ LONG = "\n\n".join(
 )
 
 Opened = Callable[[], Window]
+Asked = Callable[[Window], list[list[ChatMessage]]]
 
 
 @pytest.fixture
@@ -56,24 +57,28 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Window], list[list[ChatMessage]]]:
+def requests() -> list[Request]:
+    """How the engine was asked, by those that `asked` watches."""
+    return []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, requests: list[Request]) -> Asked:
     """What the engine is asked from now on."""
 
     def asked(window: Window) -> list[list[ChatMessage]]:
         seen: list[list[ChatMessage]] = []
         generate = window.engine.generate
 
-        def spy(conversation: str, lines: Any, request: Any) -> str:
+        def spy(conversation: str, lines: Any, request: Request) -> str:
             seen.append(list(lines))
+            requests.append(request)
             return generate(conversation, lines, request)
 
         monkeypatch.setattr(window.engine, "generate", spy)
         return seen
 
     return asked
-
-
-Asked = Callable[[Window], list[list[ChatMessage]]]
 
 
 def question(window: Window, place: int = 0) -> MessageWidget:
@@ -118,6 +123,23 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     send(window, "Anything else?")
     until(answered(window, 4))
     assert seen[1][0] == line, "it is never made anew"
+
+
+def test_the_engine_may_keep_what_it_reads_of_a_whole_document(
+    opened: Opened, until: Until, file: Path, asked: Asked, requests: list[Request]
+) -> None:
+    window = opened()
+    asked(window)
+    attach(window, until, file)
+    send(window, "What leaks?")
+    until(answered(window, 2))
+    send(window, "Anything else?")
+    until(answered(window, 4))
+    (digest,) = [document.digest for document in sent(window).documents]
+    window.menus.actions["new"].trigger()
+    send(window, "Hello")
+    until(answered(window, 2))
+    assert [request.keep_as for request in requests] == [(digest,), (digest,), ()]
 
 
 def test_files_that_are_read_by_the_real_reader(

@@ -5,14 +5,17 @@ import json
 import zlib
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from app.conversations import exchange
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
+from engine import kept_blocks
 from engine.documents import Document, Section
 from engine.documents.prompt import Attached, Sent, write_message
+from engine.kept_blocks import KeptBlocks
 from models.errors import Problem
 from tests.support.app.store_samples import raw
 
@@ -110,6 +113,44 @@ def test_a_private_copy_is_kept_once_and_goes_with_the_last_attachment(
     store.detach(other, 1).result()
     assert list(store.attachments.iterdir()) == []
     assert store.copy_of(document()) is None
+
+
+@pytest.fixture
+def kept(store: Store, tmp_path: Path) -> Path:
+    """The folder of what the engine keeps of two documents, read together and apart."""
+    store.kept = tmp_path / "kept"
+    blocks = KeptBlocks(store.kept)
+    one, other = document().digest, document(data=b"other").digest
+    for digests in ((one,), (other,), (one, other)):
+        blocks.begin(digests)
+    return store.kept
+
+
+@pytest.mark.parametrize("conversation", [True, False], ids=["conversation", "document"])
+def test_what_the_engine_keeps_of_a_document_goes_with_it(
+    store: Store, kept: Path, conversation: bool
+) -> None:
+    sent_with(store, document())
+    record, _ = sent_with(store, document(), document("other.pdf", data=b"third"))
+    folders = list(kept.glob("*/"))
+    assert len(folders) == 3
+    if conversation:
+        store.delete(record.id).result()
+    else:
+        store.delete_document(record.id, 1).result()
+    (left,) = kept.glob("*/")
+    assert left in folders
+
+
+def test_where_that_cannot_be_deleted_nothing_is(store: Store, kept: Path) -> None:
+    record, question = sent_with(store, document())
+    with mock.patch.object(kept_blocks, "forget", side_effect=OSError(13, "no")):
+        for deleted in (store.delete(record.id), store.delete_document(record.id, 1)):
+            with pytest.raises(Problem) as caught:
+                deleted.result()
+            assert caught.value.remedy
+    assert [each.id for each in store.conversations().result()] == [record.id]
+    assert store.message(question.id).result() == question
 
 
 def test_a_file_that_has_changed_since_it_was_read_is_not_kept(
