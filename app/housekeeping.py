@@ -52,7 +52,9 @@ class GcScheduler(QObject):
     Python's own collector goes through every object whenever many new ones have been made. A trace
     is made of many objects, so a long answer would stop for a tenth of a second in mid-stream.
     Here only new objects are looked at, four times a second; all of them are when nothing is being
-    written. Most garbage needs no collector: only what refers to itself does.
+    written. Most garbage needs no collector: only what refers to itself does. And it happens in the
+    window's thread only: Python collects in whichever thread makes objects, and Qt does not survive
+    it when widgets are destroyed there.
 
     `busy` says whether a person would notice: then a full collection waits.
     """

@@ -1,5 +1,6 @@
 """Windows for tests, opened on a folder of their own and closed again; and views of Markdown."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +31,17 @@ from tests.support.app.window_maker import (
     make_window,
     make_windows,
 )
+
+
+_FULL_AFTER = 10  # tests
+
+
+@pytest.fixture(autouse=True)
+def only_this_thread_collects() -> Iterator[None]:
+    """As in the application: a thread that collected would destroy widgets that are not its own."""
+    gc.disable()
+    yield
+    gc.collect() if gc.get_count()[2] >= _FULL_AFTER else gc.collect(1)
 
 
 @pytest.fixture(autouse=True)
