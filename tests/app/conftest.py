@@ -32,7 +32,6 @@ from tests.support.app.window_maker import (
     make_windows,
 )
 
-
 _FULL_AFTER = 10  # tests
 
 
