@@ -129,7 +129,7 @@ fi
 endef
 
 $(READY): pyproject.toml
-	@echo 'Setting up, once: about 70 MB (90 on a Mac) of Python packages.'
+	@echo 'Setting up, once: about 75 MB (95 on a Mac) of Python packages.'
 	$(make_venv)
 	$(call install,.,$@)
 
