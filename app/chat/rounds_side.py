@@ -4,8 +4,6 @@ Knows the open conversation and its answers. Shows the chosen answer; one that i
 written is shown as it arrives.
 """
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
@@ -15,7 +13,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSplitter,
     QStackedWidget,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -28,7 +25,7 @@ from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.scrubber import Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
-from app.theme.style import colours_of, set_ink
+from app.theme.style import colours_of, set_ink, sign_button
 from engine.events import Event
 from engine.rounds import EventOrRound
 
@@ -65,8 +62,8 @@ class RoundsSide(QWidget):
         self.panel, self.scrubber = RoundsPanel(), Scrubber()
         self._heading = QLabel()
         self._heading.setTextFormat(Qt.TextFormat.PlainText)
-        self._before = _button("\u2039", "Previous answer", lambda: self.step(-1))
-        self._after = _button("\u203a", "Next answer", lambda: self.step(1))
+        self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
+        self._after = sign_button("\u203a", "Next answer", lambda: self.step(1))
         self.hint = QLabel(_HINT)
         self._pages = QStackedWidget()  # the hint, or the panel
         self.parts = QSplitter(Qt.Orientation.Vertical)
@@ -105,7 +102,7 @@ class RoundsSide(QWidget):
         heading = QHBoxLayout()
         heading.setContentsMargins(16, 10, 8, 0)
         heading.addWidget(self._heading, 1)
-        heading.addWidget(_button("?", "What am I looking at?", self.explain))
+        heading.addWidget(sign_button("?", "What am I looking at?", self.explain))
         heading.addWidget(self._before)
         heading.addWidget(self._after)
         column = QVBoxLayout(self)
@@ -210,14 +207,3 @@ class RoundsSide(QWidget):
     def _recolour(self) -> None:
         for label in (self._heading, self.hint):
             set_ink(label, colours_of(self).muted)
-
-
-def _button(text: str, name: str, act: Callable[[], None]) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setAutoRaise(True)
-    button.setToolTip(name)
-    button.setAccessibleName(name)
-    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    button.clicked.connect(act)
-    return button

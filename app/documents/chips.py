@@ -9,7 +9,7 @@ from functools import partial
 from html import escape
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 from app.status_line import Standing, StatusLine
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.style import colours_of, set_ink, small_font
+from app.theme.style import colours_of, draw_card, set_ink, small_font
 from engine.documents.prompt import SentDocument, in_passages
 from models.in_words import one_line
 
@@ -237,10 +237,7 @@ class ChipWidget(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = colours_of(self)
         with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.card))
-            painter.setPen(QColor(colours.edge))
-            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 7, 7)
+            draw_card(painter, self, radius=7)
             middle = self._name.geometry().center().y() + 0.5
             box = QRectF(8, middle - _SIDE / 2, _SIDE, _SIDE)
             sign: Sign = "warning" if self._chip.warning else "document"

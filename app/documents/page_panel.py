@@ -28,7 +28,6 @@ from PySide6.QtWidgets import (
     QSizePolicy,
     QStackedWidget,
     QTextEdit,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -37,7 +36,7 @@ from app.documents.answer_words import letter, place_in_words
 from app.documents.word_marks import colour_of_document
 from app.steps import Stepper, Steps, in_thread
 from app.theme.palette import LIGHT
-from app.theme.style import colours_of, set_ink
+from app.theme.style import colours_of, set_ink, sign_button
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan
 from engine.documents.page_picture import Box, PagePicture
@@ -89,9 +88,13 @@ class PagePanel(QWidget):
         self._shows = 0  # counts what was shown, so that a picture that is late is dropped
         self.heading, self.remark, self._hint = _label(""), _label(""), _label(_HINT)
         self._count = QLabel()
-        self._before = _button("\u2039", "Previous place with these words", lambda: self.step(-1))
-        self._after = _button("\u203a", "Next place with these words", lambda: self.step(1))
-        self._close = _button("\u00d7", "Close the document panel", lambda: self.close_asked.emit())
+        self._before = sign_button(
+            "\u2039", "Previous place with these words", lambda: self.step(-1)
+        )
+        self._after = sign_button("\u203a", "Next place with these words", lambda: self.step(1))
+        self._close = sign_button(
+            "\u00d7", "Close the document panel", lambda: self.close_asked.emit()
+        )
         self.page, self.text = PageView(), QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
@@ -330,14 +333,3 @@ def _label(text: str) -> QLabel:
     label.setWordWrap(True)
     label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
     return label
-
-
-def _button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
-    button.setAutoRaise(True)
-    button.setToolTip(name)
-    button.setAccessibleName(name)
-    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-    button.clicked.connect(act)
-    return button

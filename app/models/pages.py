@@ -28,7 +28,7 @@ from app.models.offers import (
 from app.models.row_data import RowData
 from app.models.rows import Rows
 from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
-from app.theme.style import colours_of
+from app.theme.style import colours_of, draw_card
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
@@ -164,12 +164,8 @@ class PairCard(QWidget):
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = colours_of(self)
         with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.card))
-            painter.setPen(QColor(colours.edge))
-            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
+            draw_card(painter, self, radius=10)
 
     def _tell(self) -> None:
         if self._offer_state is not None:
