@@ -302,54 +302,6 @@ class Composer(QWidget):
         return colours_of(self)
 
 
-class RoundButton(QAbstractButton):
-    """A round button with a sign, to send or to stop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sign: Sign = "send"
-        self._colours = colours_of(self)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setFixedSize(self.sizeHint())
-
-    def show_sign(self, sign: Sign) -> None:
-        """Become the button to send, or the one to stop."""
-        self._sign = sign
-        stop = sign == "stop"
-        self.setAccessibleName("Stop the answer" if stop else "Send the message")
-        self.setToolTip("Stop the answer (Esc)" if stop else "Send (Enter)")
-        self.update()
-
-    def show_colours(self, colours: Palette) -> None:
-        """Use other colours."""
-        self._colours = colours
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(32, 32)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = self._colours
-        box = self.rect().toRectF().adjusted(1.5, 1.5, -1.5, -1.5)
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            if self.hasFocus():  # a ring, apart from the button by a gap
-                painter.setPen(QColor(colours.link))
-                painter.drawEllipse(box)
-                box = box.adjusted(2, 2, -2, -2)
-            ink = colours.link if self._sign == "send" else colours.text
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(ink if self.isEnabled() else colours.edge))
-            if self.isDown():
-                painter.setOpacity(0.8)
-            painter.drawEllipse(box)
-            middle = QRectF(0, 0, 16, 16)
-            middle.moveCenter(box.center())
-            paper = colours.paper if self.isEnabled() else colours.muted
-            draw_sign(painter, self._sign, middle, paper)
-
-
 class SignButton(QAbstractButton):
     """A sign that can be pressed, without a surface of its own."""
 
@@ -381,6 +333,41 @@ class SignButton(QAbstractButton):
             middle.moveCenter(box.center())
             ink = colours.text if self.underMouse() else colours.muted
             draw_sign(painter, self._sign, middle, ink)
+
+
+class RoundButton(SignButton):
+    """A round button with a sign, to send or to stop."""
+
+    def __init__(self) -> None:
+        super().__init__("send")
+
+    def show_sign(self, sign: Sign) -> None:
+        """Become the button to send, or the one to stop."""
+        self._sign = sign
+        stop = sign == "stop"
+        self.setAccessibleName("Stop the answer" if stop else "Send the message")
+        self.setToolTip("Stop the answer (Esc)" if stop else "Send (Enter)")
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = self._colours
+        box = self.rect().toRectF().adjusted(1.5, 1.5, -1.5, -1.5)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            if self.hasFocus():  # a ring, apart from the button by a gap
+                painter.setPen(QColor(colours.link))
+                painter.drawEllipse(box)
+                box = box.adjusted(2, 2, -2, -2)
+            ink = colours.link if self._sign == "send" else colours.text
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(ink if self.isEnabled() else colours.edge))
+            if self.isDown():
+                painter.setOpacity(0.8)
+            painter.drawEllipse(box)
+            middle = QRectF(0, 0, 16, 16)
+            middle.moveCenter(box.center())
+            paper = colours.paper if self.isEnabled() else colours.muted
+            draw_sign(painter, self._sign, middle, paper)
 
 
 def _line() -> QLabel:
