@@ -17,6 +17,7 @@ from app.engine_client.engine_process import host_command
 from app.models.dialog import LibraryDialog
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.children import children_with
 from tests.support.models.hub_server import HubServer, serving_hub
 
 pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
@@ -80,7 +81,7 @@ def open_real(
         window.close()
         window.deleteLater()
     plain_application.processEvents()
-    assert psutil.Process().children(recursive=True) == []
+    assert children_with("engine") == []
 
 
 def library_of(window: Window) -> LibraryDialog:
@@ -136,7 +137,7 @@ def test_closing_pauses_and_the_next_start_resumes(
     window.library.downloads.pull(NAME)
     until(hub.held.is_set)
     until(lambda: window.library.downloads.all[0].done_bytes > 0)
-    children = psutil.Process().children(recursive=True)
+    children = children_with("engine")
     window.close()
     assert not any(child.is_running() for child in children)
     hub.hold_after = None

@@ -1,0 +1,136 @@
+"""Lets a person name the Macs and their addresses, and writes the hostfile.
+
+Knows how a hostfile looks; nothing of what becomes of it.
+"""
+
+import json
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import files
+from app.copying import CopyField
+from app.models.widgets import ToneLabel
+from app.status_line import StatusLine
+from app.theme.style import STYLE_SHEET
+from engine.cluster.hosts import HERE, MOST_HOSTS, hosts_of
+from models.errors import Problem
+
+_NAME = "macs.json"
+_WORDS = (
+    "This Mac is the first. Name each other one as ssh knows it (mini.local, or me@mini.local), "
+    "and the address of each on the cable between them."
+)
+_MLX = (
+    "Or let MLX set the addresses up and write the file, with mlx-lm in Terminal. Never run over "
+    "Thunderbolt yet."
+)
+
+
+class HostfileDialog(QDialog):
+    """Attributes: `names` and `addresses`, the fields, this Mac's first; `more`, the button for
+    another Mac; `line`, what is wrong. Signals: `made(Path)`, a hostfile was written."""
+
+    made = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.names: list[QLineEdit] = []
+        self.addresses: list[QLineEdit] = []
+        self.more = QPushButton("Another Mac")
+        self.line = StatusLine(wraps=True)
+        self._grid = QGridLayout()
+        self._mlx = CopyField("Command")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Make a hostfile")
+        self.setStyleSheet(STYLE_SHEET)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        words, mlx = ToneLabel(tone="muted"), ToneLabel(tone="muted")
+        words.say(_WORDS)
+        mlx.say(_MLX)
+        self._grid.setHorizontalSpacing(8)
+        self._grid.setVerticalSpacing(8)
+        for place, title in enumerate(("Mac", "Address")):
+            heading = ToneLabel(tone="muted")
+            heading.say(title)
+            self._grid.addWidget(heading, 0, place)
+        for _ in range(2):
+            self._add()
+        self.names[0].setText(HERE[-1])
+        self.names[0].setReadOnly(True)
+        self.more.setAutoDefault(False)
+        self.more.clicked.connect(self._add)
+        roles = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(roles.Save | roles.Cancel, self)
+        buttons.accepted.connect(self.save)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 16, 18, 14)
+        column.setSpacing(12)
+        column.addWidget(words)
+        column.addLayout(self._grid)
+        column.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(mlx)
+        column.addWidget(self._mlx)
+        column.addWidget(self.line)
+        column.addStretch(1)
+        column.addWidget(buttons)
+        self.resize(520, 420)
+        self._show_command()
+
+    def save(self) -> None:
+        """Ask for a file, and write it; unless what was entered is no hostfile."""
+        macs = [
+            {"ssh": name.text().strip(), "ips": [address.text().strip()]}
+            for name, address in zip(self.names, self.addresses, strict=True)
+            if name.text().strip() or address.text().strip()
+        ]
+        try:
+            hosts_of(Path(_NAME), macs)
+        except Problem as problem:
+            self.line.say(problem.message, "warning")
+            return
+        text = json.dumps(macs, indent=2) + "\n"
+        files.ask_to_save(self, "Save the hostfile", _NAME, lambda path: self._write(path, text))
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            files.write_text(path, text)
+        except Problem as problem:
+            self.line.say(str(problem), "warning")
+            return
+        self.made.emit(path)
+        self.accept()
+
+    def _add(self) -> None:
+        row = len(self.names) + 1
+        for column, (fields, name) in enumerate(((self.names, "Mac"), (self.addresses, "Address"))):
+            field = QLineEdit()
+            field.setAccessibleName(f"{name} {row}")
+            fields.append(field)
+            self._grid.addWidget(field, row, column)
+        self.names[-1].setPlaceholderText("mini.local")
+        self.names[-1].textChanged.connect(self._show_command)
+        self.addresses[-1].setPlaceholderText(f"192.168.0.{row}")
+        self.more.setEnabled(row < MOST_HOSTS)
+
+    def _show_command(self) -> None:
+        names = [name.text().strip() for name in self.names]
+        names = [name for name in names if name]
+        if len(names) < 2:
+            names.append("mini.local")
+        self._mlx.show_text(
+            f"mlx.distributed_config --hosts {','.join(names)} --over thunderbolt --backend ring "
+            f"--auto-setup --output-hostfile {_NAME}"
+        )

@@ -1,0 +1,124 @@
+"""A card for each of several Macs: its state, its chip, its layers and its memory.
+
+Knows the values that are shown; nothing of who tells them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.status_line import Standing, StatusLine
+from app.theme.style import draw_card
+from engine.cluster.states import RankState
+from models.in_words import size
+
+
+@dataclass(frozen=True, slots=True)
+class MacShown:
+    """A Mac, as it is shown. `rank`: None where nothing is known but its `name`; `state` in words,
+    which are `standing`."""
+
+    name: str
+    state: str
+    standing: Standing = "plain"
+    rank: RankState | None = None
+
+    @property
+    def facts(self) -> str:
+        """Its chip and its part of the target, in a line."""
+        if self.rank is None:
+            return ""
+        layers = ""
+        if self.rank.layers is not None:
+            layers = f"layers {self.rank.layers[0]}\u2013{self.rank.layers[1] - 1}"
+        elif self.rank.needed_bytes:
+            layers = "a part of every layer"
+        return " \u00b7 ".join(filter(None, (self.rank.chip, layers)))
+
+    @property
+    def memory(self) -> str:
+        """Its memory in words."""
+        needed, free = (
+            (0, 0) if self.rank is None else (self.rank.needed_bytes, self.rank.free_bytes)
+        )
+        if needed and free:
+            return f"{size(needed)} needed of {size(free)} that were free"
+        if needed:
+            return f"{size(needed)} needed"
+        return f"{size(free)} free" if free else ""
+
+    @property
+    def share(self) -> float | None:
+        """Of what was free, what it needs; None where that is not known."""
+        if self.rank is None or not (self.rank.needed_bytes and self.rank.free_bytes):
+            return None
+        return self.rank.needed_bytes / self.rank.free_bytes
+
+
+class MacCard(QWidget):
+    """One Mac."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._name = ShortenedLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
+        self._state = StatusLine(wraps=True)
+        self._facts = ToneLabel(tone="muted")
+        self._memory = ToneLabel(tone="muted")
+        self._bar = ThinBar(ink="good")
+        self._detail = ToneLabel(tone="warning")
+        above = QHBoxLayout()
+        above.setSpacing(10)
+        above.addWidget(self._name, 1)
+        above.addWidget(self._state)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 10, 14, 11)
+        column.setSpacing(4)
+        column.addLayout(above)
+        for part in (self._facts, self._memory, self._bar, self._detail):
+            column.addWidget(part)
+
+    def show_mac(self, mac: MacShown) -> None:
+        """Show how it is."""
+        detail = "" if mac.rank is None else mac.rank.detail
+        self._name.say(mac.name)
+        self._state.say(mac.state, mac.standing)
+        self._facts.say(mac.facts)
+        self._memory.say(mac.memory)
+        self._bar.show_share(mac.share)
+        self._bar.setAccessibleName(f"Memory of {mac.name}")
+        self._detail.say(detail)
+        self.setAccessibleName(f"{mac.name}, {mac.state}")
+        self.setAccessibleDescription(". ".join(filter(None, (mac.facts, mac.memory, detail))))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        with QPainter(self) as painter:
+            draw_card(painter, self, radius=8)
+
+
+class MacList(QWidget):
+    """Attributes: `cards`, rank 0's first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cards: list[MacCard] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(8)
+        self.setAccessibleName("Macs")
+
+    def show_macs(self, macs: Sequence[MacShown]) -> None:
+        """Show these."""
+        self.setVisible(bool(macs))
+        while len(self.cards) > len(macs):
+            card = self.cards.pop()
+            card.hide()
+            card.deleteLater()
+        while len(self.cards) < len(macs):
+            self.cards.append(MacCard())
+            self._column.addWidget(self.cards[-1])
+        for card, mac in zip(self.cards, macs, strict=True):
+            card.show_mac(mac)

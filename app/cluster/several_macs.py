@@ -1,0 +1,201 @@
+"""The Macs that a person chose: which, how each of them is, and whether the engine uses them.
+
+Knows their file, the command that checks them and what the engine says of them; no widget.
+"""
+
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
+from app.engine_client.engine_process import EngineProcess, EngineState
+from app.models.loader import ModelLoader
+from app.models.pair_choice import PairChoice
+from app.settings import Settings
+from engine.cluster.hosts import read_hosts
+from engine.cluster.states import RankState
+from models.errors import Problem
+
+_BEGIN_AGAIN = EngineState.STARTING, EngineState.WAITING
+
+
+def cluster_command() -> tuple[str, ...]:
+    """The beginning of every command on several Macs; in a bundle, with the Python inside it."""
+    return (sys.executable, "-m", "engine", "cluster")
+
+
+class SeveralMacs(QObject):
+    """Attributes: `names`, those in the chosen file; `checking`, whether they are being checked;
+    `checked`, whether nothing was found.
+
+    Signals: `changed()`, anything of this.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        engine: EngineProcess,
+        loader: ModelLoader,
+        pairs: PairChoice,
+        *,
+        settings: Settings,
+        commands: CommandRunner | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        """`commands` replaces those that begin with `cluster_command`."""
+        super().__init__(parent)
+        self._engine, self._loader, self._pairs = engine, loader, pairs
+        self._settings = settings
+        self._commands = commands or CommandRunner(
+            cluster_command(), name="The check of the Macs", parent=self
+        )
+        self._check: RunningCommand | None = None
+        self._found: Problem | None = None
+        self._ranks: tuple[RankState, ...] = ()  # as the check told them
+        self._unreadable: Problem | None = None
+        self.names: tuple[str, ...] = ()
+        self.checked = False
+        for change in (
+            engine.ranks_changed,
+            engine.state_changed,
+            loader.loaded_now,
+            loader.failed,
+            loader.rested,
+        ):
+            change.connect(self.changed)
+        self._read()
+
+    @property
+    def path(self) -> str:
+        """The file that names them; empty for none."""
+        return self._settings.hosts_file
+
+    @property
+    def used(self) -> bool:
+        """Whether targets are to be loaded on them."""
+        return self._settings.hosts_used
+
+    @property
+    def trusted(self) -> bool:
+        """Whether everybody on their network is trusted."""
+        return self._settings.hosts_trusted
+
+    @property
+    def checking(self) -> bool:
+        return self._check is not None
+
+    @property
+    def ranks(self) -> tuple[RankState, ...]:
+        """The state of each, as it was told last; none where nothing was told."""
+        return self._engine.ranks if self.used else self._ranks
+
+    @property
+    def lost(self) -> RankState | None:
+        """The one without which the engine cannot go on, until it has started again."""
+        if not self.used or self._engine.state is not EngineState.WAITING:
+            return None
+        return next((rank for rank in self.ranks if rank.state == "lost"), None)
+
+    @property
+    def loading(self) -> bool:
+        """Whether they are being joined, or a target is being loaded on them."""
+        begins = self._engine.state in (*_BEGIN_AGAIN, EngineState.LOADING)
+        return self.used and self.finding is None and begins
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something else is loaded, until an answer has ended."""
+        loaded = self._loader.loaded
+        return loaded is not None and loaded.macs != self._settings.macs
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a target is loaded on them."""
+        return self.used and self._loader.loaded is not None and not self.waiting
+
+    @property
+    def resting(self) -> bool:
+        """Whether the target was unloaded until it is asked again."""
+        return self._loader.resting
+
+    @property
+    def finding(self) -> Problem | None:
+        """What is wrong, of what is known."""
+        if self._unreadable is not None:
+            return self._unreadable
+        if not self.used:
+            return self._found
+        return self._loader.problem if self._loader.loaded is None else None
+
+    def choose(self, path: Path) -> None:
+        """Take the Macs in this file from now on, and check them. Nobody else is trusted then."""
+        self.use(False)
+        self._settings.hosts_file = str(path.expanduser().absolute())
+        self._settings.hosts_trusted = False
+        self.check()
+
+    def check(self) -> None:
+        """Read the file again, and join the Macs for a moment, to see what there is to set up."""
+        self._commands.drop(self._check)
+        self._check, self._found, self._ranks, self.checked = None, None, (), False
+        self._read()
+        if self.names and not self.used:
+            trust = ("--trust-network",) if self.trusted else ()
+            self._check = check = self._commands.start(
+                "check", "--json", "--hosts", self.path, *trust
+            )
+            check.line_received.connect(lambda line: self._on_line(check, line))
+            check.done.connect(lambda last: self._on_checked(check, None))
+            check.failed.connect(lambda problem: self._on_checked(check, problem))
+        self.changed.emit()
+
+    def use(self, on: bool) -> None:
+        """Load targets on them from now on, or on this Mac alone; what is loaded too."""
+        if on == self.used or (on and not self.path):
+            return
+        self._commands.drop(self._check)
+        self._check, self._found, self._ranks, self.checked = None, None, (), False
+        self._settings.hosts_used = on
+        self._load_again()
+
+    def trust(self, on: bool) -> None:
+        """Trust everybody on their network, or nobody; what was refused for that is tried again."""
+        self._settings.hosts_trusted = on
+        if self.used:
+            self._load_again()
+        else:
+            self.check()
+
+    def try_again(self) -> None:
+        """Load on them what could not be loaded."""
+        self._read()
+        self._load_again()
+
+    def close(self) -> None:
+        """End the check."""
+        self._commands.close()
+
+    def _load_again(self) -> None:
+        if not self._loader.resting:
+            self._pairs.use(self._loader.pair)
+        self.changed.emit()
+
+    def _read(self) -> None:
+        self.names, self._unreadable = (), None
+        if self.path:
+            try:
+                self.names = tuple(host.ssh for host in read_hosts(Path(self.path)).each)
+            except Problem as problem:
+                self._unreadable = problem
+
+    def _on_line(self, check: RunningCommand, line: JsonObject) -> None:
+        if check is self._check:
+            self._ranks = read_answer(tuple[RankState, ...], line, "ranks")
+            self.changed.emit()
+
+    def _on_checked(self, check: RunningCommand, problem: Problem | None) -> None:
+        if check is self._check:
+            self._check, self._found, self.checked = None, problem, problem is None
+            self.changed.emit()

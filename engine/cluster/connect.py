@@ -1,0 +1,265 @@
+"""The group of Macs, from rank 0's side: followers are started, introduced, watched and ended."""
+
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mlx.nn as nn
+
+from engine.cluster import group as ranks
+from engine.cluster.control import Find, Found, Hello, Join, Joined, Load, Loaded, Meet
+from engine.cluster.follow import digest
+from engine.cluster.followers import AGAIN, Deadlines, Followers, follower_command
+from engine.cluster.hosts import Host, Hosts
+from engine.cluster.leader import Leader, LeadingDecoder
+from engine.cluster.links import open_network, point_to_point, this_mac
+from engine.cluster.share import Mode, Part, Share, load_part
+from engine.cluster.states import RankState
+from engine.cluster.waits import Waits
+from engine.device import free_memory, held_bytes
+from engine.loading import LoadedModel
+from models.errors import Problem
+from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.machine import this_machine
+from models.memory.model_size import ModelSize
+from models.memory.shares import Plan, plan, require_plan
+from models.model_folder import ModelFolder
+
+_SECRET_BITS = 24  # so that the sum of all ranks' is a number of 30 bits
+
+
+class Cluster:
+    """The group that this process leads: one in its life, as MLX has one group in a process.
+
+    For the main thread, but for `close`. Attribute: `ranks`, the state of each.
+    """
+
+    def __init__(
+        self, hosts: Hosts, followers: Followers, group: ranks.Group, waits: Waits
+    ) -> None:
+        self._hosts, self._followers, self._group, self._waits = hosts, followers, group, waits
+
+    @property
+    def ranks(self) -> tuple[RankState, ...]:
+        return self._followers.states
+
+    @classmethod
+    def connect(
+        cls,
+        hosts: Hosts,
+        *,
+        trusted: bool = False,
+        changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None,
+        lost: Callable[[Problem], None] = lambda problem: None,
+        deadlines: Deadlines | None = None,
+        command: Callable[[Host, Sequence[str]], list[str]] = follower_command,
+    ) -> "Cluster":
+        """Start a follower on each Mac and join them. `trusted`: whoever is on the links between
+        them is trusted. `changed` is told of every state, `lost` once, in any thread, when a rank
+        is lost: nothing can be read any more, and this process is to end.
+
+        Raises `Problem`; then too another process must be started to try again.
+        """
+        if ranks.RANK_VARIABLE in os.environ:
+            raise Problem(
+                "This process has been one of several already.",
+                "Start again, and without mlx.launch: Slipstream starts the others itself.",
+            )
+        deadlines = deadlines or Deadlines()
+        waits = Waits()
+        followers = Followers(
+            hosts.each,
+            standing=waits.now,
+            environment=hosts.environment,
+            deadlines=deadlines,
+            changed=changed,
+            lost=lost,
+            command=command,
+        )
+        try:
+            group = _join(hosts, followers, trusted=trusted, deadlines=deadlines)
+        except BaseException:
+            followers.close()
+            raise
+        followers.joined()
+        return cls(hosts, followers, group, waits)
+
+    def load(
+        self,
+        folder: ModelFolder,
+        *,
+        mode: Mode | None = None,
+        drafter: ModelSize | None = None,
+        context: int = DEFAULT_CONTEXT,
+        cache_bits: int | None = None,
+    ) -> LoadedModel:
+        """Load a target on all of them, instead of the one before; None for the mode that fits.
+
+        `drafter`, `context` and `cache_bits`: what there must be room for, as for
+        `models.memory.shares.plan`. Raises `Problem`, with the group as it was.
+        """
+        self._rest()
+        share = [sys.executable, "-m", "mlx_lm", "share", "--path", str(folder.path)]
+        share += ["--hostfile", str(self._hosts.path)]
+        remedy = f"Copy {folder.path} to the same place there, or send it: {shlex.join(share)}"
+        find = Find(folder.fingerprint, digest(folder), folder.name, str(folder.path), remedy)
+        found = self._followers.ask([find] * (len(self._hosts.each) - 1), Found)
+        own = this_machine().once_freed(held_bytes())
+        machines = [own, *(each.machine for each in found)]
+        made = plan(
+            folder, machines, drafter=drafter, context=context, cache_bits=cache_bits, mode=mode
+        )
+        require_plan(made, [self._followers.name(state.rank) for state in self.ranks])
+        for rank, machine in enumerate(machines):
+            self._followers.change(
+                rank, free_bytes=machine.available_bytes, layers=None, needed_bytes=0
+            )
+        loaded, part = self._load(folder, made)
+        self._waits.leader = leader = _Leader(self._followers, part, links=self._hosts.backend)
+
+        def decoder(model: nn.Module, **options: Any) -> LeadingDecoder:
+            return LeadingDecoder(model, leader=leader, **options)
+
+        return replace(loaded, decoder=decoder)
+
+    def _rest(self) -> None:
+        """Have the followers listen to what is asked, instead of to the ring."""
+        leader = self._waits.leader
+        if leader is not None:
+            leader.rest()
+            if leader.over:
+                raise self.why(RuntimeError("a pass was not finished"))
+
+    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, Part]:
+        """The own part, while each of the others loads its own. Nothing is loaded on any where this
+        raises `Problem`."""
+        count = len(self._hosts.each)
+        shares = [Share(made.mode, rank, count, made.split) for rank in range(count)]
+        self._waits.leader = None
+        free_memory()
+        with self._followers.awake():
+            self._followers.tell([Load(made.mode, made.split, made.expand)] * (count - 1))
+            try:
+                loaded, part = load_part(folder, shares[0], self._group, expand=made.expand)
+            finally:
+                replies = self._followers.replies(Loaded)
+        needed = [part.size_bytes, *(each.size_bytes for each in replies)]
+        for share, size_bytes in zip(shares, needed, strict=True):
+            layers = (share.first, share.first + made.split[share.rank]) if made.split else None
+            self._followers.change(share.rank, layers=layers, needed_bytes=size_bytes)
+        return loaded, part
+
+    def why(self, error: Exception) -> Problem:
+        """What became of the group, where a pass failed with an `error` that is no `Problem`.
+
+        Waits a moment for the news of a rank; when `lost` was told, that ends the process.
+        """
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        return self._followers.why(Problem(f"The Macs have lost each other: {reason}.", AGAIN))
+
+    def close(self) -> None:
+        """End the followers. Safe from any thread, and more than once."""
+        self._followers.close()
+
+
+class _Leader(Leader):
+    """Tells the control connections too that the followers rest."""
+
+    def __init__(self, followers: Followers, part: Part, *, links: str) -> None:
+        super().__init__(part, wake=followers.wake, links=links)
+        self._followers = followers
+
+    def rest(self) -> None:
+        super().rest()
+        self._followers.rest()
+
+
+def _join(
+    hosts: Hosts, followers: Followers, *, trusted: bool, deadlines: Deadlines
+) -> ranks.Group:
+    own = hosts.each[0].addresses
+    others = followers.ask(
+        [Meet(host.addresses) for host in hosts.each[1:]], Hello, seconds=deadlines.start
+    )
+    macs = [this_mac(own), *others]
+    for rank, mac in enumerate(macs):
+        followers.change(
+            rank,
+            chip=mac.machine.name,
+            free_bytes=mac.machine.available_bytes,
+            open_network=open_network(mac.networks),
+        )
+    for rank, mac in enumerate(macs):
+        _check_same(macs[0], mac, followers.name(rank), exactly=hosts.backend != "ring")
+        _check_links(hosts.each[rank], mac, followers.name(rank), trusted=trusted)
+    addresses = tuple(
+        tuple(f"{address}:{port}" for address, port in zip(host.addresses, mac.ports, strict=True))
+        for host, mac in zip(hosts.each, macs, strict=True)
+    )
+    devices = tuple(host.rdma for host in hosts.each)
+    numbers = [secrets.randbits(_SECRET_BITS) for _ in hosts.each]
+    total = sum(numbers)
+    joins = [
+        Join(rank, addresses, hosts.backend, devices, secret, total)
+        for rank, secret in enumerate(numbers)
+    ]
+    os.environ |= dict(variable.split("=", 1) for variable in hosts.environment)
+    followers.tell(joins[1:])
+    places = [
+        f"{followers.name(rank)} at {' and '.join(host.addresses)}"
+        for rank, host in enumerate(hosts.each)
+    ]
+    apart = Problem(
+        f"The Macs do not find each other on their links: {', '.join(places)}.",
+        "Check the cables, and that no other program uses these links.",
+    )
+    try:
+        with followers.within(deadlines.join, apart):
+            group = ranks.join(
+                0, addresses, backend=hosts.backend, devices=devices, seconds=deadlines.join
+            )
+            told = ranks.is_as_told(group, numbers[0], total)
+    except (ranks.NotJoined, RuntimeError) as error:
+        raise followers.why(apart) from error
+    if not told:
+        raise followers.why(apart)
+    followers.replies(Joined, seconds=deadlines.join)
+    return group
+
+
+def _check_same(own: Hello, other: Hello, name: str, *, exactly: bool) -> None:
+    """Raise `Problem` where a Mac has other versions than this one."""
+    compared = [
+        ("Slipstream", own.slipstream, other.slipstream),
+        ("Slipstream's language between Macs", str(own.control), str(other.control)),
+        ("MLX", own.mlx, other.mlx),
+        ("mlx-lm", own.mlx_lm, other.mlx_lm),
+    ]
+    if exactly:  # RDMA needs it
+        compared.append(("macOS", own.system, other.system))
+    for what, here, there in compared:
+        if here != there:
+            raise Problem(
+                f"{name} has {what} {there}, and this Mac has {here}.",
+                "Install the same version on both.",
+            )
+
+
+def _check_links(host: Host, mac: Hello, name: str, *, trusted: bool) -> None:
+    """Raise `Problem` where a Mac lacks its address, or others may be on its network."""
+    for address, network in zip(host.addresses, mac.networks, strict=True):
+        if not network:
+            raise Problem(
+                f"{name} does not have the address {address}.",
+                "Set up its links again (mlx.distributed_config), and write the hostfile anew.",
+            )
+        if not trusted and not point_to_point(network):
+            raise Problem(
+                f"Others may be on the network of {name}, {network}: what the Macs send each other "
+                "has neither a password nor encryption, and whoever is there could take part.",
+                "Use a cable between the Macs, or trust everybody there with --trust-network.",
+            )

@@ -1,0 +1,173 @@
+"""What rank 0's process and a follower tell each other beside the ring: one JSON object a line.
+
+Knows messages and lines. What a follower does with them stands in `follow.py`, what rank 0's
+process does in `followers.py`; numbers of a pass travel on the ring alone.
+
+    Meet -> Hello | Refused          which versions, how much memory, on which networks
+    Join -> Joined | Refused         then all connect at the same time
+    Find -> Found | Refused          a model, by its weights
+    Load -> Loaded | Refused         instead of the one before
+    Work -> no reply; the follower obeys the orders that come on the ring, until `Rest`
+    Ping -> Pong, at once, whatever else is going on
+    Broken, without being asked: a pass failed
+    Quit -> the follower ends, as it does when the control connection does
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from models.memory.machine import Machine
+from models.sharing import Mode
+from models.typed_json import WrongJson, decode
+
+CONTROL = 1  # the version of this language
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Who are you? `addresses`: its own, on the links."""
+
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A Mac, and what runs there. `networks`: for each address that was asked for, it with the
+    length of its network's prefix, empty where no interface has it; `ports`: a free one on each.
+    """
+
+    control: int
+    slipstream: str
+    mlx: str
+    mlx_lm: str
+    system: str
+    machine: Machine
+    networks: tuple[str, ...]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Connect, as `rank`. `addresses`: "address:port" of each rank's links; `devices`: of each
+    rank to each other one, for RDMA. `secret` is this rank's number, `total` the sum of all."""
+
+    rank: int
+    addresses: tuple[tuple[str, ...], ...]
+    backend: str
+    devices: tuple[tuple[tuple[str, ...], ...], ...]
+    secret: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All ranks are connected, and are who they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Find the model with these weights and this config; on rank 0's Mac it is at `path`. `remedy`:
+    what to do where it is not there."""
+
+    fingerprint: str
+    config: str
+    name: str
+    path: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where it is, and the machine once nothing is loaded there."""
+
+    path: str
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load the own part of the model that was found last. `expand`: as for `share.load_part`."""
+
+    mode: Mode
+    split: tuple[int, ...]
+    expand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The part takes so many bytes."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Orders are about to come on the ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Are you there?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """`message`: the number of the newest one on the ring; `waits`: for it to arrive."""
+
+    message: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A pass could not be finished."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was asked for cannot be done: a `Problem`."""
+
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """End."""
+
+
+Told = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
+Said = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (*get_args(Told), *get_args(Said))
+}
+LONGEST_LINE_BYTES = 1 << 20
+ANOTHER_LANGUAGE = Refused(
+    "It speaks another language: its Slipstream has another version.",
+    "Install the same version on both.",
+)
+
+
+class NotUnderstood(Exception):
+    """A line is no message of this language."""
+
+
+def to_line(message: Told | Said) -> bytes:
+    """A message as a line with its end."""
+    name = type(message).__name__.lower()
+    return json.dumps({"kind": name} | dataclasses.asdict(message)).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Told | Said:
+    """The message in a line. Raises `NotUnderstood`."""
+    try:
+        fields = json.loads(line)
+        name = fields.pop("kind")
+        message: Told | Said = decode(_KINDS[name], fields, place=name)
+    except (WrongJson, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NotUnderstood(repr(line[:80])) from error
+    return message

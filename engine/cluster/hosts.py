@@ -1,0 +1,143 @@
+"""The Macs that hold a target together, as `mlx.distributed_config` writes them and `mlx.launch`
+reads them: its hostfile is taken as it is."""
+
+import json
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+from typing import Any, Literal
+
+from models.errors import Problem
+from models.files import MAXIMUM_CONFIG_BYTES
+from models.typed_json import WrongJson, decode
+
+Backend = Literal["ring", "jaccl", "jaccl-ring"]
+MOST_HOSTS = 16
+HERE = ("127.0.0.1", "localhost")
+_SSH = re.compile(r"[\w][\w.@%:-]*")  # nothing that ssh would take for an option
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=.*")
+_MAKE = "Make one: mlx.distributed_config --hosts MAC1,MAC2 --output-hostfile FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One Mac: `ssh`, how it is reached ("127.0.0.1" and "localhost" are this machine: no ssh);
+    `addresses`, its own on the links to its neighbours, as IPv4; `rdma`, its devices to each rank,
+    none to itself."""
+
+    ssh: str
+    addresses: tuple[str, ...]
+    rdma: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine."""
+        return self.ssh in HERE
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All of them, rank 0 first, which is this machine. `path`: of their file. `environment`:
+    "NAME=value" for each follower."""
+
+    path: Path
+    each: tuple[Host, ...]
+    backend: Backend = "ring"
+    environment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    ssh: str
+    ips: tuple[str, ...] = ()
+    rdma: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    hosts: tuple[_Host, ...]
+    backend: Literal["", "ring", "jaccl", "jaccl-ring"] = ""
+    envs: tuple[str, ...] = ()
+
+
+def read_hosts(path: Path) -> Hosts:
+    """The Macs in a hostfile. Raises `Problem`."""
+    return hosts_of(path, _json(path))
+
+
+def hosts_of(path: Path, given: Any) -> Hosts:
+    """The Macs in what was read of the hostfile `path`, or is to be written. Raises `Problem`."""
+    try:
+        file = decode(_File, {"hosts": given} if isinstance(given, list) else given, place="hosts")
+    except WrongJson as wrong:
+        raise _wrong(path, wrong.message) from None
+    if not 2 <= len(file.hosts) <= MOST_HOSTS:
+        raise _wrong(path, f"It names {len(file.hosts)} Macs, and 2 to {MOST_HOSTS} can join.")
+    _check(path, file)
+    hosts = tuple(Host(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
+    if file.backend.startswith("jaccl"):
+        _check_devices(path, hosts)
+    return Hosts(path, hosts, file.backend or "ring", file.envs)
+
+
+def _json(path: Path) -> Any:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise Problem(f"The hostfile {path} cannot be read: {reason}.", _MAKE) from error
+    try:
+        if len(data) > MAXIMUM_CONFIG_BYTES:
+            raise ValueError
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(path, "It is not JSON.") from error
+
+
+def _check(path: Path, file: _File) -> None:
+    """Raise `Problem` unless each Mac can be reached, and has its own addresses."""
+    for each in file.hosts:
+        if not _SSH.fullmatch(each.ssh):
+            raise _wrong(path, f"{each.ssh[:60]!r} is not the name of a Mac.")
+        if not each.ips:
+            raise _wrong(path, f"It says no address (ips) of {each.ssh}.")
+        for address in each.ips:
+            if not is_ipv4(address):
+                raise _wrong(path, f"{address[:60]!r} of {each.ssh} is not an IPv4 address.")
+    if len({len(each.ips) for each in file.hosts}) > 1:
+        raise _wrong(path, "Some Macs have more addresses (ips) than others.")
+    for variable in file.envs:
+        if not _VARIABLE.fullmatch(variable):
+            raise _wrong(path, f"{variable[:60]!r} is not NAME=value.")
+
+
+def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
+    """A Mac's RDMA devices to each rank, which are written as null, a name, or several."""
+    found = []
+    for given in host.rdma:
+        names = [] if given is None else given if isinstance(given, list) else [given]
+        if not all(isinstance(name, str) and name for name in names):
+            raise _wrong(path, f"The RDMA devices (rdma) of {host.ssh} are no names.")
+        found.append(tuple(names))
+    return tuple(found)
+
+
+def _check_devices(path: Path, hosts: tuple[Host, ...]) -> None:
+    """JACCL takes a device for each other rank, and none for the own one."""
+    for rank, host in enumerate(hosts):
+        if len(host.rdma) != len(hosts) or host.rdma[rank]:
+            raise _wrong(path, f"The RDMA devices (rdma) of {host.ssh} are not one for each Mac.")
+
+
+def _wrong(path: Path, reason: str) -> Problem:
+    return Problem(f"The hostfile {path} cannot be used. {reason}", _MAKE)
+
+
+def is_ipv4(address: str) -> bool:
+    """Whether it is an address that a ring can have: of one interface, not of all."""
+    try:
+        own = ip_address(address)
+    except ValueError:
+        return False
+    return isinstance(own, IPv4Address) and not own.is_unspecified

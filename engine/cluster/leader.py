@@ -1,0 +1,214 @@
+"""Rank 0's side: a `Decoder` that reads with all ranks, and the leader that tells them what to do.
+
+The loop, drafters, sessions and calibration use it as any decoder. What it does to its caches is
+told to the other ranks with the next pass: one message a round.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from weakref import finalize
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.cache import QuantizedCaches
+from engine.cluster import group as ranks
+from engine.cluster import orders
+from engine.cluster.orders import Order
+from engine.cluster.share import Part
+from engine.decoder import Decoder
+from engine.device import fetch
+from engine.model_parts import HiddenStates, StateRecorder
+from models.errors import Problem
+
+PASSES_BETWEEN_COMPARISONS = 32
+
+
+class Leader:
+    """Tells the other ranks what this one does.
+
+    `wake` lets them listen again after a rest; `links`: over what the ranks reach each other, in
+    words. Attributes: `texts`, what each decoder holds, by its number; `number`, of the newest
+    message; `over`, whether nothing can be read any more: after `quit`, or where the ranks have
+    lost each other.
+    """
+
+    def __init__(
+        self, part: Part, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
+    ) -> None:
+        self.part = part
+        self.texts: dict[int, list[int]] = {}
+        self.number = 0
+        self.over = False
+        self._wake, self._links = wake, links
+        self._told: list[Order] = []  # to be sent with the next pass
+        self._opened = self._passes = 0
+        self._resting = True
+
+    @property
+    def group(self) -> str:
+        """The ranks and how they hold the target: what else than one Mac a pass depends on."""
+        share = self.part.share
+        cut = "+".join(map(str, share.split)) or str(share.size)
+        return f"{share.mode} {cut} over {self._links}"
+
+    def open(self, quantized: QuantizedCaches | None, *, block: int) -> int:
+        """A new decoder on every rank; returns its number."""
+        self._opened += 1
+        to = quantized or QuantizedCaches(bits=0, group_size=0, start=0)
+        self.tell(orders.Open(self._opened, block, to.bits, to.group_size, to.start))
+        self.texts[self._opened] = []
+        return self._opened
+
+    def tell(self, order: Order) -> None:
+        """Have the other ranks do this before the next pass. From any thread."""
+        self._told.append(order)
+
+    @contextmanager
+    def reading(
+        self, decoder: int, tokens: list[int], *, taps: tuple[int, ...] = ()
+    ) -> Iterator[None]:
+        """Have the other ranks begin a pass, which this one begins meanwhile.
+
+        `taps`: which of their hidden states are wanted. Raises `Problem` where the ranks have lost
+        each other.
+        """
+        self._passes += 1
+        if self._passes % PASSES_BETWEEN_COMPARISONS == 0:
+            self._compare()
+        for tap in taps:
+            self.tell(orders.Send(tap))
+        self._send(orders.Read(decoder, tuple(tokens)))
+        with self._in_step():
+            self.part.begin(taps)
+            yield
+
+    def rest(self) -> None:
+        """Let the other ranks wait without keeping a core busy, until the next pass.
+
+        Raises `Problem` where the ranks do not hold the same text.
+        """
+        if not self._resting and not self.over:
+            self._compare()
+            self._send(orders.Rest())
+            self._resting = True
+
+    def quit(self) -> None:
+        """End the other ranks."""
+        if not self.over:
+            self._send(orders.Quit())
+            self.over = True
+
+    def _compare(self) -> None:
+        self._send(orders.Compare())
+        with self._in_step():
+            if not ranks.agrees(self.part.group, self.texts.values()):
+                raise _lost()
+
+    def _send(self, last: Order) -> None:
+        """Send what there is to tell, and `last`, once the pass before is over on this rank: what
+        ranks send each other at the same time could arrive in different orders."""
+        if self.over:
+            raise _lost()
+        told, self._told = self._told, []
+        for order in told:
+            if isinstance(order, orders.Close):
+                del self.texts[order.decoder]
+        with self._in_step():
+            self.part.settle()
+            if self._resting:
+                self._wake()
+                self._resting = False
+            for message in orders.in_messages([*told, last]):
+                self.number += 1
+                numbers = orders.encode(self.number, message)
+                sent = ranks.broadcast(self.part.group, numbers, length=orders.LENGTH)
+                if sent != numbers:  # another rank was not listening, and sent something else
+                    raise _lost()
+
+    @contextmanager
+    def _in_step(self) -> Iterator[None]:
+        """Where this rank leaves off in the midst of what all do together, nobody knows any more
+        what is on its way."""
+        try:
+            yield
+        except BaseException:
+            self.over = True
+            raise
+
+
+def _lost() -> Problem:
+    return Problem(
+        "The Macs have lost each other: they may no longer hold the same text.",
+        "Load the model again.",
+    )
+
+
+class LeadingDecoder(Decoder):
+    """Reads with all ranks. Chains only: trees would need a message of their own.
+
+    Attribute: `number`, by which the other ranks know it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        leader: Leader,
+        quantized: QuantizedCaches | None = None,
+        block: int = 128,
+        trial: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`model`: rank 0's part. `trial` is not made, as it would read with one rank alone."""
+        super().__init__(model, quantized=quantized, block=block)
+        self._leader, self.depth = leader, leader.part.depth
+        self.recorder = StateRecorder(model, depth=self.depth, watch=leader.part.watch)
+        self.number, self.group = leader.open(quantized, block=block), leader.group
+        self._text = leader.texts[self.number]
+        finalize(self, leader.tell, orders.Close(self.number)).atexit = False
+
+    def another(self) -> "LeadingDecoder":
+        quantized = self.timeline.quantized
+        return LeadingDecoder(
+            self.model, leader=self._leader, quantized=quantized, block=self.block
+        )
+
+    def copy(self) -> tuple[Decoder, list[HiddenStates]]:
+        other, recorded = super().copy()
+        assert isinstance(other, LeadingDecoder)
+        other._text[:] = self._text
+        self._leader.tell(orders.Copy(other.number, self.number))
+        return other, recorded
+
+    def read(self, tokens: mx.array) -> mx.array:
+        (ids,) = fetch(tokens)  # the other ranks must know them
+        taps = self._leader.part.elsewhere(self.recorder.taps)
+        with self._leader.reading(self.number, ids, taps=taps):
+            self._text += ids
+            return super().read(tokens)
+
+    def begin_round(self, tokens: list[int]) -> int:
+        room = super().begin_round(tokens)
+        self._leader.tell(orders.Mark(self.number))
+        return room
+
+    def lengthen(self, tokens: int) -> bool:
+        longer = super().lengthen(tokens)
+        if longer:
+            self._text += [0] * tokens
+            self._leader.tell(orders.Lengthen(self.number, tokens))
+        return longer
+
+    def bookmark(self) -> None:
+        super().bookmark()
+        self._leader.tell(orders.Bookmark(self.number))
+
+    def rewind(self, length: int) -> None:
+        before = self.length
+        super().rewind(length)
+        if self.length < before:
+            del self._text[self.length :]
+            self._leader.tell(orders.Rewind(self.number, self.length))
+
+    def rest(self) -> None:
+        self._leader.rest()

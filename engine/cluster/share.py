@@ -1,0 +1,265 @@
+"""A rank's share of a target: which layers it has, or which part of each, and how states travel.
+
+In a pipeline every rank has some layers, rank 0 the last ones; states go from one rank to the next,
+and nothing is computed in another way than by one process. With tensor parallelism every rank has a
+part of every layer, and sums are made by all ranks together, which rounds differently.
+
+A pipeline's layers are cut here, for all architectures alike: one message at each border is all
+that there is between ranks. mlx-lm divides layers (`shard`); the output layer stays whole.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.cluster.group import Group
+from engine.loading import LoadedModel, load
+from engine.model_parts import TapHook, calling, downwards, trunk
+from models.drafter_kinds import Tap
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from models.sharing import Mode as Mode
+from models.sharing import check
+
+_LISTS = ("layers", "layer_types")  # of a model's inner module, one entry for each layer
+_MASKS = ("fa_idx", "ga_idx", "swa_idx", "ssm_idx")  # places of layers whose caches give masks
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What `rank` has of a model. `split`: how many layers each rank has in a pipeline, rank 0's
+    first, which are the model's last; empty with tensor parallelism."""
+
+    mode: Mode
+    rank: int
+    size: int
+    split: tuple[int, ...] = ()
+
+    @property
+    def first(self) -> int:
+        """The number of its first layer, in a pipeline."""
+        return sum(self.split[self.rank + 1 :])
+
+
+class Part:
+    """A rank's part of a model, which reads with those of the other ranks.
+
+    Attributes: `model`, to be called as the whole one, with caches of its own layers; `share`;
+    `depth`, how many layers all ranks have. Rank 0's gives the logits; what the others give is not
+    looked at.
+    """
+
+    def __init__(self, model: nn.Module, share: Share, group: Group) -> None:
+        """`model` as `keep` and `divide` left it. Raises `Problem`."""
+        self.model, self.share, self.group = model, share, group
+        self.depth = sum(share.split) or len(model.layers)
+        self._begun = False
+        self._made: list[mx.array] = []  # by the newest pass, to be waited for
+        self._taps: tuple[int, ...] = ()
+        self._hook = TapHook(model, ())  # sees those of `_taps` that are of its own layers
+        self._states: dict[Tap, mx.array] = {}  # at `_taps`, from the newest pass
+        if share.mode == "pipeline":
+            self._type = _type_of_states(model)
+            _connect(model, share, group)
+        inner = trunk(model)
+        kind = type(inner)
+
+        def call(module: nn.Module, *arguments: Any, **options: Any) -> mx.array:
+            if not self._begun:
+                probed: mx.array = kind.__call__(module, *arguments, **options)
+                return probed
+            self._begun = False
+            with self._hook.open():
+                output: mx.array = kind.__call__(module, *arguments, **options)
+            self._made = [output, *self._exchange(output)]
+            return output
+
+        inner.__class__ = calling(kind, call)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its weights take."""
+        arrays: Any = tree_flatten(self.model.parameters())
+        return sum(array.nbytes for _, array in arrays)
+
+    def elsewhere(self, taps: Iterable[Tap]) -> tuple[int, ...]:
+        """Those of `taps` at which only other ranks see the states, seen from rank 0."""
+        return tuple(sorted(tap for tap in taps if tap != "norm" and 0 < tap <= self.share.first))
+
+    def begin(self, taps: tuple[int, ...] = ()) -> None:
+        """What is read now is read by all ranks; without this, only shapes are asked for.
+
+        `taps`: where all ranks are to see the states. On every rank the same.
+        """
+        self._begun = True
+        if taps != self._taps:
+            own = range(1, len(self.model.layers) + 1)
+            places = [tap - self.share.first for tap in taps]
+            self._taps = taps
+            self._hook = TapHook(self.model, [place for place in places if place in own])
+
+    def watch(self, taps: frozenset[Tap]) -> TapHook:
+        """What sees the states at `taps` on rank 0, where `begin` had those elsewhere exchanged."""
+        return _Watch(self.model, taps, first=self.share.first, elsewhere=self._states)
+
+    def settle(self) -> None:
+        """Wait until this rank has sent and received all that belongs to its newest pass."""
+        mx.eval(self._made)
+        self._made = []
+
+    def _exchange(self, output: mx.array) -> list[mx.array]:
+        """Have the states at `_taps` seen on all ranks: a sum in which one of them gives them."""
+        self._states.clear()
+        if not self._taps:
+            return []
+        nothing = mx.zeros(output.shape, self._type)
+        places = [tap - self.share.first for tap in self._taps]
+        given = mx.stack([self._hook.seen.get(place, nothing) for place in places])
+        self._hook.seen.clear()
+        (given,) = mx.depends([given], [output])  # behind the pass's own messages, on all ranks
+        states = mx.distributed.all_sum(given, group=self.group)
+        self._states |= zip(self._taps, states, strict=True)
+        return [states]
+
+
+class _Watch(TapHook):
+    """Sees the states at some taps of a pipeline's last layers, and those that are given to it.
+
+    `first`: how many layers come before. `elsewhere`: where the states of those are put.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        taps: Iterable[Tap],
+        *,
+        first: int,
+        elsewhere: Mapping[Tap, mx.array],
+    ) -> None:
+        self._elsewhere = elsewhere
+        self._taps: dict[Tap, Tap] = {}  # by their numbers in `model`
+        for tap in taps:
+            if tap == "norm" or tap == 0:  # the embedding is the same on all ranks
+                self._taps[tap] = tap
+            elif tap > first:
+                self._taps[tap - first] = tap
+        super().__init__(model, self._taps)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        with super().open():
+            yield
+        here = {self._taps[place]: states for place, states in self.seen.items()}
+        self.seen = {**here, **self._elsewhere}
+
+
+def load_part(
+    folder: ModelFolder, share: Share, group: Group, *, expand: bool
+) -> tuple[LoadedModel, Part]:
+    """Load this rank's part of a target; no other weights are read for good. On every rank.
+
+    `expand`: whether weights become float32 on a CPU, as rank 0 decides for all of them: parts of
+    different types would not be one model. Raises `Problem`, as `models.sharing.check` does before
+    anything is opened.
+    """
+    check(folder.config, mode=share.mode, ranks=share.size, split=share.split)
+
+    def cut(model: nn.Module) -> None:
+        keep(model, share)
+        divide(model, share, group)
+
+    loaded = load(folder, expand=expand, cut=cut)
+    return loaded, Part(loaded.model, share, group)
+
+
+def keep(model: nn.Module, share: Share) -> None:
+    """Leave the layers of a rank of a pipeline in a model, whose weights need not be read yet."""
+    if share.mode != "pipeline":
+        return
+    inner, whole = trunk(model), make_prompt_cache(model)
+    own = slice(share.first, share.first + share.split[share.rank])
+    kinds = [_kind(layer) for layer in whole]
+    for name in _LISTS:
+        if name in inner:
+            inner[name] = inner[name][own]
+    for name in _MASKS:
+        place = getattr(inner, name, None)
+        if place is not None:  # the first layer of that kind gives the mask for all of them
+            setattr(inner, name, kinds[own].index(kinds[place]))
+
+
+def _kind(layer: Any) -> tuple[type, Any]:
+    """Layers with caches of one kind are given the same mask."""
+    return type(layer), getattr(layer, "max_size", None)
+
+
+def divide(model: nn.Module, share: Share, group: Group) -> None:
+    """Leave a rank's part of every layer, with tensor parallelism."""
+    if share.mode != "tensor":
+        return
+    parts = [part.args for part in downwards(model) if hasattr(part, "args")]
+    arguments = [each for each in parts if hasattr(each, "tie_word_embeddings")]
+    tied = [each.tie_word_embeddings for each in arguments]
+    try:
+        for each in arguments:  # so that no output layer is divided: rank 0 makes all logits
+            each.tie_word_embeddings = True
+        model.shard(group)
+    finally:
+        for each, before in zip(arguments, tied, strict=True):
+            each.tie_word_embeddings = before
+
+
+def _type_of_states(model: nn.Module) -> mx.Dtype:
+    """The number type of states between layers, which every rank must know of those it receives.
+
+    Raises `Problem` where it changes on the way.
+    """
+    hook = TapHook(model, (0, len(model.layers)))
+    with hook.open():
+        model(mx.zeros((1, 1), dtype=mx.int32))  # never computed
+    first, last = (hook.seen[tap].dtype for tap in (0, len(model.layers)))
+    if first != last:
+        raise Problem(
+            "Several Macs cannot hold this model in a pipeline: its layers change the type of "
+            f"numbers, from {_named(first)} to {_named(last)}.",
+            "Choose another version of the model.",
+        )
+    return first
+
+
+def _named(kind: mx.Dtype) -> str:
+    return str(kind).removeprefix("mlx.core.")
+
+
+def _connect(model: nn.Module, share: Share, group: Group) -> None:
+    """Have the first of its layers receive what the rank before it made, and the last one send."""
+    layers: Sequence[nn.Module] = model.layers
+    if share.rank < share.size - 1:
+        layers[0].__class__ = _receiving(type(layers[0]), share.rank + 1, group)
+    if share.rank > 0:
+        layers[-1].__class__ = _sending(type(layers[-1]), share.rank - 1, group)
+
+
+def _receiving(kind: type[nn.Module], source: int, group: Group) -> type[nn.Module]:
+    def call(layer: nn.Module, states: mx.array, *arguments: Any, **options: Any) -> Any:
+        received = mx.distributed.recv_like(states, source, group=group)
+        return kind.__call__(layer, received, *arguments, **options)
+
+    return calling(kind, call)
+
+
+def _sending(kind: type[nn.Module], to: int, group: Group) -> type[nn.Module]:
+    def send(states: mx.array) -> mx.array:
+        return mx.distributed.send(states, to, group=group)
+
+    def call(layer: nn.Module, *arguments: Any, **options: Any) -> Any:
+        output = kind.__call__(layer, *arguments, **options)
+        return (send(output[0]), *output[1:]) if isinstance(output, tuple) else send(output)
+
+    return calling(kind, call)

@@ -1,0 +1,40 @@
+"""In which wait of a pass the thread stands that reads with all ranks, seen from another thread.
+
+A wait for a rank that sends nothing never ends, and MLX neither says so nor can be interrupted:
+that a thread has been in the same call for long is all that can be known. Where whoever listens to
+an answer is slow, the thread stands elsewhere, and that is no wait.
+"""
+
+import sys
+from threading import get_ident
+from types import FrameType
+
+from engine.cluster import group
+from engine.cluster.leader import Leader, LeadingDecoder
+from engine.cluster.share import Part
+from engine.decoder import Decoder
+from engine.device import begin, fetch, finish, wait
+
+_CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, Part.settle)
+_WAITS = {call.__code__ for call in _CALLS}
+
+
+class Waits:
+    """Of the thread that makes this. Attribute: `leader`, whose messages show that passes end."""
+
+    def __init__(self) -> None:
+        self.leader: Leader | None = None
+        self._thread = get_ident()
+
+    def now(self) -> tuple[FrameType, int] | None:
+        """The wait in which the thread stands; None for none. Equal as long as it is the same."""
+        frame = sys._current_frames().get(self._thread)
+        if frame is None or self.leader is None or not _is_wait(frame):
+            return None
+        return frame, self.leader.number
+
+
+def _is_wait(frame: FrameType) -> bool:
+    if frame.f_code is Decoder.prefill.__code__:  # a drafter, which reads alone, may take long
+        return isinstance(frame.f_locals["self"], LeadingDecoder)
+    return frame.f_code in _WAITS

@@ -1,0 +1,272 @@
+"""What each of several machines needs that hold a target together, and how it is shared.
+
+In a pipeline a machine has some layers and what their caches hold; with tensor parallelism it has a
+part of every layer, and the rest whole. The first machine also makes logits, judges and drafts.
+Computed from headers or sizes by the figures of `models.memory.fit`; loads nothing.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from models.errors import Problem
+from models.memory.fit import fit, weights_bytes
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize, count, count_values, loaded_tensors, weigh
+from models.memory.shape import Layer, Shape, read_shape
+from models.model_folder import ModelFolder
+from models.records import Fit
+from models.safetensors_file import TensorLayout
+from models.sharing import Mode, cache_parts, check
+
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a target is shared. `split`: the layers of each rank of a pipeline, rank 0's first, which
+    are the last ones; empty with tensor parallelism. `fits`: what each rank needs, in their order.
+    `expand`: whether weights become float32, as on a CPU with room for that on every rank."""
+
+    mode: Mode
+    split: tuple[int, ...]
+    fits: tuple[Fit, ...]
+    expand: bool
+
+    @property
+    def fits_all(self) -> bool:
+        """Whether each machine has room for its share."""
+        return all(each.fits for each in self.fits)
+
+    @property
+    def in_words(self) -> str:
+        """How it is shared, in a line for a person."""
+        count = len(self.fits)
+        if self.mode == "tensor":
+            return f"{count} Macs with a part of every layer each (tensor parallel)"
+        return f"a pipeline of {count} Macs with some layers each"
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...]:
+        """The first layer and the end of each rank of a pipeline."""
+        ends = (sum(self.split[rank:]) for rank in range(len(self.split)))
+        return tuple((end - own, end) for own, end in zip(self.split, ends, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What some tensors take on the disk, and how many weights they hold."""
+
+    size_bytes: int = 0
+    values: int = 0
+
+    def __add__(self, other: "_Part") -> "_Part":
+        return _Part(self.size_bytes + other.size_bytes, self.values + other.values)
+
+
+def plan(
+    target: ModelFolder | ModelSize,
+    machines: Sequence[Machine],
+    *,
+    drafter: ModelSize | None = None,
+    context: int,
+    cache_bits: int | None = None,
+    mode: Mode | None = None,
+) -> Plan:
+    """How `machines`, rank 0's first, hold a target. Unless a mode is asked for, a pipeline where
+    it fits, as it computes what one machine would, else tensor parallelism where that fits.
+
+    Of a folder all is counted, of a size alone estimated. No more than the model's own context is
+    planned for. Raises `Problem` where they cannot hold it in any way, or not in the one that was
+    asked for; not where memory is short, which the plan says.
+    """
+    first = mode or "pipeline"
+    try:
+        made = _plan(target, machines, drafter, context, cache_bits, first)
+    except Problem:
+        if mode is not None:
+            raise
+        return _plan(target, machines, drafter, context, cache_bits, "tensor")
+    if mode is None and not made.fits_all:
+        try:
+            other = _plan(target, machines, drafter, context, cache_bits, "tensor")
+        except Problem:
+            return made
+        return other if other.fits_all else made
+    return made
+
+
+def require_plan(made: Plan, hosts: Sequence[str]) -> None:
+    """Raise `Problem` where a machine has no room for its share; `hosts` are their names."""
+    for host, each in zip(hosts, made.fits, strict=True):
+        if not each.fits:
+            needs = each.reason[0].lower() + each.reason[1:]
+            raise Problem(
+                f"There is no room for {host}'s share of {each.target}: {needs}",
+                "Choose a smaller model or a shorter context, add a Mac, or close programs there.",
+            )
+
+
+def _plan(
+    target: ModelFolder | ModelSize,
+    machines: Sequence[Machine],
+    drafter: ModelSize | None,
+    context: int,
+    cache_bits: int | None,
+    mode: Mode,
+) -> Plan:
+    config, ranks = target.config, len(machines)
+    check(config, mode=mode, ranks=ranks)
+    model = _Model(target, ranks)
+    asked = min(context, read_shape(config).context_length or context)
+
+    def needs(sizes: Sequence[ModelSize], expand: bool) -> tuple[Fit, ...]:
+        return tuple(
+            fit(
+                each,
+                None if rank else drafter,
+                context=asked,
+                machine=machine,
+                cache_bits=cache_bits,
+                expand=expand,
+            )
+            for rank, (each, machine) in enumerate(zip(sizes, machines, strict=True))
+        )
+
+    split: tuple[int, ...] = ()
+    if mode == "tensor":
+        sizes = model.divided()
+    else:
+        split = _split(model, machines, needs)
+        check(config, mode=mode, ranks=ranks, split=split)
+        sizes = model.pipeline(split)
+    expand = _all_expand(sizes, machines)
+    return Plan(mode, split, needs(sizes, expand), expand)
+
+
+def _split(
+    model: "_Model",
+    machines: Sequence[Machine],
+    needs: Callable[[Sequence[ModelSize], bool], tuple[Fit, ...]],
+) -> tuple[int, ...]:
+    """How many layers each rank gets: one after the other goes to where most memory is left, once
+    each has as many as have every kind among them."""
+    ranks, depth = len(machines), model.depth
+    even = tuple(depth // ranks + (rank < depth % ranks) for rank in range(ranks))
+    left = depth - ranks * model.period
+    if left <= 0:
+        return even
+    expand = _all_expand(model.pipeline(even), machines)
+    whole = needs(model.pipeline(even), expand)
+    least = needs(model.pipeline((model.period,) * ranks), expand)
+    each = (_growing(whole) - _growing(least)) / left
+    free = [
+        fit.available_bytes - fit.needed_bytes + (own - model.period) * each
+        for fit, own in zip(whole, even, strict=True)
+    ]
+    split = [model.period] * ranks
+    for _ in range(left):
+        rank = max(range(ranks), key=lambda rank: free[rank])
+        split[rank] += 1
+        free[rank] -= each
+    return tuple(split)
+
+
+def _growing(fits: Sequence[Fit]) -> int:
+    """What grows with every layer."""
+    return sum(fit.weights_bytes + fit.cache_bytes for fit in fits)
+
+
+def _all_expand(sizes: Sequence[ModelSize], machines: Sequence[Machine]) -> bool:
+    """Whether each machine has room for its share as float32, where it computes on a CPU."""
+    return all(
+        weights_bytes(size, machine=machine) != size.size_bytes
+        for size, machine in zip(sizes, machines, strict=True)
+    )
+
+
+class _Model:
+    """A target, taken apart for `ranks` machines. `period`: the fewest neighbours that have every
+    kind of layer among them, wherever they are."""
+
+    def __init__(self, target: ModelFolder | ModelSize, ranks: int) -> None:
+        if isinstance(target, ModelSize):
+            self._whole = target
+            self._layers, self._outside = _estimated(target)
+        else:
+            self._whole = weigh(target)
+            self._layers, self._outside = _counted(target)
+        self._shape, self._ranks = read_shape(self._whole.config), ranks
+        self.depth = len(self._shape.layers)
+        kinds = [layer.kind for layer in self._shape.layers]
+        self.period = next(
+            size
+            for size in range(1, self.depth + 1)
+            if all(set(kinds[i : i + size]) == set(kinds) for i in range(self.depth - size + 1))
+        )
+
+    def pipeline(self, split: Sequence[int]) -> list[ModelSize]:
+        """Each rank's share where it has so many layers."""
+        end, sizes = self.depth, []
+        for rank, own in enumerate(split):
+            layers = slice(end - own, end)
+            shape = replace(self._shape, layers=self._shape.layers[layers])
+            sizes.append(self._of(rank, sum(self._layers[layers], self._outside), shape))
+            end -= own
+        return sizes
+
+    def divided(self) -> list[ModelSize]:
+        """Each rank's share of every layer."""
+        inside = sum(self._layers, _Part())
+        part = self._outside + _Part(inside.size_bytes // self._ranks, inside.values // self._ranks)
+        shape = replace(
+            self._shape,
+            layers=tuple(map(self._narrow, self._shape.layers)),
+            attention_heads=-(-self._shape.attention_heads // self._ranks),
+            active_width=-(-self._shape.active_width // self._ranks),
+        )
+        return [self._of(rank, part, shape) for rank in range(self._ranks)]
+
+    def _of(self, rank: int, part: _Part, shape: Shape) -> ModelSize:
+        """A share in figures: only rank 0 makes logits."""
+        own = shape if rank == 0 else replace(shape, vocabulary=0)
+        return replace(self._whole, size_bytes=part.size_bytes, values=part.values, part=own)
+
+    def _narrow(self, layer: Layer) -> Layer:
+        """What a rank's caches hold of a layer with tensor parallelism."""
+        by = cache_parts(self._whole.config, ranks=self._ranks)
+        return replace(
+            layer,
+            key_width=-(-layer.key_width // by),
+            value_width=-(-layer.value_width // by),
+            state=-(-layer.state // self._ranks),
+            exact_state=-(-layer.exact_state // self._ranks),
+            row_state=-(-layer.row_state // self._ranks),
+        )
+
+
+def _counted(folder: ModelFolder) -> tuple[list[_Part], _Part]:
+    """Each layer, and what every rank of a pipeline has, from the headers."""
+    config = folder.config
+    layers: list[dict[str, TensorLayout]] = [{} for _ in read_shape(config).layers]
+    outside = {}
+    for name, layout in loaded_tensors(folder).items():
+        found = _LAYER.search(name)
+        if found is None:
+            outside[name] = layout
+        elif int(found[1]) < len(layers):  # those behind them predict more tokens: never loaded
+            layers[int(found[1])][name] = layout
+    parts = [count(folder.name, config, tensors) for tensors in (*layers, outside)]
+    *inside, last = (_Part(each.size_bytes, each.values) for each in parts)
+    return inside, last
+
+
+def _estimated(size: ModelSize) -> tuple[list[_Part], _Part]:
+    """The same of a model that is not here: its layers are taken for equal."""
+    shape, values = read_shape(size.config), count_values(size)
+    matrices = 1 if size.config.get("tie_word_embeddings") else 2  # embedding and output layer
+    outside = min(matrices * shape.vocabulary * shape.hidden_size, values)
+    share, depth = outside / values if values else 0.0, len(shape.layers)
+    kept = _Part(round(size.size_bytes * share), outside)
+    layer = _Part((size.size_bytes - kept.size_bytes) // depth, (values - outside) // depth)
+    return [layer] * depth, kept

@@ -1,0 +1,115 @@
+"""A chat's session in a child process: what is answered, what is lost, and that it goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.cli.child_session import ChildSession
+from engine.events import Done, Text
+from engine.protocol import Load, Macs
+from engine.request import ChatMessage, Request, chat
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from tests.support.children import children_with
+from tests.support.engine import scripted_host
+from tests.support.engine.scripted_host import LOADED, LOST, command
+
+TWO = Macs("/two.json")
+
+
+class Chat:
+    """A session, and what it told."""
+
+    def __init__(self, folder: Path, *, target: str = "") -> None:
+        self.told: list[str] = []
+        load = Load("chat", target or str(folder), "lookup", macs=TWO)
+        self.session = ChildSession(
+            load, ModelFolder(folder), tell=self.told.append, command=command()
+        )
+
+    def ask(self, text: str, *, stop_after: int = 1000) -> tuple[str, Done]:
+        """The answer, cancelled behind so many texts."""
+        texts: list[str] = []
+        for event in self.session.answer(
+            [ChatMessage("user", text)], Request(), cancelled=lambda: len(texts) >= stop_after
+        ):
+            if isinstance(event, Text):
+                texts.append(event.delta)
+        assert isinstance(event, Done)
+        return "".join(texts), event
+
+
+def engines() -> list[psutil.Process]:
+    return children_with(scripted_host.__name__)
+
+
+@pytest.fixture
+def talk(target: Path) -> Iterator[Chat]:
+    talk = Chat(target)
+    yield talk
+    talk.session.close()
+    assert engines() == []
+
+
+def test_it_answers_as_the_engine_does(talk: Chat) -> None:
+    assert talk.ask("hello you")[0] == "You said: hello you "
+    assert talk.told == []
+
+
+def test_it_knows_what_a_session_knows_of_its_target(talk: Chat) -> None:
+    request = Request(max_tokens=100)
+    assert talk.session.target.context_length == LOADED.context_length
+    assert talk.session.target.sampling == LOADED.sampling
+    assert talk.session.room(request) == LOADED.context_length - 100
+    assert talk.session.encode(chat([ChatMessage("user", "hello")]))
+
+
+def test_an_answer_can_be_cancelled(talk: Chat) -> None:
+    texts = [f"word{number} " for number in range(500)]
+    plan = f'{{"say": {texts}, "delay": 0.01}}'.replace("'", '"')
+    text, done = talk.ask(plan, stop_after=2)
+    assert done.reason == "cancelled"
+    assert 2 <= len(text.split()) < 500
+    assert talk.ask("again")[0] == "You said: again "
+
+
+def test_a_lost_mac_is_named_and_the_next_answer_works(talk: Chat) -> None:
+    with pytest.raises(Problem) as lost:
+        talk.ask('{"say": ["a"], "then": "lose"}')
+    assert (lost.value.message, lost.value.remedy) == LOST
+    assert talk.told == []
+    assert talk.ask("hello")[0] == "You said: hello "
+    assert len(talk.told) == 1, "that it is loaded again"
+
+
+def test_a_process_that_dies_without_a_word_is_replaced_too(talk: Chat) -> None:
+    with pytest.raises(Problem):
+        talk.ask('{"say": ["a"], "then": "die"}')
+    assert talk.ask("hello")[0] == "You said: hello "
+
+
+def test_a_failure_that_is_only_the_answers_keeps_the_process(talk: Chat) -> None:
+    (before,) = engines()
+    with pytest.raises(Problem):
+        talk.ask('{"say": ["a"], "then": "request"}')
+    assert talk.ask("hello")[0] == "You said: hello "
+    assert engines() == [before]
+
+
+def test_what_was_chosen_meanwhile_is_loaded_again(talk: Chat) -> None:
+    talk.session.draft(drafter="suffix")
+    talk.session.draft(draft_length="4")
+    with pytest.raises(Problem):
+        talk.ask('{"say": [], "then": "die"}')
+    talk.ask("hello")
+    assert talk.session.loaded.drafter == "suffix"
+    assert talk.session.loaded.macs == TWO
+
+
+def test_what_cannot_be_loaded_is_a_problem_and_leaves_no_process(target: Path) -> None:
+    with pytest.raises(Problem) as refused:
+        Chat(target, target="nowhere")
+    assert refused.value.remedy == "Choose another."
+    assert engines() == []

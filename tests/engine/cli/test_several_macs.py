@@ -1,0 +1,244 @@
+"""Commands whose target is on several Macs: scripted ones, and for real two processes here."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from engine.events import from_json
+from engine.macs import LedMacs
+from engine.server.background import Background
+from models.errors import Problem
+from tests.support.engine.ended import PROMPT, ROOT, Command, assert_refused, events_of, text_of
+from tests.support.engine.scripted_cluster import Connecting
+
+LIMIT_SECONDS = 120  # for hangs only
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    """Two ranks, which are this machine."""
+    path = tmp_path / "two.json"
+    macs = [{"ssh": name, "ips": ["127.0.0.1"]} for name in ("127.0.0.1", "localhost")]
+    path.write_text(json.dumps(macs))
+    return path
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Connecting:
+    connect = Connecting()
+    made: Any = partial(LedMacs, connect=connect)  # type: ignore[arg-type]
+    monkeypatch.setattr("engine.macs.LedMacs", made)
+    return connect
+
+
+def test_an_answer_of_several_macs_is_that_of_one(
+    generate: Command, connect: Connecting, hosts: Path
+) -> None:
+    alone = text_of(events_of(generate("--json")))
+    arguments = ("--json", "--hosts", hosts, "--trust-network", "--mode", "tensor")
+    assert text_of(events_of(generate(*arguments))) == alone != ""
+    (cluster,) = connect.made
+    assert cluster.hosts.path == hosts
+    assert [host.ssh for host in cluster.hosts.each] == ["127.0.0.1", "localhost"]
+    assert cluster.trusted
+    assert cluster.modes == ["tensor"]
+    assert cluster.closed
+
+
+@pytest.mark.parametrize("options", [("--trust-network",), ("--mode", "tensor")])
+def test_what_is_said_of_no_macs_is_refused(generate: Command, options: tuple[str, ...]) -> None:
+    assert_refused(generate(*options), "--hosts")
+
+
+def test_macs_that_cannot_be_joined_are_refused(
+    generate: Command, connect: Connecting, hosts: Path
+) -> None:
+    connect.refusal = Problem("mini.local does not answer.", "Switch it on.")
+    ended = generate("--json", "--hosts", hosts)
+    assert_refused(ended, "mini.local does not answer. Switch it on.")
+
+
+def test_a_benchmark_on_several_macs_measures_our_loop_alone(
+    run: Command, target: Path, connect: Connecting, hosts: Path, tmp_path: Path
+) -> None:
+    out, prompts = tmp_path / "out.json", tmp_path / "prompts.txt"
+    prompts.write_text(PROMPT)
+    ended = run(
+        *("bench", "--target", target, "--drafter", "lookup", "--draft-length", 2),
+        *("--prompts", prompts, "--max-tokens", 8, "--temperature", 0, "--cool-down", 0),
+        *("--hosts", hosts, "--out", out),
+    )
+    assert ended.code == 0, ended.err
+    names = {answer["runner"] for answer in json.loads(out.read_text())["measured_answers"]}
+    assert names == {"slipstream plain", "slipstream lookup 2"}
+    (cluster,) = connect.made
+    assert cluster.closed
+    assert len(cluster.modes) == 1, "the target is loaded once"
+
+
+def test_check_says_how_macs_are(
+    run: Command, target: Path, connect: Connecting, hosts: Path
+) -> None:
+    ended = run("cluster", "check", "--hosts", hosts)
+    assert ended.code == 0, ended.err
+    assert "mini.local" in ended.out
+    assert connect.made[0].modes == []
+    ended = run("cluster", "check", "--hosts", hosts, "--target", target, "--json")
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    assert [rank["state"] for rank in lines[0]["ranks"]] == ["ready", "ready"]
+    assert [rank["layers"] for rank in lines[-1]["ranks"]] == [[2, 4], [0, 2]]
+    assert all(cluster.closed for cluster in connect.made)
+
+
+def test_check_says_what_to_set_up(run: Command, connect: Connecting, hosts: Path) -> None:
+    connect.refusal = Problem("mini.local does not answer.", "Switch it on.")
+    assert_refused(run("cluster", "check", "--hosts", hosts), "mini.local")
+    ended = run("cluster", "check", "--hosts", hosts, "--json")
+    assert ended.code == 2
+    assert json.loads(ended.out.splitlines()[-1])["problem"] == [
+        "mini.local does not answer.",
+        "Switch it on.",
+    ]
+
+
+def test_without_a_server_in_the_background(run: Command) -> None:
+    assert run("cluster", "status").code == 1
+    assert json.loads(run("cluster", "status", "--json").out) is None
+    assert run("cluster", "down").code == 0
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a command as a process, in a group of its own, which ends with the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: object) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )
+        late = Timer(LIMIT_SECONDS, process.kill)
+        late.start()
+        lates.append(late)
+        started.append(process)
+        return process
+
+    lates: list[Timer] = []
+    yield start
+    Background().stop()
+    for process, late in zip(started, lates, strict=True):
+        late.cancel()
+        process.kill()
+        process.communicate()
+        late.join()
+
+
+def followers(pid: int) -> list[psutil.Process]:
+    """What runs in the place of other Macs."""
+    children = psutil.Process(pid).children(recursive=True)
+    return [child for child in children if "follow" in child.cmdline()]
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, left = psutil.wait_procs(processes, timeout=LIMIT_SECONDS)
+    return not left
+
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.mark.slow
+def test_two_processes_write_what_one_does(start: Start, target: Path, hosts: Path) -> None:
+    command = ("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24)
+    drafted = ("--temperature", 0, "--drafter", "lookup", "--draft-length", 3, "--json")
+    alone, _ = start(*command, *drafted).communicate()
+    process = start(*command, *drafted, "--hosts", hosts)
+    told, errors = process.communicate()
+    assert process.returncode == 0, errors
+    texts = [text_of([from_json(line) for line in out.splitlines()]) for out in (alone, told)]
+    assert texts[0] == texts[1] != ""
+
+
+@pytest.mark.slow
+def test_a_lost_mac_ends_the_command_with_one_line(start: Start, target: Path, hosts: Path) -> None:
+    process = start(
+        *("generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 4000),
+        *("--temperature", 0.9, "--drafter", "none", "--json", "--hosts", hosts),
+    )
+    assert process.stdout is not None
+    while b'"verdict"' not in process.stdout.readline():
+        pass
+    (other,) = followers(process.pid)
+    other.kill()
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    (line,) = filter(None, errors.decode().splitlines())
+    assert line.startswith("slipstream: ")
+    assert "localhost" in line
+    assert gone([other])
+
+
+@pytest.mark.slow
+def test_a_chat_goes_on_where_a_mac_was_lost(start: Start, target: Path, hosts: Path) -> None:
+    process = start(
+        *("chat", "--target", target, "--max-tokens", 2000, "--temperature", 0.9),
+        *("--drafter", "none", "--hosts", hosts),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"hello\n")
+    process.stdin.flush()
+    said = b""
+    while b"> " not in said:
+        said += os.read(process.stdout.fileno(), 1 << 16)
+    os.read(process.stdout.fileno(), 1)  # the answer has begun
+    (first,) = followers(process.pid)
+    first.kill()
+    rest, _ = process.communicate(b"/draft-length 2\n/regenerate\n/quit\n")
+    assert process.returncode == 0
+    assert b"The process on localhost ended" in rest
+    assert b"tokens/s" in rest, "the second answer was written to its end"
+
+
+@pytest.mark.slow
+def test_a_server_in_the_background_names_its_macs_until_it_is_down(
+    start: Start, target: Path, hosts: Path
+) -> None:
+    up = ("cluster", "up", "--hosts", hosts, "--target", target, "--port", 0, "--drafter", "none")
+    process = start(*up)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    told, _ = start("cluster", "status", "--json").communicate()
+    status = json.loads(told)
+    assert [rank["state"] for rank in status["ranks"]] == ["ready", "ready"]
+    assert sum(end - first for rank in status["ranks"] for first, end in [rank["layers"]]) == 4
+    server = psutil.Process(status["pid"])
+    others = server.children(recursive=True)
+    with httpx2.Client(base_url=status["address"], trust_env=False, timeout=LIMIT_SECONDS) as http:
+        body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 4}
+        answer = http.post("/v1/chat/completions", json=body).json()
+        assert answer["usage"]["completion_tokens"] > 0
+        (other,) = followers(status["pid"])
+        other.kill()
+        while (response := http.post("/v1/chat/completions", json=body)).status_code != 200:
+            assert response.status_code >= 500
+    again = json.loads(start("cluster", "status", "--json").communicate()[0])
+    assert [rank["state"] for rank in again["ranks"]] == ["ready", "ready"]
+    others += server.children(recursive=True)
+    assert start("cluster", "down").wait() == 0
+    assert gone([server, *others])
+    assert start("cluster", "status").wait() == 1

@@ -1,0 +1,94 @@
+"""What counts as a wait of a pass."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.cluster.waits import Waits
+from engine.decoder import Decoder
+from engine.device import begin, fetch, finish, wait
+from tests.support.engine.tiny import build
+
+
+@contextmanager
+def standing(wait: Callable[[], object], *, lock: Lock) -> Iterator[Waits]:
+    """A thread that has been in this wait since its lock was locked."""
+    made: list[Waits] = []
+    ready = Event()
+
+    def work() -> None:
+        made.append(Waits())
+        made[0].leader = SimpleNamespace(number=1)  # type: ignore[assignment]
+        ready.set()
+        wait()
+
+    lock.acquire()
+    thread = Thread(target=work)
+    thread.start()
+    ready.wait()
+    try:
+        yield made[0]
+    finally:
+        lock.release()
+        thread.join()
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    while not (found := condition()):
+        pass
+    return found
+
+
+def test_the_same_wait_is_equal_until_a_message_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = Lock()
+    monkeypatch.setattr(mx, "eval", lock.acquire)  # without a frame of its own, as MLX's
+    with standing(fetch, lock=lock) as waits:
+        first = until(waits.now)
+        assert waits.now() == first
+        assert waits.leader is not None
+        waits.leader.number += 1
+        assert waits.now() not in (None, first)
+        waits.leader = None
+        assert waits.now() is None
+
+
+def test_what_may_begin_too_much_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLX lets only so much be under way: a plain token behind a pass that never ends."""
+    for name, call in (("async_eval", begin), ("eval", wait), ("synchronize", finish)):
+        lock = Lock()
+        monkeypatch.setattr(mx, name, lock.acquire)
+        with standing(call, lock=lock) as waits:
+            assert until(waits.now)
+
+
+def test_whoever_listens_slowly_is_no_wait() -> None:
+    lock = Lock()
+
+    def show() -> None:
+        lock.acquire()
+
+    with standing(show, lock=lock) as waits:
+        for _ in range(1000):
+            assert waits.now() is None
+
+
+def test_a_drafter_that_reads_a_prompt_alone_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, reads = Lock(), Event()
+    decoder = Decoder(build("llama"))
+    acquire = lock.acquire
+
+    def read() -> None:
+        monkeypatch.setattr(mx, "eval", acquire)
+        reads.set()
+        list(decoder.prefill([1, 2, 3, 4]))
+
+    with standing(read, lock=lock) as waits:
+        reads.wait()
+        for _ in range(1000):
+            assert waits.now() is None
+    monkeypatch.undo()

@@ -1,0 +1,1 @@
+"""A cluster on one Linux machine: what drafting gains when passes cost a network too."""

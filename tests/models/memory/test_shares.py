@@ -1,0 +1,214 @@
+"""How several machines share a target, by the figures. The slow test that measures what ranks hold
+is in tests/engine/cluster/test_fitting_ranks.py."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize
+from models.memory.shape import read_shape
+from models.memory.shares import Plan, plan, require_plan
+from models.model_folder import ModelFolder
+from models.safetensors_file import TensorLayout
+from models.sharing import check
+from tests.models.memory.test_model_size import model
+from tests.models.test_sharing import GPT_OSS, LLAMA_70B, QWEN_NEXT, SMOL
+
+GB = 10**9
+QUANTIZED = {"quantization": {"bits": 4, "group_size": 64}}
+BIG = ModelSize("big", 40 * GB, LLAMA_70B | QUANTIZED)
+EXPERTS = GPT_OSS | {"num_hidden_layers": 24, "vocab_size": 201088, "num_local_experts": 32}
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "moe_intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 32,
+    "qk_rope_head_dim": 8,
+    "vocab_size": 1000,
+}
+
+
+def mac(free: float) -> Machine:
+    return Machine("Mac", int(2 * free * GB), int(free * GB), unified=True)
+
+
+def planned(*free: float, target: ModelSize = BIG, **options: Any) -> Plan:
+    return plan(target, [mac(each) for each in free], context=4096, **options)
+
+
+def test_what_no_mac_can_hold_alone_fits_on_two() -> None:
+    made = planned(28, 28)
+    assert made.mode == "pipeline"
+    assert made.fits_all
+    assert not made.expand
+    assert sum(made.split) == 80
+    with pytest.raises(Problem):
+        require_plan(planned(20, 20), ["here", "there"])
+
+
+def test_rank_0_has_fewer_layers_as_it_judges_and_drafts() -> None:
+    drafter = ModelSize("small", 2 * GB, SMOL)
+    first, second = planned(28, 28, drafter=drafter).split
+    assert first < planned(28, 28).split[0] <= second
+
+
+def test_a_pipeline_is_taken_where_both_fit_unless_the_other_was_asked_for() -> None:
+    made = planned(28, 28, mode="tensor")
+    assert made.mode == "tensor"
+    assert made.split == ()
+    assert made.fits_all
+
+
+def test_tensor_parallelism_is_taken_where_only_that_fits() -> None:
+    """One layer with everything in it cannot be cut into two."""
+    wide = LLAMA_70B | {"num_hidden_layers": 3}
+    target = ModelSize("wide", 60 * GB, wide)
+    assert not planned(36, 36, target=target, mode="pipeline").fits_all
+    made = planned(36, 36, target=target)
+    assert made.mode == "tensor"
+    assert made.fits_all
+
+
+def test_a_pipeline_is_named_where_nothing_fits() -> None:
+    made = planned(5, 5)
+    assert made.mode == "pipeline"
+    assert not made.fits_all
+
+
+def test_what_cannot_be_divided_is_a_pipeline() -> None:
+    config = LLAMA_70B | {"num_key_value_heads": 7}
+    target = ModelSize("odd", 40 * GB, config)
+    assert planned(5, 5, target=target).mode == "pipeline"
+    with pytest.raises(Problem):
+        planned(5, 5, target=target, mode="tensor")
+
+
+def test_what_cannot_be_cut_is_divided() -> None:
+    """Three Macs cannot each have every kind of three layers."""
+    config = EXPERTS | {"num_hidden_layers": 2}
+    target = ModelSize("short", GB, config)
+    assert planned(28, 28, target=target).mode == "tensor"
+    with pytest.raises(Problem):
+        planned(28, 28, target=target, mode="pipeline")
+
+
+def test_a_refusal_names_the_mac() -> None:
+    made = planned(100, 1)
+    with pytest.raises(Problem) as refused:
+        require_plan(replace(made, fits=tuple(reversed(made.fits))), ["left", "right"])
+    assert "left" in refused.value.message
+    assert "right" not in refused.value.message
+
+
+def test_only_rank_0_makes_room_for_a_drafter() -> None:
+    drafter = ModelSize("small", 2 * GB, SMOL)
+    for made in (planned(60, 60, drafter=drafter), planned(60, 60, drafter=drafter, mode="tensor")):
+        first, second = made.fits
+        assert first.drafter_weights_bytes == drafter.size_bytes
+        assert second.drafter_weights_bytes == 0
+        assert second.drafter_cache_bytes == 0
+
+
+@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
+def test_all_ranks_together_keep_what_one_machine_would(mode: Any) -> None:
+    made = planned(28, 28, mode=mode)
+    one = plan(BIG, [mac(60)], context=4096, mode=mode)
+    assert sum(each.cache_bytes for each in made.fits) == one.fits[0].cache_bytes
+    twice = sum(each.weights_bytes for each in made.fits) - one.fits[0].weights_bytes
+    outside = 2 * 128256 * 8192 * 40 * GB / (40 * GB * 8 / 4.5)  # embedding and output layer
+    assert twice == pytest.approx(outside, rel=0.01)
+
+
+def test_latents_are_kept_whole_by_each() -> None:
+    target = ModelSize("latent", GB, DEEPSEEK)
+    one = plan(target, [mac(60)], context=4096)
+    made = planned(60, 60, target=target, mode="tensor")
+    assert [each.cache_bytes for each in made.fits] == [one.fits[0].cache_bytes] * 2
+
+
+def test_heads_that_are_too_few_are_kept_by_each() -> None:
+    made = {}
+    for heads in (1, 2):
+        text = QWEN_NEXT["text_config"] | {"num_key_value_heads": heads, "head_dim": 256}
+        target = ModelSize("few", GB, QWEN_NEXT | {"text_config": text})
+        made[heads] = planned(60, 60, target=target, mode="tensor").fits[1].cache_bytes
+    assert made[1] == made[2]
+
+
+def test_no_more_than_the_models_own_context_is_planned_for() -> None:
+    own = ModelSize("own", 40 * GB, BIG.config | {"max_position_embeddings": 2048})
+    assert [each.context for each in planned(28, 28, target=own).fits] == [2048, 2048]
+
+
+def test_weights_become_float32_where_each_cpu_has_room_for_its_share() -> None:
+    target = ModelSize("small", 2 * GB, LLAMA_70B | QUANTIZED)
+    roomy, tight = (Machine("box", n, n, unified=False) for n in (40 * GB, 4 * GB))
+    assert plan(target, [roomy, roomy], context=4096).expand
+    made = plan(target, [tight, roomy], context=4096)
+    assert not made.expand
+    assert sum(each.weights_bytes for each in made.fits) < 4 * GB
+    assert not plan(target, [mac(90), roomy], context=4096).expand
+
+
+def test_layers_of_a_folder_are_counted_one_by_one(tmp_path: Path) -> None:
+    """The layers behind the last one predict further tokens, and are not loaded."""
+    layouts = {"model.embed_tokens.weight": TensorLayout("F16", (128, 64))}
+    layouts["model.norm.weight"] = TensorLayout("F16", (64,))
+    for i in range(5):
+        layouts[f"model.layers.{i}.mlp.up_proj.weight"] = TensorLayout("F16", (10 + i, 64))
+    folder = ModelFolder(model(tmp_path / "small", layouts, num_hidden_layers=4))
+    first, second = plan(folder, [mac(1), mac(1)], context=128, mode="pipeline").fits
+    assert first.weights_bytes == 128 * (129 + 13 + 12)
+    assert second.weights_bytes == 128 * (129 + 10 + 11)
+
+
+CONFIGS = st.sampled_from([SMOL, LLAMA_70B, EXPERTS, QWEN_NEXT, DEEPSEEK])
+MACHINES = st.lists(
+    st.builds(
+        lambda free, unified: Machine("one", 2 * free, free, unified),
+        st.integers(10**7, 200 * GB),
+        st.booleans(),
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@given(CONFIGS, MACHINES, st.integers(10**6, 200 * GB), st.integers(1, 20_000))
+@settings(deadline=None)
+def test_any_machines_share_any_target_or_there_is_a_problem(
+    config: dict[str, Any], machines: list[Machine], size: int, context: int
+) -> None:
+    target = ModelSize("any", size, config)
+    try:
+        made = plan(target, machines, context=context, mode="pipeline")
+    except Problem:
+        layers = read_shape(config).layers
+        assert len(layers) < 4 * len(machines)  # too few to give each every kind
+        return
+    check(config, mode="pipeline", ranks=len(machines), split=made.split)
+    assert sum(made.split) == len(read_shape(config).layers)
+    assert len(made.fits) == len(machines)
+    followers = sorted(
+        (machine.available_bytes, own)
+        for machine, own in zip(machines[1:], made.split[1:], strict=True)
+        if machine.unified == machines[1].unified
+    )
+    assert all(less[1] <= more[1] for less, more in pairwise(followers) if less[0] < more[0])
+    if all(machine.unified for machine in machines):
+        for rank, machine in enumerate(machines):
+            larger = replace(machine, available_bytes=2 * machine.available_bytes)
+            others = [*machines[:rank], larger, *machines[rank + 1 :]]
+            again = plan(target, others, context=context, mode="pipeline")
+            assert again.split[rank] >= made.split[rank]

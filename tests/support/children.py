@@ -1,0 +1,15 @@
+"""The processes that a test began, told from others that a worker of the suite has."""
+
+from contextlib import suppress
+
+import psutil
+
+
+def children_with(argument: str) -> list[psutil.Process]:
+    """The processes below this one whose command line has `argument`, oldest first."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if argument in child.cmdline():
+                found.append(child)
+    return found

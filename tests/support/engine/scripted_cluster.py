@@ -1,0 +1,78 @@
+"""Several Macs that are none: what they load is loaded here, a test says what becomes of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.cluster.hosts import Hosts
+from engine.cluster.share import Mode
+from engine.cluster.states import RankState
+from engine.decoder import Decoder
+from engine.loading import LoadedModel, load
+from models.errors import Problem
+from models.model_folder import ModelFolder
+
+LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
+
+
+class FarDecoder(Decoder):
+    """Reads as if others had a part in it."""
+
+
+@dataclass
+class ScriptedCluster:
+    """Stands in for a `Cluster`: two Macs, the second one called mini.local. Attributes: `modes`,
+    those that were loaded; `rooms`, what there was to be room for; `closed`; `broken`, the errors
+    that `why` was asked about."""
+
+    hosts: Hosts
+    trusted: bool
+    changed: Callable[[tuple[RankState, ...]], None]
+    lost: Callable[[Problem], None]
+    ranks: tuple[RankState, ...] = (
+        RankState(0, "127.0.0.1", "ready"),
+        RankState(1, "mini.local", "ready"),
+    )
+    modes: list[Mode | None] = field(default_factory=list)
+    rooms: list[dict[str, object]] = field(default_factory=list)
+    broken: list[Exception] = field(default_factory=list)
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.changed(self.ranks)
+
+    def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: object) -> LoadedModel:
+        self.modes.append(mode)
+        self.rooms.append(room)
+        layers = ((2, 4), (0, 2)) if mode != "tensor" else (None, None)
+        pairs = zip(self.ranks, layers, strict=True)
+        self.ranks = tuple(replace(rank, layers=own) for rank, own in pairs)
+        self.changed(self.ranks)
+        return replace(load(folder), decoder=FarDecoder)
+
+    def why(self, error: Exception) -> Problem:
+        self.broken.append(error)
+        return LOST
+
+    def lose(self) -> None:
+        """mini.local is switched off."""
+        self.ranks = (self.ranks[0], replace(self.ranks[1], state="lost"))
+        self.changed(self.ranks)
+        self.lost(LOST)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Connecting:
+    """Stands in for `Cluster.connect`. Attribute: `made`, all clusters so far."""
+
+    made: list[ScriptedCluster] = field(default_factory=list)
+    refusal: Problem | None = None
+
+    def __call__(self, hosts: Hosts, **options: Any) -> ScriptedCluster:
+        if self.refusal is not None:
+            raise self.refusal
+        self.made.append(ScriptedCluster(hosts, **options))
+        return self.made[-1]
