@@ -25,7 +25,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window clients benchmark-server app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -52,7 +52,7 @@ lint: $(DEV_READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
-	$(BIN)/mypy --strict --package tests.lab.simulate --package tests.lab.window_benchmark
+	$(BIN)/mypy --strict --package tests.lab.simulate --package tests.lab.window_benchmark --module tests.lab.cluster.__main__
 	$(BIN)/lint-imports
 
 format: $(DEV_READY) ## rewrite the code in the house style
@@ -85,6 +85,9 @@ clients: $(READY) ## try other people's clients with `slipstream serve`; ARGS="-
 
 benchmark-server: $(READY) ## measure our server and mlx-lm's under several clients at once; ARGS="--streams 4"
 	$(BIN)/python -m tests.lab.clients.load $(ARGS)
+
+cluster: $(READY) ## two Macs on this Linux machine, as root: what drafting gains; ARGS="failures --times 20"
+	$(BIN)/python -m tests.lab.cluster $(or $(ARGS),table)
 
 app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
 	$(BIN)/python packaging/build.py app $(if $(filter no,$(STARTER)),--without-starter)

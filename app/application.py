@@ -12,6 +12,8 @@ from app import files
 from app.chat.answers import Answers
 from app.chat.listing import Listing
 from app.chat.titles import TitleWriter
+from app.cluster.several_macs import SeveralMacs
+from app.commands import CommandRunner
 from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.engine_client.engine_process import EngineProcess
@@ -52,8 +54,9 @@ class Application(QObject):
         library: Library,
         server: LocalServer,
         read: Read = read_document,
+        cluster: CommandRunner | None = None,
     ) -> None:
-        """`read` reads files that are attached."""
+        """`read` reads files that are attached; `cluster` runs commands on several Macs."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
@@ -66,6 +69,9 @@ class Application(QObject):
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
         self.pairs = PairChoice(
             loader, self.answers, settings=settings, library=library, parent=self
+        )
+        self.macs = SeveralMacs(
+            engine, loader, self.pairs, settings=settings, commands=cluster, parent=self
         )
         self.titles = TitleWriter(
             store,
@@ -121,6 +127,7 @@ class Application(QObject):
         self.settings.save()
         self.formulas.close()
         self.server.close()
+        self.macs.close()
         self.answers.close()
         self.titles.close()
         self.loader.close()

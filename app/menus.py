@@ -128,6 +128,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
     Command("Engine", "server", "Local server…"),
+    Command("Engine", "macs", "Several Macs…"),
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),
     Command("Help", "explain_rounds", "What am I looking at?"),
     "Help",

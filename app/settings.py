@@ -1,5 +1,6 @@
 """What windows remember between runs, apart from conversations. Knows QSettings, no widget."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +9,7 @@ from typing import Literal
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from engine.protocol import Memory
+from engine.protocol import Macs, Memory
 from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
@@ -100,6 +101,17 @@ class Settings(_Stored):
     def keep_memory(self, target: str, memory: Memory) -> None:
         self._keep(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
 
+    def read_seconds(self, target: str) -> float:
+        """How long this target took to read a token of a prompt, at last; 0 where not known."""
+        try:
+            seconds = float(self._text(f"read_seconds/{_key(target)}", "0"))
+        except ValueError:
+            return 0.0
+        return seconds if 0 < seconds < math.inf else 0.0
+
+    def keep_read_seconds(self, target: str, seconds: float) -> None:
+        self._keep(f"read_seconds/{_key(target)}", repr(seconds))
+
     @property
     def unload_minutes(self) -> int:
         """How long a model that is not asked stays loaded; 0 for as long as the window is open."""
@@ -140,6 +152,15 @@ class Settings(_Stored):
         self._keep("learn", str(on))
 
     @property
+    def keep_documents(self) -> bool:
+        """Whether what was read of documents is kept on disk, so that it is read once."""
+        return self._text("keep_documents", "True") == "True"
+
+    @keep_documents.setter
+    def keep_documents(self, on: bool) -> None:
+        self._keep("keep_documents", str(on))
+
+    @property
     def server_port(self) -> int:
         """Where the local server listens."""
         text = self._text("server/port", "")
@@ -158,6 +179,40 @@ class Settings(_Stored):
     @server_at_start.setter
     def server_at_start(self, on: bool) -> None:
         self._keep("server/at_start", str(on))
+
+    @property
+    def hosts_file(self) -> str:
+        """The file that names several Macs; empty for none."""
+        return self._text("hosts/file", "")
+
+    @hosts_file.setter
+    def hosts_file(self, path: str) -> None:
+        self._keep("hosts/file", path)
+
+    @property
+    def hosts_used(self) -> bool:
+        """Whether targets are loaded on these Macs."""
+        return self._text("hosts/used", "False") == "True"
+
+    @hosts_used.setter
+    def hosts_used(self, on: bool) -> None:
+        self._keep("hosts/used", str(on))
+
+    @property
+    def hosts_trusted(self) -> bool:
+        """Whether everybody on the network of these Macs is trusted."""
+        return self._text("hosts/trusted", "False") == "True"
+
+    @hosts_trusted.setter
+    def hosts_trusted(self, on: bool) -> None:
+        self._keep("hosts/trusted", str(on))
+
+    @property
+    def macs(self) -> Macs:
+        """Where targets are loaded."""
+        if not (self.hosts_used and self.hosts_file):
+            return Macs()
+        return Macs(self.hosts_file, self.hosts_trusted)
 
     @property
     def starter_name(self) -> str:

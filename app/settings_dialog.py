@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QAction,
     QDesktopServices,
     QFontDatabase,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QComboBox,
@@ -44,6 +45,7 @@ from app.settings import (
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.style import Theme
 from engine.request import Overflow
+from models.in_words import size
 
 _SYSTEM_FONT = "The system’s font"
 _THEMES = (
@@ -65,10 +67,12 @@ def open_folder(folder: Path) -> None:
 class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
-    Signals: `changed()`, a setting that is neither of the theme nor of updates.
+    Signals: `changed()`, a setting that is neither of the theme nor of updates; `deletion_asked()`,
+    of what is kept of documents.
     """
 
     changed = Signal()
+    deletion_asked = Signal()
 
     def __init__(
         self,
@@ -94,9 +98,19 @@ class SettingsDialog(QDialog):
         column = QVBoxLayout(self)
         column.addWidget(pages, 1)
         column.addWidget(buttons)
-        self.setMinimumWidth(560)
+        self.setMinimumWidth(600)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
+
+    @property
+    def kept_in_words(self) -> str:
+        """How much is kept of documents."""
+        return self._kept.text()
+
+    def show_kept(self, size_bytes: int) -> None:
+        """Say how much is kept of documents."""
+        self._kept.setText(f"{size(size_bytes)} kept now." if size_bytes else "Nothing is kept.")
+        self._delete.setEnabled(size_bytes > 0)
 
     # The pages
 
@@ -110,6 +124,7 @@ class SettingsDialog(QDialog):
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
         form.add("Answers at once", self._parallel_row())
         form.add("Earlier answers", self._learn_box())
+        form.add("Documents", self._keep_box())
         form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
@@ -144,10 +159,9 @@ class SettingsDialog(QDialog):
         self._prompt.setPlaceholderText("Instructions for the model, before each new conversation")
         self._prompt.textChanged.connect(self._keep_prompt)
         form.add("System prompt", self._prompt)
-        note = _label(
+        note = _Note(
             "Other conversations stay as they are. Each has its own settings: see the menu Answer."
         )
-        note.setWordWrap(True)
         form.add("", note)
         return form
 
@@ -207,18 +221,40 @@ class SettingsDialog(QDialog):
         box.setAccessibleName(box.text())
         box.setChecked(self._settings.learn)
         box.toggled.connect(self._choose_learn)
-        note = _label(
+        note = _Note(
             "Answers are then kept a second time, as tokens in a private file, and guesses are "
             "copied from them too. Deleting any conversation, or switching this off, deletes the "
             "whole file. Changes load the model again."
         )
-        note.setWordWrap(True)
         box.setAccessibleDescription(note.text())
         column = QWidget()
         down = QVBoxLayout(column)
         down.setContentsMargins(0, 0, 0, 0)
         down.addWidget(box)
         down.addWidget(note)
+        return column
+
+    def _keep_box(self) -> QWidget:
+        box = EdgedCheckBox("Keep on disk what was read of documents")
+        box.setAccessibleName(box.text())
+        box.setChecked(self._settings.keep_documents)
+        box.toggled.connect(self._choose_keep)
+        note = _Note(
+            "A document is then read once, also after a restart. The files are private and hold "
+            "what it says; deleting the document or a conversation with it deletes them. Changes "
+            "load the model again."
+        )
+        box.setAccessibleDescription(note.text())
+        self._kept = _label("")
+        self._delete = QPushButton("Delete what is kept")
+        self._delete.setEnabled(False)
+        self._delete.clicked.connect(self.deletion_asked)
+        column = QWidget()
+        down = QVBoxLayout(column)
+        down.setContentsMargins(0, 0, 0, 0)
+        down.addWidget(box)
+        down.addWidget(note)
+        down.addWidget(_row(self._kept, self._delete))
         return column
 
     def _notifications_box(self) -> QWidget:
@@ -272,6 +308,10 @@ class SettingsDialog(QDialog):
         self._settings.learn = on
         self.changed.emit()
 
+    def _choose_keep(self, on: bool) -> None:
+        self._settings.keep_documents = on
+        self.changed.emit()
+
     def _choose_notifications(self, on: bool) -> None:
         self._settings.notifications = on
         self.changed.emit()
@@ -315,6 +355,19 @@ class _Form(QWidget):
         if name and not widget.accessibleName():
             widget.setAccessibleName(name)
         self._rows.addRow(label, widget)
+
+
+class _Note(QLabel):
+    """Lines that are wrapped, and never cut off: a page of tabs does not ask how high they are."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.setMinimumHeight(self.heightForWidth(self.width()))
 
 
 class _Steady(QComboBox):

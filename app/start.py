@@ -71,7 +71,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         loader=loader,
         settings=settings,
         theme=theme,
-        library=Library(),
+        library=Library(hostfile=lambda: settings.macs.hosts),
         server=server,
     )
     windows = Windows(application)

@@ -3,7 +3,7 @@ questions to begin with, and how far the model is. Knows the model that is loade
 """
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QEnterEvent, QFont, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QEnterEvent, QFont, QFontMetrics, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QGridLayout,
@@ -190,19 +190,30 @@ class ExampleCard(QAbstractButton):
         self.setAccessibleName(f"{title}: {question}")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         self.clicked.connect(lambda: self.asked.emit(self.question))
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
         """Use these colours, and this font."""
         self._colours = colours
         self.setFont(font)
-        self.setMinimumHeight(self.sizeHint().height())
+        self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
         line = self.fontMetrics().lineSpacing()
         return QSize(240, 3 * line + 2 * _PADDING)  # the title, and the question in two lines
+
+    def heightForWidth(self, width: int) -> int:
+        room = QRect(0, 0, width - 2 * _PADDING, 0)
+        wrapped = QFontMetrics(_scaled(self.font(), 0.92)).boundingRect(
+            room, int(Qt.TextFlag.TextWordWrap), self.question
+        )
+        title = QFontMetrics(_scaled(self.font(), 1.0, bold=True)).lineSpacing() + 1
+        needed = title + wrapped.height() + 2 * (_PADDING - 2)
+        return max(needed, self.sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(150, self.sizeHint().height())

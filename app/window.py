@@ -9,6 +9,7 @@ from PySide6.QtGui import (
     QAction,
     QCloseEvent,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QKeyEvent,
     QPaintEvent,
@@ -34,6 +35,7 @@ from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
+from app.chat.section_offers import SectionOffers
 from app.chat.transcript import WIDEST_TEXT, Transcript
 from app.chat.words_in_documents import WordsInDocuments
 from app.conversations.records import settings_from_json
@@ -136,8 +138,15 @@ class Window(QMainWindow):
             store=self.store,
             notices=self.notices,
             settings=self.own,
+            shared=self.settings,
             loaded=lambda: application.loader.loaded,
             read=application.read,
+        )
+        self.section_offers = SectionOffers(
+            self.conversation,
+            self.answers,
+            self.transcript,
+            self.composer_controller.documents,
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
@@ -242,6 +251,7 @@ class Window(QMainWindow):
         conversation = self.conversation
         conversation.opened.connect(self._on_opened)
         conversation.changed.connect(self._remember_conversation)
+        conversation.described.connect(self._remember_conversation)
         conversation.described.connect(self._name)
         conversation.refused.connect(self._on_refused)
         conversation.failed.connect(self._on_problem)
@@ -280,6 +290,7 @@ class Window(QMainWindow):
         """
         application, library = self.application, self.library_controller
         self.loader.loaded_now.connect(self.composer_controller.use)
+        self.loader.loaded_now.connect(self.section_offers.refresh)
         self.theme.changed.connect(self._follow_theme)
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
@@ -469,8 +480,13 @@ class Window(QMainWindow):
         if files_in(event.mimeData()):
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
+            self.composer.show_drop(True)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self.composer.show_drop(False)
 
     def dropEvent(self, event: QDropEvent) -> None:
+        self.composer.show_drop(False)
         event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete them
         event.accept()
         self.composer.files_given.emit(files_in(event.mimeData()))
@@ -493,6 +509,7 @@ class Window(QMainWindow):
         self.hide()  # at once: what follows may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
+        self.section_offers.close()
         self.composer_controller.documents.close()
         self.words.close()
         event.accept()

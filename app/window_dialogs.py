@@ -15,6 +15,8 @@ from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
 from app.chat.documents_controller import DocumentsController
+from app.cluster.controller import MacsController
+from app.cluster.panel import MacsPanel
 from app.menus import KeysDialog, Menus
 from app.models.memory_dialog import MemoryDialog
 from app.models.words import drafter_name
@@ -25,6 +27,7 @@ from app.sampling.presets import presets_from_json, presets_to_json
 from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
+from app.steps import Stepper, Steps
 from engine.protocol import Loaded
 from engine.request import BALANCED
 from models.errors import Problem
@@ -65,6 +68,7 @@ class WindowDialogs(QObject):
                 "sampling": self._configure,
                 "memory": self._show_memory,
                 "server": self.show_server,
+                "macs": self.show_macs,
                 "settings": self._show_settings,
                 "keys": self._show_keys,
                 "about": self._tell_about,
@@ -169,9 +173,16 @@ class WindowDialogs(QObject):
             loader = application.loader
             for change in (loader.loaded_now, loader.failed, engine.unloaded, engine.died):
                 change.connect(controller.show)
-        panel.show()
-        panel.raise_()
-        panel.activateWindow()
+        _come_forward(panel)
+
+    def show_macs(self) -> None:
+        """Show the panel of several Macs, which stays open beside the chat."""
+        panel = self._window.findChild(MacsPanel)
+        if panel is None:
+            panel = MacsPanel(self._window)
+            panel.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            MacsController(panel, self._application.macs)
+        _come_forward(panel)
 
     def _show_settings(self) -> None:
         """Show the settings, which apply at once."""
@@ -185,6 +196,17 @@ class WindowDialogs(QObject):
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.changed.connect(application.settings_changed)
+        store, stepper = application.store, Stepper(dialog)
+
+        def measure() -> Steps:
+            dialog.show_kept((yield store.kept_bytes()))
+
+        def delete() -> Steps:
+            yield store.forget_kept()
+            yield from measure()
+
+        dialog.deletion_asked.connect(lambda: stepper.run(delete(), failed=self.failed.emit))
+        stepper.run(measure(), failed=self.failed.emit)
         dialog.show()
 
     def _show_keys(self) -> None:
@@ -216,3 +238,9 @@ class WindowDialogs(QObject):
     def _on_not_loaded(self, problem: Problem) -> None:
         self._notices.take_back("race")
         self._race_wanted = False
+
+
+def _come_forward(panel: QDialog) -> None:
+    panel.show()
+    panel.raise_()
+    panel.activateWindow()

@@ -36,7 +36,7 @@ class Windows(QObject):
         self.application = application
         self._windows: list[Window] = []  # in the order of their last activations
         self._ended = False
-        self._server_failed = False
+        self._server_failed = self._macs_failed = False
         self._stepper = Stepper(self)
         self.library_controller = LibraryController(
             application.library, application.loader, settings=application.settings, parent=self
@@ -55,6 +55,7 @@ class Windows(QObject):
         library.reported.connect(self._report)
         self.attention.chosen.connect(self.show_conversation)
         application.server.changed.connect(self._on_server)
+        application.macs.changed.connect(self._on_macs)
         application.troubled.connect(self._tell_of_trouble)
 
     @property
@@ -208,6 +209,20 @@ class Windows(QObject):
 
     def _on_ready(self, pair: Pair) -> None:
         self.current.offer_pair(pair)
+
+    def _on_macs(self) -> None:
+        """Offer the way out where no model can be loaded on several Macs."""
+        macs = self.application.macs
+        failed = macs.used and macs.finding is not None
+        if failed == self._macs_failed or self._ended:
+            return
+        self._macs_failed = failed
+        for window in self.all:
+            window.notices.take_back("macs")
+        if failed:
+            show = Offer("Several Macs\u2026", self.current.dialogs.show_macs)
+            text = "This Mac can go on alone: switch the other Macs off."
+            self.current.notices.say("macs", text, offer=show)
 
     def _on_server(self) -> None:
         """Tell of a local server that cannot be asked: its panel may not be open."""

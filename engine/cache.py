@@ -239,6 +239,22 @@ class Timeline:
         """A pass reads `rows` tokens."""
         self.length += rows
 
+    def lengthen(self, rows: int) -> bool:
+        """Lengthen the caches that keep everything by `rows` positions of zeros; False where there
+        are none that hold something, and are not quantized."""
+        if self.quantized and self.length >= self.quantized.start:
+            return False
+        layers = filter(_keeps_all, self.layers)
+        grown = [each for each in layers if isinstance(each.keys, mx.array)]
+        for layer in grown:
+            batch, heads, _, width = layer.keys.shape
+            keys = mx.zeros((batch, heads, rows, width), layer.keys.dtype)
+            values = mx.zeros((batch, heads, rows, layer.values.shape[-1]), layer.values.dtype)
+            layer.update_and_fetch(keys, values)
+        if grown:
+            self.advance(rows)
+        return bool(grown)
+
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
         copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)

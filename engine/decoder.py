@@ -29,10 +29,13 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `timeline`, its caches; `block`, by how much they grow; `recorder` of its
-    hidden states; `vocabulary`, how many logits it gives; `chunk_seconds`, see `prefill`. `trial`
-    finds out whether the model can read trees.
+    Attributes: `model`; `depth`, how many layers it has, those of other processes too; `timeline`,
+    its caches; `block`, by how much they grow; `recorder` of its hidden states; `vocabulary`, how
+    many logits it gives; `chunk_seconds`, see `prefill`; `group`, which processes read together,
+    and how: empty where this one reads alone. `trial` finds out whether the model can read trees.
     """
+
+    group = ""
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Decoder:
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
         self.model = model
+        self.depth = len(model.layers)
         self.block = block
         self._trial = trial
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
@@ -178,6 +182,17 @@ class Decoder:
                 pass
         self.timeline.mark()
         return self.timeline.room() - (len(tokens) - self.length)
+
+    def lengthen(self, tokens: int) -> bool:
+        """Make passes as dear as behind `tokens` more; False where they would not be dearer."""
+        return self.timeline.lengthen(tokens)
+
+    def bookmark(self) -> None:
+        """Remember here for longer: where a turn's prompt ends."""
+        self.timeline.bookmark()
+
+    def rest(self) -> None:
+        """Nothing is to be read for a while."""
 
     def keep(self, length: int, positions: Sequence[int]) -> None:
         """Of what was read, keep the first `length` tokens, and behind them those at `positions`,

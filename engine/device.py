@@ -1,5 +1,6 @@
 """Where the host and the device meet: the one place that waits."""
 
+import gc
 from typing import Any
 
 import mlx.core as mx
@@ -11,6 +12,21 @@ def fetch(*arrays: mx.array) -> list[Any]:
     return [array.tolist() for array in arrays]
 
 
+def wait(*arrays: mx.array) -> None:
+    """Wait until these are computed."""
+    mx.eval(*arrays)
+
+
+def finish() -> None:
+    """Wait until all that is under way is computed."""
+    mx.synchronize()
+
+
+def begin(*arrays: mx.array) -> None:
+    """Let the device begin with these. Waits only where too much is under way already."""
+    mx.async_eval(*arrays)
+
+
 def start(*arrays: mx.array) -> None:
     """Let the device begin, where it works beside the host.
 
@@ -18,7 +34,7 @@ def start(*arrays: mx.array) -> None:
     could not be shown first. There, the work begins when it is fetched.
     """
     if mx.default_device() == mx.gpu:
-        mx.async_eval(*arrays)
+        begin(*arrays)
 
 
 def raw_bytes(array: mx.array) -> memoryview:
@@ -26,3 +42,14 @@ def raw_bytes(array: mx.array) -> memoryview:
     flat = mx.contiguous(array.reshape(-1)).view(mx.uint8)
     mx.eval(flat)
     return memoryview(flat)
+
+
+def held_bytes() -> int:
+    """How many bytes MLX holds and can free."""
+    return int(mx.get_active_memory() + mx.get_cache_memory())
+
+
+def free_memory() -> None:
+    """Free what is no longer referenced, MLX's pool included."""
+    gc.collect()
+    mx.clear_cache()

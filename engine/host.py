@@ -6,14 +6,13 @@ reader thread parses the lines, refuses those that hold no command, and notes a 
 at once.
 """
 
-import gc
 import os
 import platform
 import signal
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
@@ -25,18 +24,23 @@ import mlx_lm
 
 from engine import protocol
 from engine.cache import QuantizedCaches
+from engine.cluster.states import RankState, divided
+from engine.device import finish, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.kept_prefixes import Unkept
-from engine.loading import LoadedModel, load
+from engine.loading import LoadedModel
+from engine.macs import LedMacs
 from engine.pair import make_policy, require_pair
+from engine.pipes import claim_pipes
 from engine.protocol import (
     Count,
     Counted,
     Generate,
     Load,
+    Macs,
     Memory,
     Response,
     SetDrafter,
@@ -74,25 +78,36 @@ class ResponseWriter:
 
     def send(self, response: Response) -> None:
         """Write one line. Raises Disconnected."""
-        line = protocol.response_to_json(response).encode() + b"\n"
         with self._lock:
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except OSError as error:
-                raise Disconnected from error
+            self._write(response)
+
+    def send_last(self, responses: Sequence[Response]) -> None:
+        """Write these, and never anything else: whoever tries waits for the end of the process."""
+        self._lock.acquire()
+        with suppress(Disconnected):
+            for response in responses:
+                self._write(response)
+
+    def _write(self, response: Response) -> None:
+        try:
+            self._stream.write(protocol.response_to_json(response).encode() + b"\n")
+            self._stream.flush()
+        except OSError as error:
+            raise Disconnected from error
 
 
 class CommandQueue:
     """The commands that are not done yet. One thread fills it, another empties it.
 
-    Has no locks of its own, so that a signal handler may call `stop`. Attribute: `stopped`.
+    Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
+    `owed`, the commands that no response has ended yet, by their ids.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._queue: SimpleQueue[Work | Count | None] = SimpleQueue()
         self._cancelled: set[str] = set()
+        self.owed: dict[str, Work | Count] = {}
         self.stopped = False
 
     def read(self, stream: BinaryIO) -> None:
@@ -110,6 +125,7 @@ class CommandQueue:
                     self._cancelled.add(command.id)
                 else:
                     self._cancelled.discard(command.id)  # an id may be used again
+                    self.owed[command.id] = command
                     self._queue.put(command)
         self.stop()
 
@@ -126,6 +142,14 @@ class CommandQueue:
     def take(self) -> Work | Count | None:
         """The next command; waits for it. None at the end."""
         return self._queue.get()
+
+    def note(self, response: Response) -> None:
+        """Note which command a response ends, if any."""
+        match response:
+            case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id):
+                self.owed.pop(id, None)
+            case protocol.Unloaded(id) if isinstance(self.owed.get(id), Unload):
+                del self.owed[id]
 
     def cancelled(self, generation: str) -> bool:
         """Whether a generation must end."""
@@ -144,12 +168,24 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 class Host:
     """Runs the commands of a queue on the thread that calls `run`."""
 
-    def __init__(self, queue: CommandQueue, send: Send) -> None:
+    def __init__(
+        self,
+        queue: CommandQueue,
+        send: Send,
+        *,
+        end: Callable[[Sequence[Response]], None] = lambda last: None,
+        macs: Callable[..., LedMacs] = LedMacs,
+    ) -> None:
+        """`end` ends the process, in whatever thread, with its last responses: where one of several
+        Macs is lost."""
         self._queue = queue
-        self._send = send
+        self._tell = send
+        self._end = end
+        self._led = macs(changed=self._on_change, lost=self._on_loss)
+        self._reading = False  # whether an answer is being written
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
-        self._memory = Memory()
+        self._memory, self._macs = Memory(), Macs()
         self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
         self._unkept: Unkept | None = None  # as it was said last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
@@ -195,7 +231,7 @@ class Host:
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
-        at_once = isinstance(command, Generate) and not command.race
+        at_once = isinstance(command, Generate) and not self._is_race(command)
         if isinstance(command, Count) or (at_once and not self._later):
             self._do_safely(command)
         else:
@@ -203,8 +239,10 @@ class Host:
 
     def _step(self) -> None:
         assert self._scheduler is not None
+        self._reading = True
         for event in self._scheduler.step():
             self._send(event)
+        self._reading = False
 
     def _do_safely(self, command: Work | Count) -> None:
         try:
@@ -212,7 +250,38 @@ class Host:
         except Disconnected:
             raise
         except Exception as error:
-            self._send(failure(command.id, error))
+            reads = not isinstance(command, Count | Generate) or self._is_race(command)
+            torn = reads and not isinstance(error, Problem)
+            self._send(self._failure(command.id, error, torn=torn))
+
+    @staticmethod
+    def _is_race(command: Work | Count) -> bool:
+        return isinstance(command, Generate) and command.race
+
+    def _send(self, response: Response) -> None:
+        self._queue.note(response)
+        self._tell(response)
+
+    def _failure(self, id: str, error: Exception, *, torn: bool) -> Failed:
+        """The response to a failed command. Where several Macs may have been `torn` from the midst
+        of a pass they are out of step, and this process is to end."""
+        cluster = self._led.cluster
+        if torn and cluster is not None and isinstance(error, RuntimeError):  # of the connection
+            self._on_loss(cluster.why(error))
+        failed = failure(id, error)
+        if torn and cluster is not None:
+            self._on_loss(Problem(failed.message, failed.remedy))
+        return failed
+
+    def _on_change(self, ranks: tuple[RankState, ...]) -> None:
+        with suppress(Disconnected):  # whoever sends next finds out
+            self._tell(protocol.Ranks(ranks))
+
+    def _on_loss(self, problem: Problem) -> None:
+        """Fail whatever is not done, and end. In whatever thread: the one that reads may never
+        come back."""
+        ids = [*self._queue.owed, ""]
+        self._end([Failed(id, problem.message, problem.remedy) for id in ids])
 
     def _do(self, command: Work | Count) -> None:
         match command:
@@ -234,6 +303,7 @@ class Host:
             case SetDrafter():
                 self._change_drafting(command)
             case Unload():
+                self._led.leave()
                 self._unload(command.id)
 
     def _load(self, command: Load) -> None:
@@ -242,14 +312,16 @@ class Host:
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
         caches = quantized_caches(folder, command.memory)
-        fit = require_room(folder, drafters, command.memory)
+        self._led.check(command.macs)
+        alone = not command.macs.hosts
+        fit = require_room(folder, drafters, command.memory) if alone else None
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
         self._send(loading)
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
-        target = load(folder)
+        target = self._led.load(folder, command.macs, drafters=drafters, memory=command.memory)
         if command.memory.context:
             shorter = min(command.memory.context, target.context_length)
             target = replace(target, context_length=shorter)
@@ -264,7 +336,9 @@ class Host:
             kept=kept_blocks(command.keep_bytes),
         )
         remark = self._calibrate(session, loading)
-        self._target, self._memory = target, command.memory
+        if self._led.cluster is not None:
+            remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
+        self._target, self._memory, self._macs = target, command.memory, command.macs
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._parallel, self._exact = command.parallel, command.exact
         self._room = room_tokens(fit)
@@ -347,7 +421,7 @@ class Host:
 
         rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
         try:
-            for event in in_turns(*rivals, settle=mx.synchronize):
+            for event in in_turns(*rivals, settle=finish):
                 self._send(event)
         except Exception as error:
             if not isinstance(error, Problem):
@@ -361,7 +435,7 @@ class Host:
             parallel=self._parallel,
             room=self._room,
             batching=self._batching,
-            fail=failure,
+            fail=lambda id, error: self._failure(id, error, torn=self._reading),
         )
 
     def _unload(self, id: str) -> None:
@@ -392,6 +466,7 @@ class Host:
                 parallel=self._parallel,
                 exact=self._exact,
                 batching=self._batching,
+                macs=self._macs,
             )
         )
 
@@ -451,17 +526,6 @@ def failure(id: str, error: Exception) -> Failed:
     return Failed(id, message, "Try again; if it fails again, load the model again.")
 
 
-def held_bytes() -> int:
-    """How many bytes MLX holds and can free."""
-    return int(mx.get_active_memory() + mx.get_cache_memory())
-
-
-def free_memory() -> None:
-    """Free what is no longer referenced, MLX's pool included."""
-    gc.collect()
-    mx.clear_cache()
-
-
 def ready() -> protocol.Ready:
     """The greeting."""
     return protocol.Ready(
@@ -474,23 +538,11 @@ def ready() -> protocol.Ready:
     )
 
 
-def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for the protocol alone. All other code, C code too, prints to
-    standard error from now on, and reads nothing."""
-    sys.stdout.flush()
-    commands, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    return commands, responses
-
-
 def main() -> NoReturn:
     """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the responses."""
     commands, responses = claim_pipes()
-    send = ResponseWriter(responses).send
+    writer = ResponseWriter(responses)
+    send = writer.send
     queue = CommandQueue(send)
 
     def stop() -> None:
@@ -503,12 +555,17 @@ def main() -> NoReturn:
         finally:
             stop()
 
+    def end(last: Sequence[Response]) -> NoReturn:
+        signal.alarm(_GRACE_SECONDS)
+        writer.send_last(last)
+        os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
     signal.signal(signal.SIGTERM, lambda *_: stop())
     with suppress(Disconnected):
         send(ready())
         Thread(target=read, name="reader", daemon=True).start()
-        Host(queue, send).run()
+        Host(queue, send, end=end).run()
     os._exit(0)  # at once, as nothing ends the reader thread's read
 
 

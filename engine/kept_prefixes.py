@@ -47,6 +47,7 @@ class Unkept(Enum):
 
     LAYERS = "This model cannot take up again what it has read: it reads documents anew each time."
     NO_FILES = "The files of this model cannot be told from others: it reads documents anew."
+    ON_SEVERAL_MACS = "What several Macs have read together is not kept: documents are read anew."
     NO_ROOM = (
         "The disk has no room for what was read of the documents, or may not be written to: they "
         "are read anew."
@@ -209,6 +210,9 @@ class KeptPrefix:
             yield True
 
     def _names(self, *, quantized: bool) -> list[str]:
+        if self._decoder.group:
+            self.unkept = Unkept.ON_SEVERAL_MACS
+            return []
         settings = self._decoder.timeline.quantized
         try:
             of = f"{self._of.depends_on} {settings if quantized else 'as they are'}"

@@ -3,6 +3,7 @@
 Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout of folders.
 """
 
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -13,6 +14,7 @@ import mlx.nn as nn
 from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
+from engine.decoder import Decoder
 from engine.default_sampling import default_sampling
 from engine.request import BALANCED, Sampling
 from models.errors import Problem
@@ -28,7 +30,7 @@ class LoadedModel:
 
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
-    sampled where nothing was chosen.
+    sampled where nothing was chosen. `decoder` makes what reads with it: here, or on several Macs.
     """
 
     folder: ModelFolder
@@ -38,19 +40,35 @@ class LoadedModel:
     context_length: int
     precision: str
     sampling: Sampling = BALANCED
+    decoder: Callable[..., Decoder] = Decoder
+
+    @property
+    def alone(self) -> bool:
+        """Whether all of it is here, so that others than `decoder` can read with it too."""
+        return self.decoder is Decoder
 
 
-def load(folder: ModelFolder) -> LoadedModel:
+def load(
+    folder: ModelFolder,
+    *,
+    expand: bool | None = None,
+    cut: Callable[[nn.Module], None] = lambda model: None,
+) -> LoadedModel:
     """Load an MLX model. Raises `Problem` for anything that is wrong with it.
 
     On Metal weights stay as they are. On the CPU quantized products cost the same for every row,
-    so weights are expanded to float32 if the memory allows: only then drafting pays.
+    so weights are expanded to float32 if the memory allows: only then drafting pays. `expand` says
+    so where it was decided already; `cut` leaves a part of the model, before anything is read.
     """
     folder.check()
     try:
         with redirect_stdout(StringIO()) as printed:  # some modules print and exit
             model, config = load_weights(folder.path, lazy=True)
-        precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
+        if mx.default_device() == mx.cpu and (_has_room(model) if expand is None else expand):
+            precision = _expand(model)
+        else:
+            precision = _precision(model)
+        cut(model)
         # Evaluated all at once, packed and expanded weights would be in memory together.
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
@@ -76,11 +94,14 @@ def load(folder: ModelFolder) -> LoadedModel:
     )
 
 
-def _expand(model: nn.Module) -> str:
-    """All weights to float32, where they fit into half of the free memory."""
+def _has_room(model: nn.Module) -> bool:
+    """Whether all weights fit as float32 into half of the free memory."""
     values = sum(_values(module) for module in model.modules())
-    if 4 * values > free_memory_bytes() / 2:
-        return _precision(model)
+    return 4 * values <= free_memory_bytes() / 2
+
+
+def _expand(model: nn.Module) -> str:
+    """All weights to float32."""
     before = _precision(model)
     model.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
     dequantize_model(model)

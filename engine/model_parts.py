@@ -8,6 +8,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any
 from weakref import WeakValueDictionary
@@ -28,7 +29,7 @@ _PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
 
 def trunk(model: nn.Module) -> nn.Module:
     """The module that holds the list of layers."""
-    *_, inner = _downwards(model)
+    *_, inner = downwards(model)
     return inner
 
 
@@ -43,7 +44,7 @@ def embedding(model: nn.Module) -> nn.Module:
 
 def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
     """The output layer's vectors for the token ids `rows`: (rows, width), floats."""
-    head = next((inner["lm_head"] for inner in _downwards(model) if "lm_head" in inner), None)
+    head = next((inner["lm_head"] for inner in downwards(model) if "lm_head" in inner), None)
     if head is None:
         return embedding(model)(rows)
     if not isinstance(head, nn.QuantizedLinear):
@@ -87,7 +88,7 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
     ids whose logits are wanted; None for all.
     """
     inner = trunk(model)
-    holder = next((part for part in _downwards(model) if "lm_head" in part), None)
+    holder = next((part for part in downwards(model) if "lm_head" in part), None)
     if holder is None:
         embedding(model)  # raises Problem
         name, holder = next(name for name in _EMBEDDINGS if name in inner), inner
@@ -102,7 +103,7 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
 
     handed: list[mx.array] = []
     kind = type(inner)
-    handing = _calling(kind, lambda module, *arguments, **options: handed.pop())
+    handing = calling(kind, lambda module, *arguments, **options: handed.pop())
 
     def logits(states: mx.array) -> mx.array:
         handed[:] = [states]
@@ -116,19 +117,23 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
     return logits
 
 
-def new_layer(model: nn.Module) -> nn.Module:
-    """A layer with attention of the kind and size of the target's last such layer, untrained."""
+def new_layer(model: nn.Module, *, before: int = 0) -> nn.Module:
+    """A layer with attention of the kind and size of the target's last such layer, untrained.
+
+    `before`: how many layers come before those of `model`, where it is the last part of a target.
+    """
     index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
-    arguments = [part.args for part in _downwards(model) if hasattr(part, "args")]
+    arguments = [part.args for part in downwards(model) if hasattr(part, "args")]
     if index is None or not arguments:
         raise Problem("This target's layers cannot be built anew.", "Choose another drafter.")
-    kind = type(model.layers[index])
-    places = (index,) if "layer_idx" in signature(kind).parameters else ()
+    kinds = type(model.layers[index]).__mro__
+    kind = next(each for each in kinds if each.__module__ != __name__)  # see `calling`
+    places = (before + index,) if "layer_idx" in signature(kind).parameters else ()
     layer: nn.Module = kind(arguments[-1], *places)
     return layer
 
 
-def _downwards(model: nn.Module) -> Iterator[nn.Module]:
+def downwards(model: nn.Module) -> Iterator[nn.Module]:
     """The model, what is in it, ... down to the module that holds the list of layers."""
     inner = model
     yield inner
@@ -207,11 +212,19 @@ class HiddenStates:
 class StateRecorder:
     """Records the hidden states of what `model` reads, for as many drafters as hold a recording.
 
-    Drafters that read the same taps share one. See `recording`.
+    Drafters that read the same taps share one. See `recording`. `watch` makes what sees them, in a
+    target of `depth` layers; those of `model`, unless told otherwise.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        depth: int | None = None,
+        watch: "Callable[[frozenset[Tap]], TapHook] | None" = None,
+    ) -> None:
+        self._depth = len(model.layers) if depth is None else depth
+        self._watch = watch or partial(TapHook, model)
         self._held: WeakValueDictionary[tuple[Tap, ...], HiddenStates] = WeakValueDictionary()
         self._hook: TapHook | None = None
         self._hooked: frozenset[Tap] = frozenset()
@@ -221,10 +234,9 @@ class StateRecorder:
 
         Raises `Problem` where the model has no such layers.
         """
-        depth = len(self._model.layers)
-        if not taps or not all(tap == "norm" or 0 <= tap <= depth for tap in taps):
+        if not taps or not all(tap == "norm" or 0 <= tap <= self._depth for tap in taps):
             raise Problem(
-                f"The drafter reads layers {list(taps)} of a target that has {depth}.",
+                f"The drafter reads layers {list(taps)} of a target that has {self._depth}.",
                 "Choose a drafter that was trained for this target.",
             )
         states = self._held.get(tuple(taps))
@@ -246,7 +258,7 @@ class StateRecorder:
     def hook(self, taps: frozenset[Tap]) -> "TapHook":
         """One that sees `taps` of the model."""
         if self._hook is None or self._hooked != taps:
-            self._hook, self._hooked = TapHook(self._model, taps), taps
+            self._hook, self._hooked = self._watch(taps), taps
         return self._hook
 
     def append(self, position: int, seen: Mapping[Tap, mx.array]) -> None:
@@ -302,7 +314,7 @@ class TapHook:
             watched.setdefault(-1 if tap == "norm" else max(tap - 1, 0), []).append(tap)
         modules = [(inner if place < 0 else layers[place], each) for place, each in watched.items()]
         self._watched = [
-            (module, type(module), _calling(type(module), self._watch(type(module), each)))
+            (module, type(module), calling(type(module), self._watch(type(module), each)))
             for module, each in modules
         ]
 
@@ -329,7 +341,7 @@ class TapHook:
         return call
 
 
-def _calling(kind: type[nn.Module], call: Callable[..., Any]) -> type[nn.Module]:
+def calling(kind: type[nn.Module], call: Callable[..., Any]) -> type[nn.Module]:
     """A subclass of `kind` whose modules make `call`. A module takes this class for a while:
     models read the attributes of their parts, so a wrapper around a part would not do."""
     return type(kind.__name__, (kind,), {"__call__": call})

@@ -49,7 +49,7 @@ from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
-from models.memory.model_size import weigh
+from models.memory.model_size import ModelSize, weigh
 from models.model_folder import ModelFolder
 from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
@@ -150,13 +150,14 @@ def _load_model(
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
     """The key under which this pair's calibration is stored. Raises `Problem` without its files."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
+    backend = "GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores"
     return CalibrationKey(
         target=target.folder.fingerprint,
         drafter="+".join(map(_identity, drafters.parts)),
         precision=target.precision,
         caches=f"{quantized.bits}-bit from {quantized.start}" if quantized else "as they are",
         chip=str(mx.device_info()["device_name"]),
-        backend="GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores",
+        backend=f"{backend}, {decoder.group}" if decoder.group else backend,
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
         matrices=str(matrices),
         threads=matrices.threads,
@@ -202,10 +203,15 @@ def require_pair(
     """
     here = (machine or this_machine()).once_freed(freed_bytes)
     try:
-        size = weigh(target)
-        weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
-        heaviest = max(weighed, key=lambda size: size.size_bytes, default=None)
-        fit(size, heaviest, context=context, machine=here)
+        size, drafter = weigh(target), heaviest(drafters)
+        fit(size, drafter, context=context, machine=here)
     except Problem:
         return None
-    return require_fit(size, heaviest, context=context, machine=here, cache_bits=cache_bits)
+    return require_fit(size, drafter, context=context, machine=here, cache_bits=cache_bits)
+
+
+def heaviest(drafters: Drafters) -> ModelSize | None:
+    """The size of the heaviest of several drafters; None for those without weights. Raises
+    `Problem` where that cannot be told."""
+    weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
+    return max(weighed, key=lambda size: size.size_bytes, default=None)

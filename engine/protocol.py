@@ -9,15 +9,19 @@ The window numbers its commands: `id`. The responses to a command carry its id, 
 Generations run side by side, as many as `Load.parallel` says. Whatever changes what is loaded waits
 for those before it, and those behind it wait for it.
 
-    load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
+    load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed; on
+                 several Macs, Ranks whenever the state of one changes, then and later
     drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
     generate  -> Waiting..., Prefill..., PromptLogprobs where asked for, (Draft, Verdict, Text)...,
                  Done | Failed; the same events of the plain answer, where it is a race, with the
                  generation `rival_of(id)`
     count     -> Counted | Failed, at once, also while answers are written
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
-    unload    -> Unloaded
+    unload    -> Unloaded; from several Macs too, which end
     quit      -> the process ends, as it does when its standard input does
+
+Where one of several Macs is lost, what is not done fails with the line that names it, as does the
+process itself, which ends: MLX has one group in the life of a process.
 """
 
 import dataclasses
@@ -25,14 +29,15 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from engine import events
+from engine.cluster.states import RankState
 from engine.request import Prompt, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
-PROTOCOL = 5  # since generations run side by side
+PROTOCOL = 6  # since a target may be on several Macs
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -59,6 +64,17 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Macs:
+    """Where a target is: on the Macs in the file `hosts`, an absolute path; empty for this one
+    alone. `trusted`: whoever is on the links between them is trusted. `mode`: how it is divided;
+    "auto" for what fits."""
+
+    hosts: str = ""
+    trusted: bool = False
+    mode: Literal["auto", "pipeline", "tensor"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """Load the model folder `target`, in place of what is loaded.
 
@@ -67,7 +83,8 @@ class Load:
     each is to have passes of its own: `exact`, so that on a GPU too nothing depends on the others.
     `learn`: earlier answers are drafted from, and these are kept for that: see
     `engine.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents; None leaves
-    that to the engine, 0 keeps nothing.
+    that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads on these
+    alone, and on none once they are unloaded: another process can.
     """
 
     id: str
@@ -79,6 +96,7 @@ class Load:
     exact: bool = False
     learn: bool = False
     keep_bytes: int | None = None
+    macs: Macs = field(default_factory=Macs)
 
     def __post_init__(self) -> None:
         if self.keep_bytes is not None and self.keep_bytes < 0:
@@ -183,8 +201,8 @@ class Loaded:
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
-    `sampling` is the target's default. `parallel` and `exact` as they were asked for; `batching`:
-    whether generations share passes.
+    `sampling` is the target's default. `parallel`, `exact` and `macs` as they were asked for;
+    `batching`: whether generations share passes.
     """
 
     id: str
@@ -200,6 +218,7 @@ class Loaded:
     parallel: int
     exact: bool
     batching: bool
+    macs: Macs
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +238,14 @@ class Counted:
     ending: str
 
 
-ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The state of each of several Macs, rank 0's first; none once they are left."""
+
+    ranks: tuple[RankState, ...]
+
+
+ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted | Ranks
 Response = events.Event | ProcessEvent
 
 _COMMANDS: dict[str, type[Any]] = {

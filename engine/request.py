@@ -45,7 +45,8 @@ class ChatMessage:
     """One message of a chat.
 
     `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
-    result of the call `tool_call_id` of the tool `name`.
+    result of the call `tool_call_id` of the tool `name`. `attached`: how many characters at the
+    beginning of the content are documents, of which a drafter need not read all.
     """
 
     role: Role
@@ -54,6 +55,7 @@ class ChatMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     name: str = ""
+    attached: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
-import mlx.core as mx
-
 from engine.batch import read_together
 from engine.decoder import CHUNK_SECONDS
+from engine.device import wait
 from engine.events import Done, Event, Prefill, Stats, Waiting
 from engine.request import Prompt, Request
 from engine.session import Answer, Session, common
@@ -76,7 +75,7 @@ class _Running:
             if isinstance(item, Pass):
                 self.reading = False
                 if self._company.in_turns:
-                    mx.eval(item.tokens)
+                    wait(item.tokens)
                     item.draft_seconds = perf_counter() - item.began
                     self.needs = item
                 else:
@@ -190,7 +189,7 @@ class Scheduler:
             traceback.print_exception(error, file=sys.stderr)
             return
         with suppress(RuntimeError):  # of the device: each answer fails by it where it goes on
-            mx.eval(logits)
+            wait(*logits)
         seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
         for (each, asked), own in zip(waiting, logits, strict=True):
             each.pass_seconds = seconds

@@ -66,6 +66,7 @@ from engine.speculate import (
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts, ending_of
+from engine.unneeded import unneeded
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -115,7 +116,7 @@ class Session:
         self.target = target
         self._accept = accept
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
-        self.decoder = Decoder(target.model, quantized=quantized, trial=trial)
+        self.decoder = target.decoder(target.model, quantized=quantized, trial=trial)
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLengthPolicy = policy or Automatic()
         self._calibrations = calibrations
@@ -173,9 +174,12 @@ class Session:
         self._measured = calibration
         if calibration is None:
             contention = Contention()
-            calibration = calibrate(
-                self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
-            )
+            try:
+                calibration = calibrate(
+                    self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
+                )
+            finally:
+                self.decoder.rest()
             if choose_blas().slow and mx.default_device() == mx.cpu:
                 remarks.append(Remark.SLOW_BLAS)
             if contention.heavy:
@@ -303,6 +307,7 @@ class Session:
             prediction,
             request.prompt_logprobs,
             keep_as=frozenset(request.keep_as),
+            unneeded=partial(unneeded, messages, sources),
         )
 
     def begin(
@@ -327,6 +332,7 @@ class Session:
         events = self._run(
             replace(answer, task=task), cancelled=cancelled, compare=compare, clock=clock
         )
+        events = self._resting(events)
         return self._telling(answer.left_out, events) if answer.left_out else events
 
     def _fitting(self, prompt: Prompt, request: Request) -> tuple[list[int], range]:
@@ -358,6 +364,17 @@ class Session:
         )
         return len(tokens) + _AROUND_A_MESSAGE
 
+    def _resting(self, events: Generator[Event | Pass]) -> Generator[Event | Pass]:
+        """The events; the decoder rests from the last one on, and however they end."""
+        with closing(events):
+            try:
+                for event in events:
+                    if isinstance(event, Done):
+                        self.decoder.rest()
+                    yield event
+            finally:
+                self.decoder.rest()
+
     def _telling(self, gap: range, events: Generator[Event | Pass]) -> Generator[Event | Pass]:
         """The events, of which those of the prefill say that the messages in `gap` are left out."""
         context = self.target.context_length
@@ -385,7 +402,7 @@ class Session:
             return ()
         sampling = request.sampling or self.target.sampling
         task = Task(sampling, seed=0, max_tokens=passes + 1, ends=frozenset())
-        self.decoder.timeline.bookmark()
+        self.decoder.bookmark()
         moments: list[float] = []
         with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:
             for _ in written:
@@ -414,7 +431,7 @@ class Session:
             self._earlier.refresh()
         if answer.prompt_logprobs:
             yield from self._judge_prompt(answer)
-        for prefill in self._prefill(answer.tokens, generation, keep_as=answer.keep_as):
+        for prefill in self._prefill(answer):
             stats = update(stats, prefill)
             yield prefill
             if cancelled():
@@ -486,19 +503,18 @@ class Session:
         self._kept = KeptPrefix(self._prefixes, self.decoder, prompt, documents=keep_as)
         return self._kept
 
-    def _prefill(
-        self, prompt: list[int], generation: str, *, keep_as: frozenset[str]
-    ) -> Iterator[Prefill]:
+    def _prefill(self, answer: "Answer") -> Iterator[Prefill]:
         """Read all but the last token of the prompt, from where it differs from the text so far, or
         from what is kept of it on disk."""
-        began = perf_counter()
+        began, prompt, generation = perf_counter(), answer.tokens, answer.generation
         common = min(self.shared(prompt), len(prompt) - 1)
-        kept = self._new_prefix(prompt, common, keep_as)
+        kept = self._new_prefix(prompt, common, answer.keep_as)
         if kept is not None:
             common = kept.start(common)
         self._tokens = list(prompt)
         self.decoder.rewind(common)
         self.drafter.rewind(common)
+        self.drafter.leave_out(answer.unneeded)
         reused = self.decoder.length
         ending = ending_of(self.target.tokenizer, prompt)
         yield Prefill(generation, reused, len(prompt), reused, 0.0, ending=ending)
@@ -512,7 +528,7 @@ class Session:
             for _ in self.drafter.prepare(prompt):
                 elapsed = perf_counter() - began
                 yield Prefill(generation, len(prompt) - 1, len(prompt), reused, elapsed)
-        self.decoder.timeline.bookmark()
+        self.decoder.bookmark()
         yield Prefill(generation, len(prompt), len(prompt), reused, perf_counter() - began)
 
     def _drafter_reads(self, prompt: list[int]) -> bool:
@@ -555,7 +571,7 @@ def _without(prompt: Prompt, gap: range) -> Prompt:
 class Answer:
     """An answer that can be begun: its prompt, which messages are left out of it, where the others
     stand in it, and what is to be written. `prediction`: tokens to draft from. `keep_as`: as for
-    `Request`."""
+    `Request`. `unneeded` finds what a drafter need not read of the prompt."""
 
     generation: str
     tokens: list[int]
@@ -566,6 +582,7 @@ class Answer:
     prediction: list[int]
     prompt_logprobs: bool
     keep_as: frozenset[str] = frozenset()
+    unneeded: Callable[[], Sequence[range]] = tuple
 
     @property
     def most_tokens(self) -> int:

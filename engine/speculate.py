@@ -15,7 +15,7 @@ import mlx.core as mx
 from engine.accept import VerdictArrays, as_drawn, by_block, greedily, of_drafted
 from engine.batch import read_together
 from engine.decoder import Decoder
-from engine.device import fetch, start
+from engine.device import begin, fetch, start
 from engine.draft_length import (
     DraftCandidate,
     DraftChoice,
@@ -310,7 +310,7 @@ def _propose(
         allowed = task.constraint.allowed(list(draft.copied))
         draft = draft.first(allowed) if allowed else None
     if draft is not None:
-        mx.async_eval(*draft.shown)
+        begin(*draft.shown)
     return draft
 
 
@@ -519,7 +519,7 @@ def _choose_one(
         token = choose(weights, p, sampling, key)
     verdict = VerdictArrays(mx.array(0), token[0], token[:0].astype(mx.float32))
     chosen = token, entries(p, token), *_likely(scored, token[:0], verdict, Tree.chain(0), task)
-    mx.async_eval(*chosen)
+    begin(*chosen)
     return chosen
 
 

@@ -19,6 +19,7 @@ from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters
+from models.memory.shares import plan
 from models.records import Fit, Installed, PairOffer
 from models.starter import STARTER
 from models.typed_json import decode
@@ -207,11 +208,13 @@ def offers(
     installed: Sequence[Installed] = (),
     context: int = DEFAULT_CONTEXT,
     free_bytes: int | None = None,
+    macs: Sequence[Machine] = (),
 ) -> list[PairOffer]:
     """Every pair as this machine sees it: the recommended one first, then the best that fit.
 
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
-    beside the weights. `free_bytes`, on the disk, where known.
+    beside the weights. `free_bytes`, on the disk, where known. `macs`: those that could hold a
+    target together, this one first.
     Exactly one is recommended: the best with a drafter of its own that leaves room, else the
     starter pair. On the CPU its weights are expanded: drafting never pays with quantized ones.
     """
@@ -220,6 +223,7 @@ def offers(
         _see(pair, machine, here, context, free_bytes, catalog.drafters_for(pair.target.name))
         for pair in catalog.pairs
     ]
+    seen = [each if each.fit.fits else _together(each, macs, free_bytes) for each in seen]
     best = _recommended(seen, machine)
     seen.sort(key=lambda each: (each is not best, bool(each.offer.reason), -each.pair.quality))
     return [replace(each.offer, recommended=each is best) for each in seen]
@@ -247,8 +251,7 @@ def _see(
     asked = min(max(context, 1), pair.target.context)
     needed = fit(pair.target.size, drafter, context=asked, machine=machine)
     reason = "" if needed.fits else needed.reason
-    if missing and not reason and free_bytes is not None:
-        reason = _no_room_on_disk(download_bytes + SPARE_DISK_BYTES, free_bytes)
+    reason = reason or _no_room_on_disk(download_bytes, free_bytes)
     offer = PairOffer(
         target=pair.target.name,
         drafter=pair.drafter.name if pair.drafter else "",
@@ -273,6 +276,29 @@ def _see(
     return _Seen(pair, needed, offer)
 
 
+def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> _Seen:
+    """A pair that does not fit this machine, as several see it."""
+    drafter = alone.pair.drafter.size if alone.pair.drafter else None
+    if len(macs) < 2:
+        return alone
+    try:
+        made = plan(alone.pair.target.size, macs, drafter=drafter, context=alone.fit.context)
+    except Problem:
+        return alone
+    if not made.fits_all:
+        return alone
+    offer = replace(
+        alone.offer,
+        reason=_no_room_on_disk(alone.offer.download_bytes, free_bytes),
+        needed_bytes=sum(fit.needed_bytes for fit in made.fits),
+        available_bytes=sum(fit.available_bytes for fit in made.fits),
+        largest_context=min(fit.largest_context for fit in made.fits),
+        expanded=made.expand,
+        macs=len(macs),
+    )
+    return replace(alone, offer=offer)
+
+
 def _kinds(pair: CatalogPair, published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
     """All ways to draft for the target: the pair's own, and what others have trained for it."""
     usable = (drafter.kind for drafter in published if not drafter.reason)
@@ -295,8 +321,9 @@ def _caution(pair: CatalogPair, needed: Fit, machine: Machine) -> str:
     )
 
 
-def _no_room_on_disk(needed_bytes: int, free_bytes: int) -> str:
-    if needed_bytes <= free_bytes:
+def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
+    needed_bytes = download_bytes + SPARE_DISK_BYTES
+    if not download_bytes or free_bytes is None or needed_bytes <= free_bytes:
         return ""
     return (
         f"The download needs {in_words.size(needed_bytes)} of disk, "

@@ -235,8 +235,9 @@ class PairOffer:
     draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
     are still to be fetched. `needed_bytes` is what it takes with `needed_context` tokens read, and
     `largest_context` the longest that fits; `expanded` is whether the weights are held as float32.
-    `caution` is what to know of a pair that fits. `verified` is false where names or sizes could
-    not be looked up.
+    `caution` is what to know of a pair that fits. `macs`: how many must hold it together where this
+    one alone cannot; then all figures of memory are theirs together. `verified` is false where
+    names or sizes could not be looked up.
     `reason` says why it cannot be chosen; empty where it can.
     """
 
@@ -259,3 +260,4 @@ class PairOffer:
     largest_context: int = 0
     expanded: bool = False
     caution: str = ""
+    macs: int = 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from engine.events import Prefill
-from models.in_words import left
+from models.in_words import left, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,29 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class MakingNotes:
+    """A note is made on part `number`, from 1, of `among`, which is at `place`; `part_share` of its
+    prompt has been read. Those before it took `seconds`."""
+
+    number: int
+    among: int
+    place: str
+    part_share: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def left_seconds(self) -> float | None:
+        """How long the others still take at the rate so far; None for the first."""
+        done = self.number - 1
+        return (self.among - done) * self.seconds / done if done else None
+
+    @property
+    def share(self) -> float:
+        """How much of all parts has been read, from 0 to 1."""
+        return (self.number - 1 + self.part_share) / self.among
+
+
+@dataclass(frozen=True, slots=True)
 class BeingWritten:
     """The prompt is read, and rounds follow."""
 
@@ -62,7 +85,7 @@ class Stopping:
     """It was stopped, and ends with the pass that the engine is at."""
 
 
-Activity = AwaitingModel | AwaitingTurn | Reading | BeingWritten | Stopping
+Activity = AwaitingModel | AwaitingTurn | Reading | MakingNotes | BeingWritten | Stopping
 
 
 def progress(prefill: Prefill) -> Reading | BeingWritten:
@@ -91,6 +114,9 @@ def in_a_line(activity: Activity) -> str:
                 return "The drafter is reading the prompt"
             rest = "" if seconds is None else f", {left(seconds)}"
             return f"Reading the prompt: {processed:,} of {total:,} tokens{rest}"
+        case MakingNotes(number=number, among=among, place=place, left_seconds=seconds):
+            rest = "" if seconds is None else f", {left(seconds)}"
+            return f"Part {number:,} of {among:,}: {one_line(place)}{rest}"
         case BeingWritten():
             return "Writing"
         case Stopping():
@@ -106,6 +132,8 @@ def in_a_word(activity: Activity) -> str:
             return "Waiting"
         case Reading():
             return f"Reading, {activity.share:.0%}"
+        case MakingNotes(number=number, among=among):
+            return f"Making notes, {number:,} of {among:,}"
         case BeingWritten():
             return "Writing"
         case Stopping():

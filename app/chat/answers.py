@@ -2,13 +2,16 @@
 
 An answer goes on whichever conversation is shown. It is begun in the store before the engine is
 asked, so that it is there whatever happens, and is kept in memory until its end is saved: a full
-disk delays that, and loses nothing. Several are written at once, each as if it were alone. Knows no
-widget.
+disk delays that, and loses nothing. Several are written at once, each as if it were alone.
+
+Before some, notes are made on every part of documents: short answers that are kept with the
+question, one after the other, and have no trace. Knows no widget.
 """
 
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from time import monotonic
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -17,16 +20,20 @@ from app.chat.activity import (
     AwaitingModel,
     AwaitingTurn,
     BeingWritten,
+    MakingNotes,
     Reading,
     Stopping,
     progress,
 )
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
+from app.documents.noting import Noting
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
-from app.steps import Stepper, Steps
+from app.steps import Stepper, Steps, in_thread
+from engine.documents.by_section import NOTE_TOKENS
+from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.loops import REACH, loops
 from engine.protocol import Loaded, Loading
@@ -51,7 +58,8 @@ class Writing:
         self.message = message
         self.title = title
         self.activity: Activity | None = None
-        self.progress: AwaitingTurn | Reading | BeingWritten | None = None  # as its events tell
+        # As its events tell, or those of the notes before it.
+        self.progress: AwaitingTurn | Reading | MakingNotes | BeingWritten | None = None
         self.stopping = False
         self.tokens = 0  # committed so far, those of the answer before not counted
         self.generation = ""
@@ -74,7 +82,7 @@ class Writing:
     @property
     def begun(self) -> bool:
         """Whether the engine is at it, or was."""
-        return isinstance(self.progress, Reading | BeingWritten)
+        return isinstance(self.progress, Reading | MakingNotes | BeingWritten)
 
     @property
     def last(self) -> Round | None:
@@ -121,11 +129,40 @@ class Writing:
         return happening
 
 
+@dataclass(slots=True)
+class _Notes:
+    """Notes that are made before an answer to `lines` is written."""
+
+    noting: Noting
+    lines: tuple[ChatMessage, ...]
+    request: Request
+    written: str = ""  # of the note
+    began: float = 0.0  # by the clock `monotonic`
+    seconds: float = 0.0  # that the notes so far took
+
+    @property
+    def prompt(self) -> tuple[tuple[ChatMessage, ...], Request]:
+        """What is asked now: for a note, or at last for the answer."""
+        ask, before = self.noting.ask, self.lines[:-1]
+        if ask is None:
+            return (*before, ChatMessage("user", self.noting.sent.text)), self.request
+        most = min(self.request.max_tokens, NOTE_TOKENS)
+        return (*before, ChatMessage("user", ask.prompt)), replace(
+            self.request, max_tokens=most, grammar=None, stops=(), keep_as=()
+        )
+
+    def progress(self, part_share: float) -> MakingNotes | None:
+        if (ask := self.noting.ask) is None:
+            return None
+        return MakingNotes(ask.number, ask.among, ask.place, part_share, self.seconds)
+
+
 class Answers(QObject):
     """All answers that are being written.
 
     Signals:
         begun(Writing): it is in the store, and the engine is asked or will be.
+        noted(Writing, Sent): there are more notes for it, which its question has now.
         happened(Writing, EventOrRound): it went on.
         activity_changed(Writing): something else is being done for it, or more; or it has ended.
         finished(Writing): its last event has come.
@@ -136,6 +173,7 @@ class Answers(QObject):
     """
 
     begun = Signal(Writing)
+    noted = Signal(Writing, Sent)
     happened = Signal(Writing, object)
     activity_changed = Signal(Writing)
     finished = Signal(Writing)
@@ -151,6 +189,7 @@ class Answers(QObject):
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message, in the order they were asked for in
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
+        self._notes: dict[int, _Notes] = {}  # by the message that they are made for
         self._held = False
         self._calibrated = 0.0
         self._closing = False
@@ -220,18 +259,19 @@ class Answers(QObject):
         *,
         title: str = "",
         before: Sequence[Event] = (),
+        noting: Noting | None = None,
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
-        `title` is its conversation's.
+        `title` is its conversation's. With `noting` the engine is asked for these notes before, and
+        the last of `lines` is then the message with them.
         """
         writing = Writing(message, before=before, title=title)
         self._writings[message.id] = writing
         self._timer.start()
-        if self._held:
-            self._waiting[message.id] = (tuple(lines), request)
-        else:
-            self._ask(writing, tuple(lines), request)
+        if noting is not None:
+            self._notes[message.id] = _Notes(noting, tuple(lines), request)
+        self._ask_or_wait(writing, tuple(lines), request)
         self._review(writing)
         self.begun.emit(writing)
 
@@ -244,7 +284,7 @@ class Answers(QObject):
             self._end(writing, "cancelled")
             return
         self._engine.cancel(writing.generation)
-        if writing.begun:
+        if writing.begun and writing.generation:
             writing.stopping = True
             self._review(writing)
         else:  # the engine may be at others for minutes, and wrote nothing
@@ -302,8 +342,25 @@ class Answers(QObject):
                 writing.saving = True
                 self._stepper.run(self._save(writing), failed=lambda problem: None)
 
+    def _ask_or_wait(
+        self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request
+    ) -> None:
+        if self._held:
+            writing.progress = None
+            self._waiting[writing.message.id] = (lines, request)
+        else:
+            self._ask(writing, lines, request)
+
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
         conversation = str(writing.message.conversation)
+        if (notes := self._notes.get(writing.message.id)) is not None:
+            lines, request = notes.prompt
+            if notes.noting.ask is not None and notes.noting.ask.number == 1:
+                notes.began = monotonic()
+            notes.seconds = monotonic() - notes.began
+            writing.progress = notes.progress(0.0)
+            if notes.noting.ask is None:
+                del self._notes[writing.message.id]
         writing.generation = self._engine.generate(conversation, lines, request)
 
     def _hear(self, event: Event) -> None:
@@ -313,6 +370,9 @@ class Answers(QObject):
                 return
 
     def _take(self, writing: Writing, event: Event) -> None:
+        if (notes := self._notes.get(writing.message.id)) is not None:
+            self._take_of_note(writing, notes, event)
+            return
         before = writing.progress
         self.happened.emit(writing, writing.push(event))
         if writing.progress is not before:
@@ -320,7 +380,48 @@ class Answers(QObject):
         if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
 
+    def _take_of_note(self, writing: Writing, notes: _Notes, event: Event) -> None:
+        match event:
+            case Prefill(processed=processed, total=total):
+                writing.progress = notes.progress(processed / total if total else 0.0)
+                self._review(writing)
+            case Text(delta=delta):
+                notes.written += delta
+            case Done(reason="cancelled"):
+                self._end(writing, "interrupted" if self._closing else "cancelled")
+            case Done():
+                writing.generation = ""  # there is none until the next part is known
+                self._stepper.run(
+                    self._go_on(writing, notes),
+                    failed=lambda problem: self._fail(writing, problem),
+                )
+            case Failed():
+                del self._notes[writing.message.id]
+                self._take(writing, event)
+
+    def _go_on(self, writing: Writing, notes: _Notes) -> Steps:
+        """Keep a note with the question, and ask for the next one, or for the answer."""
+        note, notes.written = notes.written, ""
+        yield in_thread(lambda: notes.noting.take(note))
+        if self._over or writing.message.parent is None:
+            return
+        sent = notes.noting.sent
+        yield self._store.keep_notes(writing.message.parent, sent)
+        self.noted.emit(writing, sent)
+        if writing.state != "streaming" or self._over:
+            return
+        if writing.stopping:  # it came too late for this note
+            self._end(writing, "cancelled")
+        else:
+            self._ask_or_wait(writing, notes.lines, notes.request)
+            self._review(writing)
+
+    def _fail(self, writing: Writing, problem: Problem) -> None:
+        if self._notes.pop(writing.message.id, None) is not None:
+            self._take(writing, Failed("", problem.message, problem.remedy))
+
     def _end(self, writing: Writing, state: MessageState) -> None:
+        self._notes.pop(writing.message.id, None)
         writing.state = state
         self._review(writing)
         self.finished.emit(writing)

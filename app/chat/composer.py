@@ -4,7 +4,7 @@ Knows whether a message can be sent now; not who answers, nor where unsent text 
 of tokens comes from outside.
 """
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal, SignalInstance
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
+    QPen,
 )
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -39,12 +40,13 @@ class Composer(QWidget):
     """A text field; above it the documents that are attached, and below it why nothing can be sent,
     and how full the context is.
 
-    Attributes: `field`, the text field; `documents`, the chips; `answering`, whether an answer is
-    being written; `blocked`, why nothing can be sent, or empty; `unready`, why the documents
-    cannot.
+    Attributes: `field`, the text field; `documents`, the chips; `drop_hint`, which says that files
+    can be dropped; `answering`, whether an answer is being written; `blocked`, why nothing can be
+    sent, or empty; `unready`, why the documents cannot.
 
     Signals:
         sent(str): send this message; the field is empty already, and `changed` follows.
+        sent_by_section(str): the same, after notes were made on every part of the documents.
         stopped: end the answer that is being written (the button, or Esc).
         changed(str): the unsent text as it is now; not emitted for `set_text`.
         remedy_asked: carry out the remedy that was offered.
@@ -53,6 +55,7 @@ class Composer(QWidget):
     """
 
     sent = Signal(str)
+    sent_by_section = Signal(str)
     stopped = Signal()
     changed = Signal(str)
     remedy_asked = Signal()
@@ -79,6 +82,7 @@ class Composer(QWidget):
         self._attach.setToolTip("Attach files or a folder, which can also be dropped here")
         self._button = RoundButton()
         self._arrange()
+        self.drop_hint = DropHint(self)
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
         self.setTabOrder(self.documents, self.field)
@@ -89,8 +93,10 @@ class Composer(QWidget):
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
         self.field.files_given.connect(self.files_given)
+        self.documents.offer_taken.connect(lambda: self._send(self.sent_by_section))
         self._attach.clicked.connect(self._ask_what_to_attach)
         self.field.textChanged.connect(self._on_change)
+        self.field.files_held.connect(self.show_drop)
         self._button.clicked.connect(self._press)
         self._remedy.clicked.connect(self.remedy_asked)
         self._recolour()
@@ -184,6 +190,9 @@ class Composer(QWidget):
 
     def send(self) -> None:
         """Send the text if that is possible; otherwise say why it is not."""
+        self._send(self.sent)
+
+    def _send(self, signal: SignalInstance) -> None:
         text = self.text
         if not text.strip():
             return
@@ -199,8 +208,14 @@ class Composer(QWidget):
             self._notify(self.unready)
         else:
             self.set_text("")
-            self.sent.emit(text)
+            signal.emit(text)
             self.changed.emit("")
+
+    def show_drop(self, on: bool) -> None:
+        """Say that what is held over the window can be dropped, or no longer."""
+        self.drop_hint.setGeometry(self.rect())
+        self.drop_hint.raise_()
+        self.drop_hint.setVisible(on)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self.answering:
@@ -300,6 +315,25 @@ class Composer(QWidget):
 
     def _colours(self) -> Palette:
         return colours_of(self)
+
+
+class DropHint(QWidget):
+    """Lies over the composer while files are held over the window."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)  # so are drops
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = colours_of(self)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.paper))
+            painter.setPen(QPen(QColor(colours.link), 2))
+            box = self.rect().toRectF().adjusted(1, 1, -1, -1)
+            painter.drawRoundedRect(box, _RADIUS, _RADIUS)
+            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, "Drop to attach")
 
 
 class SignButton(QAbstractButton):

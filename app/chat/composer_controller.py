@@ -6,6 +6,7 @@ the open conversation and the composer; not what a sent message leads to.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer
@@ -16,9 +17,11 @@ from app.chat.conversation import OpenConversation
 from app.chat.documents_controller import DocumentsController
 from app.conversations.store import Store
 from app.documents.attachments import Read
+from app.documents.noting import Noting
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer
-from app.settings import WindowSettings
+from app.settings import Settings, WindowSettings
+from engine.documents.prompt import Sent
 from engine.protocol import Loaded
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
@@ -39,29 +42,38 @@ class ComposerController(QObject):
         store: Store,
         notices: Notices,
         settings: WindowSettings,
+        shared: Settings,
         loaded: Callable[[], Loaded | None],
         read: Read,
     ) -> None:
-        """`settings` keep the text of a conversation without a message; `loaded` is what answers
-        now, if anything; `read` reads files that are attached."""
+        """`settings` keep the text of a conversation without a message; `shared` are those of all
+        windows; `loaded` is what answers now, if anything; `read` reads files that are attached."""
         super().__init__(composer)
         self.editing = 0
         self._new = True  # the conversation that the text belongs to
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
-            composer, conversation, answers, store, read=read, tokens=self.tokens
+            composer,
+            conversation,
+            answers,
+            store,
+            read=read,
+            settings=shared,
+            tokens=self.tokens,
         )
         self._composer, self._conversation, self._answers = composer, conversation, answers
         self._notices, self._settings, self._loaded = notices, settings, loaded
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
+        composer.sent_by_section.connect(self._send_by_section)
         composer.stopped.connect(conversation.stop)
         composer.changed.connect(lambda text: self._soon.start())
         composer.field.textChanged.connect(self.count)
         self.documents.changed.connect(self.count)
         conversation.opened.connect(self._show_unsent)
         conversation.changed.connect(self._on_changed)
+        conversation.noted.connect(self.count)
         conversation.described.connect(self._on_described)
         conversation.refused.connect(self._give_back)
         answers.begun.connect(self._on_changed)
@@ -133,11 +145,17 @@ class ComposerController(QObject):
             self._conversation.edit(message, text)
             self._show_unsent()
         else:
-            self._settings.unsent = ""
-            sent = self.documents.sent(text)
-            if sent is not None:  # which takes a moment, and nothing may be lost in it
-                self._conversation.keep_unsent(text)
-            self._conversation.say(text, sent=sent)
+            self._say(text, self.documents.sent(text))
+
+    def _send_by_section(self, text: str) -> None:
+        self._soon.stop()
+        self._say(text, self.documents.noting(text))
+
+    def _say(self, text: str, sent: Future[Sent] | Future[Noting] | None) -> None:
+        self._settings.unsent = ""
+        if sent is not None:  # which takes a moment, and nothing may be lost in it
+            self._conversation.keep_unsent(text)
+        self._conversation.say(text, sent=sent)
 
     def _keep(self) -> None:
         self._soon.stop()

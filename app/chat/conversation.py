@@ -15,6 +15,7 @@ from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
+from app.documents.noting import Noting
 from app.steps import Stepper, Steps
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
@@ -43,6 +44,7 @@ class OpenConversation(QObject):
         reached(int, str): a message that was looked for is on the branch; the words that were
             searched for, if any.
         changed(int): the branch is another; so many messages at its front are the same.
+        noted(Message): a question on the branch has more notes on its documents.
         described(): the record changed: its title, its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): something else could not be done; nothing was changed.
@@ -52,6 +54,7 @@ class OpenConversation(QObject):
     opened = Signal()
     reached = Signal(int, str)
     changed = Signal(int)
+    noted = Signal(Message)
     described = Signal()
     refused = Signal(str, Problem)
     failed = Signal(Problem)
@@ -80,6 +83,7 @@ class OpenConversation(QObject):
         self._visit = 0  # counts what was opened: late replies are for another
         self._coming: int | None = None  # what is about to be opened
         answers.begun.connect(self._on_begun)
+        answers.noted.connect(self._on_noted)
         answers.saved.connect(self._on_saved)
         listing.changed.connect(self._on_listed)
 
@@ -184,19 +188,19 @@ class OpenConversation(QObject):
 
     # Messages and answers
 
-    def say(self, text: str, *, sent: Future[Sent] | None = None) -> None:
+    def say(self, text: str, *, sent: Future[Sent] | Future[Noting] | None = None) -> None:
         """Send a message, and have it answered. `sent` comes to be what the model gets of it, where
-        it has documents."""
+        it has documents, or the notes on these that are made before."""
 
         def steps() -> Steps:
-            written = None if sent is None else (yield sent)
+            made: Sent | Noting | None = None if sent is None else (yield sent)
             conversation = (yield from self.stored()) if self.record or self._made else None
             target, drafter = self._names()
             system_prompt, settings = self.configured
             asked = self._store.ask(
                 conversation,
                 text,
-                sent=written,
+                sent=made.sent if isinstance(made, Noting) else made,
                 target=target,
                 drafter=drafter,
                 system_prompt=system_prompt,
@@ -213,7 +217,7 @@ class OpenConversation(QObject):
                 raise
             if conversation is None and visit == self._visit:
                 self.record = record
-            self._follow(record, branch)
+            self._follow(record, branch, made if isinstance(made, Noting) else None)
 
         self._send(steps(), text)
 
@@ -224,20 +228,21 @@ class OpenConversation(QObject):
         if record is None:
             return
         before = None if found is None else found.sent
+        steps = self._steps_of_version(record.id, message, text, before and before.asked(text))
+        self._send(steps, text)
+
+    def note(self, message: int, noting: Future[Noting]) -> None:
+        """Ask a question again, in another version, with notes on every part of its documents."""
+        record, found = self.record, self.message(message)
+        if record is None or found is None or self.busy:
+            return
 
         def steps() -> Steps:
-            target, drafter = self._names()
-            asked = yield self._store.ask(
-                record.id,
-                text,
-                instead_of=message,
-                sent=before and before.asked(text),
-                target=target,
-                drafter=drafter,
-            )
-            self._follow(*asked)
+            made: Noting = yield noting
+            yield from self._steps_of_version(record.id, message, found.content, made.sent, made)
 
-        self._send(steps(), text)
+        self._sending = True
+        self._stepper.run(steps(), failed=self._give_up)
 
     def regenerate(self, message: int) -> None:
         """Ask for another answer beside this one; or for the first, to a message that has none."""
@@ -359,7 +364,24 @@ class OpenConversation(QObject):
             self.record = record
             self.described.emit()
 
-    def _follow(self, record: Conversation, branch: tuple[Message, ...]) -> None:
+    def _steps_of_version(
+        self,
+        conversation: int,
+        message: int,
+        text: str,
+        sent: Sent | None,
+        noting: Noting | None = None,
+    ) -> Steps:
+        """Ask another version of a message, beside it."""
+        target, drafter = self._names()
+        record, branch = yield self._store.ask(
+            conversation, text, instead_of=message, sent=sent, target=target, drafter=drafter
+        )
+        self._follow(record, branch, noting)
+
+    def _follow(
+        self, record: Conversation, branch: tuple[Message, ...], noting: Noting | None
+    ) -> None:
         """Show the branch that ends in a new message and the answer to it, which is now written."""
         *said, answer = branch
         if self.record is not None and self.record.id == record.id:
@@ -371,6 +393,7 @@ class OpenConversation(QObject):
             _lines(record.system_prompt, said),
             _keeping(record.settings or DEFAULTS, said),
             title=record.title,
+            noting=noting,
         )
 
     def _ask(
@@ -416,6 +439,13 @@ class OpenConversation(QObject):
         )
         if kept is not None:
             self._show((*self.branch[:kept], message))
+
+    def _on_noted(self, writing: Writing, sent: Sent) -> None:
+        question = self.message(writing.message.parent or 0)
+        if question is not None:
+            question = replace(question, sent=sent)
+            self.branch = tuple(question if m.id == question.id else m for m in self.branch)
+            self.noted.emit(question)
 
     def _on_saved(self, message: Message) -> None:
         self.branch = tuple(message if m.id == message.id else m for m in self.branch)
@@ -473,14 +503,14 @@ def can_go_on(message: Message) -> bool:
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(ChatMessage(message.role, message.prompt) for message in branch))
+    return (*system, *(message.said for message in branch))
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:
     """The request by which is kept what is read of documents, where one is given whole: with
     passages hardly another prompt begins alike."""
     given = [document for message in branch if message.sent for document in message.sent.documents]
-    if not any(document.ranges and not document.passages for document in given):
+    if not any(document.whole for document in given):
         return request
     return replace(request, keep_as=tuple(dict.fromkeys(d.digest for d in given if d.digest)))
 

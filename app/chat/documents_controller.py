@@ -6,6 +6,7 @@ how long it takes to read. Knows no file and no pixel; and not what is found for
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,14 +21,17 @@ from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.noting import Noting
 from app.documents.planner import Count, MessageToPlan, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
+from app.settings import Settings
 from app.steps import Stepper, Steps
 from engine.documents import Document
+from engine.documents.by_section import Ask
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.plan import Plan
-from engine.documents.prompt import Sent, SentDocument, in_passages
+from engine.documents.prompt import Sent, SentDocument
 from engine.events import Prefill
 from engine.protocol import Loaded
 from engine.rounds import EventOrRound
@@ -40,6 +44,8 @@ _MOST_KEPT = 0.5  # of the context, by earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer tell little of how fast a prompt is read
 _AS_SENT = "This is exactly what the model gets, before your words."
+BY_SECTION = "Answer section by section"
+_NOTES_STAY = "The notes were made for the message as it was."
 _READING = "A document is still being read. Wait for it, or remove it."
 _NO_MODEL = "Documents can be sent when a model is ready: it says how much it can read."
 _EDITED = "A message that is edited keeps its documents. Send it or cancel, then attach others."
@@ -66,12 +72,14 @@ class DocumentsController(QObject):
         store: Store,
         *,
         read: Read,
+        settings: Settings,
         tokens: TokenCounter,
     ) -> None:
+        """`settings` keep how long targets take to read."""
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
-        self._tokens = tokens
+        self._settings, self._tokens = settings, tokens
         self._stepper, self._planner = Stepper(self), Planner()
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
@@ -80,6 +88,7 @@ class DocumentsController(QObject):
         self._plan: Plan | None = None
         self._estimated = False  # its tokens, as the target's tokenizer cannot be read, or not yet
         self._refused: Problem | None = None
+        self._parts = ""  # in how many notes could be made, where the plan does not do
         self._planning = False
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
@@ -109,30 +118,52 @@ class DocumentsController(QObject):
 
     def use(self, loaded: Loaded) -> None:
         """Plan for this model."""
-        if loaded.target != self._target:
-            self._target, self._seconds = loaded.target, 0.0
+        self._target = loaded.target
+        self._seconds = self._settings.read_seconds(loaded.target)
         self._context = loaded.context_length
         self._plan_soon()
 
     def sent(self, question: str) -> Future[Sent] | None:
         """What the model gets of a question with what is attached; None where no document has
         anything to say to it."""
+        return self._send(question, self._planner.send)
+
+    def noting(self, question: str) -> Future[Noting] | None:
+        """The same with notes on every part of what is attached, before the first is made."""
+        return self._send(question, self._planner.note)
+
+    def noting_again(self, question: Message) -> Future[Noting]:
+        """Notes on every part of what a question on the branch was sent with."""
+        numbers = {one.number for one in question.sent.documents} if question.sent else set()
+        conversation = question.conversation
+
+        def documents() -> dict[int, Document]:
+            stored = self._store.documents_of(conversation).result()
+            return {number: document for number, document in stored if number in numbers}
+
+        before = [message for message in self._still_read() if message.id < question.id]
+        return self._planner.note(
+            self._to_plan(question.content, documents, before, conversation=conversation)
+        )
+
+    def in_parts(self, first: Ask) -> str:
+        """How many parts there are to ask about, and how long they take to read."""
+        told = f"{first.among:,} part{'s' * (first.among != 1)}, about {first.tokens:,} tokens"
+        return f"{told}, {_to_read(first.tokens * self._seconds)}" if self._seconds else told
+
+    def _send[T](
+        self, question: str, make: Callable[[MessageToPlan], Future[T]]
+    ) -> Future[T] | None:
         message, attached = self._message(question), self.attachments.ready
         self._plan = None
         self.attachments.hide()
-        if message is None and not attached:
+        if message is not None:
+            return make(message)
+        if not attached:
             return None
-        sent: Future[Sent] = Future()
-        if message is None:  # nothing is sent without what was attached to it
-            sent.set_exception(Problem(_NO_MODEL, "Send it then."))
-            return sent
-
-        def steps() -> Steps:
-            planned = yield self._planner.plan(message)
-            sent.set_result(planned.sent)
-
-        self._stepper.run(steps(), failed=sent.set_exception)
-        return sent
+        refused: Future[T] = Future()  # nothing is sent without what was attached to it
+        refused.set_exception(Problem(_NO_MODEL, "Send it then."))
+        return refused
 
     def prompt(self, question: str) -> str:
         """The same as far as it is planned already."""
@@ -142,6 +173,7 @@ class DocumentsController(QObject):
         """Attach these files and folders to the message that is being written."""
         if self._edited is None:
             self.attachments.add(paths)
+            self._composer.setFocus()  # what is asked about them comes next
         else:
             self.remarked.emit(_EDITED)
 
@@ -208,18 +240,23 @@ class DocumentsController(QObject):
 
     def _steps(self, message: MessageToPlan) -> Steps:
         planned = yield self._planner.plan(message)
+        parts = ""
+        if planned.about_all:
+            with suppress(Problem):  # there is less room than that needs
+                noting: Noting = yield self._planner.note(message)
+                parts = self.in_parts(noting.ask) if noting.ask else ""
         self._planning = False
         record = self._conversation.record
         if record is not None and record.id == message.conversation:
-            self._take(planned, None)
+            self._take(planned, None, parts)
 
     def _refuse(self, problem: Problem) -> None:
         self._planning = False
         self._take(None, problem)
 
-    def _take(self, planned: Plan | None, refused: Problem | None) -> None:
-        if (planned, refused) != (self._plan, self._refused):
-            self._plan, self._refused = planned, refused
+    def _take(self, planned: Plan | None, refused: Problem | None, parts: str = "") -> None:
+        if (planned, refused, parts) != (self._plan, self._refused, self._parts):
+            self._plan, self._refused, self._parts = planned, refused, parts
             self._show()
             self.changed.emit()
 
@@ -227,7 +264,7 @@ class DocumentsController(QObject):
         """The message that is to be planned; None where it has no documents."""
         new, still_read = dict(self.attachments.ready), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
-        partly = {d.number for sent in before for d in sent.documents if d.passages}
+        partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
         record, store = self._conversation.record, self._store
         if record is None or not self._context or not (new or partly):
             return None
@@ -236,15 +273,26 @@ class DocumentsController(QObject):
             stored = store.documents_of(record.id).result() if partly else ()
             return {number: document for number, document in stored if number in partly} | new
 
-        said = [message.content for message in still_read if message.role == "user"]
         self._estimated = self._tokens.counting is None
+        return self._to_plan(question, documents, still_read, conversation=record.id)
+
+    def _to_plan(
+        self,
+        question: str,
+        documents: Callable[[], dict[int, Document]],
+        before: Sequence[Message],
+        *,
+        conversation: int,
+    ) -> MessageToPlan:
+        """A question after the messages `before`."""
+        said = [message.content for message in before if message.role == "user"]
         return MessageToPlan(
-            record.id,
+            conversation,
             question,
             documents,
             count=self._tokens.counting or _estimate,
-            room=self._room(question, still_read),
-            before=before,
+            room=self._room(question, before),
+            before=[message.sent for message in before if message.sent is not None],
             asked_before=said[-1] if said else "",
         )
 
@@ -280,6 +328,7 @@ class DocumentsController(QObject):
     def _on_opened(self) -> None:
         record = self._conversation.record
         self._plan = self._refused = None
+        self._parts = ""
         self.attachments.show(record.id if record is not None else None)
         self._plan_soon()
 
@@ -293,7 +342,7 @@ class DocumentsController(QObject):
         """Take it away again where the model has it whole already."""
         for message in self._still_read():
             for sent in message.sent.documents if message.sent else ():
-                if sent.number == attachment.number and sent.ranges and not sent.passages:
+                if sent.number == attachment.number and sent.whole:
                     self.attachments.remove(attachment)
                     self.remarked.emit(
                         f"{attachment.name} is in this conversation already, whole: ask about it."
@@ -313,6 +362,7 @@ class DocumentsController(QObject):
             rows = happening.processed - happening.reused
             if rows >= _ENOUGH_ROWS and happening.seconds > 0:
                 self._seconds = happening.seconds / rows
+                self._settings.keep_read_seconds(self._target, self._seconds)
 
     def _view(self, place: int) -> None:
         planned = self._plan.sent if self._plan is not None else None
@@ -349,7 +399,8 @@ class DocumentsController(QObject):
         if self._edited is not None:
             sent = self._edited.sent.documents if self._edited.sent else ()
             chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
-            chips.say("")
+            chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
+            chips.propose("", "")
             self._composer.set_unready("")
             return
         attached = self.attachments
@@ -370,16 +421,20 @@ class DocumentsController(QObject):
         else:
             unready = refused
         chips.say(refused or self._about_all())
+        chips.propose(BY_SECTION if self._parts and not unready else "", self._parts)
         self._composer.set_unready(unready)
 
     def _about_all(self) -> str:
         """That passages do not answer a question about all of a document."""
         if self._plan is None or not self._plan.about_all:
             return ""
+        instead = (
+            "let it read part by part" if self._parts else "ask about one part after the other"
+        )
         return (
             "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "
             f"that is about {self._plan.whole_tokens:,} tokens: choose a larger context (Engine, "
-            "Context and memory), or ask about one part after the other."
+            f"Context and memory), or {instead}."
         )
 
     def _chip(self, attachment: Attachment) -> Chip:
@@ -404,8 +459,7 @@ class DocumentsController(QObject):
         """What the model gets of a document, and how long that takes to read."""
         assert self._plan is not None
         tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
-        told = in_passages(sent.passages, sent.among) if sent.passages else "whole"
-        told += f", {'about ' * self._estimated}{tokens:,} tokens"
+        told = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
         return f"{told}, {_to_read(tokens * self._seconds)}" if self._seconds else told
 
     def _in_full(self, sent: SentDocument) -> str:

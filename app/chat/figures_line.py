@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.conversations.answer_figures import AnswerFigures
 from app.markdown.formats import Formats
+from app.rounds.figures import seconds
 from app.theme.style import figures_font, small_font
 
 
@@ -56,7 +57,7 @@ def in_words(figures: AnswerFigures, *, complete: bool, target: str) -> str:
     if (speed := figures.tokens_per_second) is not None:
         found.append(f"{speed:.1f} tokens/s")
     if figures.first_token_seconds is not None:
-        found.append(f"first after {figures.first_token_seconds:.2f} s")
+        found.append(f"first after {seconds(figures.first_token_seconds)}")
     if complete and figures.stop_reason == "end":
         found.append("ended by the model")
     elif complete and figures.stop_reason == "stop string":

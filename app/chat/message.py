@@ -21,11 +21,12 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
 from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
+from app.chat.notes_fold import NotesFold
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
-from app.documents.chips import Chip, DocumentChips
+from app.documents.chips import Chip, DocumentChips, OfferLine
 from app.documents.word_marks import WordMarks
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
@@ -120,6 +121,7 @@ class MessageWidget(QWidget):
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete the document…")
+        self.notes, self.offer = NotesFold(formats), OfferLine()
         self._title = _label(clean(name))
         self._ending = _label("")
         self._ending.setWordWrap(True)
@@ -152,7 +154,7 @@ class MessageWidget(QWidget):
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
-        for button in (*self.buttons, self.go_on):
+        for button in (*self.buttons, self.go_on, self.notes.button, self.offer.button):
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         FocusRing(self.view, around=self)
 
@@ -167,6 +169,8 @@ class MessageWidget(QWidget):
         """The buttons that arrows lead to from the text, where Tab stops."""
         parts = (
             *self.documents.buttons,
+            self.notes.button,
+            self.offer.button,
             *self._actions[0].buttons,
             self.go_on,
             *self.view.code_buttons,
@@ -224,6 +228,15 @@ class MessageWidget(QWidget):
         for button in self.documents.buttons:
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # arrows lead there
 
+    def set_notes(self, title: str, text: str) -> None:
+        """The notes on documents that it is written from, above its text; nothing without a
+        title."""
+        self.notes.set_notes(clean(title), clean(text))
+
+    def set_offer(self, label: str, words: str) -> None:
+        """Show a button below it, with words beside it; none without a label."""
+        self.offer.show_offer(label, clean(words))
+
     def set_words(self, words: AnswerWords) -> None:
         """What is known of its words by the documents."""
         self.word_marks.set_words(words)
@@ -251,6 +264,7 @@ class MessageWidget(QWidget):
         for actions in self._actions:
             actions.set_formats(formats)
         self.go_on.set_appearance(formats.font, formats.colours)
+        self.notes.set_formats(formats)
         self.figures_line.set_formats(formats)
         self._show_formats()
         self.update()
@@ -272,7 +286,11 @@ class MessageWidget(QWidget):
         if answer:
             copy = menu.addAction("Copy as Markdown", self.view.copy_as_written)
             copy.setEnabled(chosen)
-        address = self.view.anchorAt(self.view.viewport().mapFromGlobal(place))
+        point = self.view.viewport().mapFromGlobal(place)
+        position = self.view.position_at(point)
+        if self.word_marks.leads(position):
+            menu.addAction("Show in the document", lambda: self.word_marks.choose(position))
+        address = self.view.anchorAt(point)
         if address:
             clipboard = QGuiApplication.clipboard()
             menu.addAction(
@@ -362,6 +380,7 @@ class MessageWidget(QWidget):
         column.setSpacing(4)
         column.addLayout(self._head)
         column.addWidget(self.documents)
+        column.addWidget(self.notes)
         column.addWidget(self.view)
         column.addWidget(self._words)
         ending = QHBoxLayout()
@@ -369,6 +388,7 @@ class MessageWidget(QWidget):
         ending.addWidget(self._ending, 1)
         ending.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignTop)
         column.addLayout(ending)
+        column.addWidget(self.offer)
         if answer:
             footer = QHBoxLayout()
             footer.addWidget(self.figures_line, 1)
@@ -403,6 +423,7 @@ class MessageWidget(QWidget):
     def _show_formats(self) -> None:
         colours = self._formats.colours
         self.documents.setFont(self._formats.font)
+        self.offer.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
         self._ending.setFont(small)
         self._words.setFont(small)

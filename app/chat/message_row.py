@@ -27,9 +27,11 @@ class MessageRow:
     """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
     version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
     `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
-    in it; `documents`, those of a question; `words`, what these say of the words of an answer, and
-    `marked`, whether they are marked. `widget` is None while it is not built; `top` and
-    `height` are its place in the page, `measured` whether the height is more than an estimate.
+    in it; `documents`, those of a question; `notes` on these, a title and a text, that an answer is
+    written from; `offer`, a button's label and words below it; `words`, what documents say of the
+    words of an answer, and `marked`, whether they are marked. `widget` is None while it is not
+    built; `top` and `height` are its place in the page, `measured` whether the height is more than
+    an estimate.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class MessageRow:
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.documents: tuple[Chip, ...] = ()
+        self.notes = self.offer = ("", "")
         self.words = AnswerWords()
         self.provenance = self.marked = False
         self.widget: MessageWidget | None = None
@@ -125,6 +128,18 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_documents(documents)
 
+    def set_notes(self, title: str, text: str) -> None:
+        """The notes that it is written from."""
+        self.notes, self.measured = (title, text), False
+        if self.widget is not None:
+            self.widget.set_notes(title, text)
+
+    def set_offer(self, label: str, words: str) -> None:
+        """What is offered below it."""
+        self.offer, self.measured = (label, words), False
+        if self.widget is not None:
+            self.widget.set_offer(label, words)
+
     def set_words(self, words: AnswerWords) -> None:
         """What documents say of its words."""
         self.words, self.measured = words, False
@@ -183,6 +198,8 @@ class MessageRow:
             widget.provenance.set_pieces(self.pieces)
         self._show_reasoning()
         widget.set_documents(self.documents)
+        widget.set_notes(*self.notes)
+        widget.set_offer(*self.offer)
         widget.set_words(self.words)
         widget.word_marks.set_shown(self.marked)
         widget.set_branches(*self.branch)

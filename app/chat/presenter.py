@@ -6,9 +6,9 @@ message is emitted as a signal.
 
 from functools import partial
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from app.chat.activity import Reading, in_a_line
+from app.chat.activity import MakingNotes, Reading, in_a_line
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
@@ -70,6 +70,7 @@ class ConversationPresenter(QObject):
         transcript.set_slot(lane)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
+        conversation.noted.connect(self._on_noted)
         answers.happened.connect(self._hear)
         answers.activity_changed.connect(self._show_activity)
         answers.finished.connect(self._finish)
@@ -136,6 +137,7 @@ class ConversationPresenter(QObject):
         row.set_figures(message.figures)
         if message.sent is not None:
             row.set_documents(tuple(map(chip_of_sent, message.sent.documents)))
+        self._show_notes(message)
         if writing is not None and streaming:
             self._writing = writing
             self._lane.clear()
@@ -154,13 +156,9 @@ class ConversationPresenter(QObject):
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
         widget.copied.connect(self._announcer.say)
-        if (sent := message.sent) is not None:
-            widget.document_asked.connect(
-                lambda place: self.document_asked.emit(sent, sent.documents[place].number)
-            )
-            widget.deletion_asked.connect(
-                lambda place: self.deletion_asked.emit(sent, sent.documents[place].number)
-            )
+        if message.sent is not None:
+            widget.document_asked.connect(partial(self._ask_about, self.document_asked, row))
+            widget.deletion_asked.connect(partial(self._ask_about, self.deletion_asked, row))
         if message.role == "assistant":
             widget.focused.connect(lambda: self.selected.emit(id))
         self._asked.discard(id)
@@ -168,6 +166,34 @@ class ConversationPresenter(QObject):
         ended = self._answers.writing(id) is None
         if message.state == "failed" and ended and row.ending == Ending("failed"):
             self._conversation.trace(id, partial(self._tell_failure, row))
+
+    # Documents
+
+    def _ask_about(self, signal: SignalInstance, row: MessageRow, place: int) -> None:
+        """Pass on what is asked about a document of a message, as it was sent by now."""
+        if (message := self._message(row)) is not None and (sent := message.sent) is not None:
+            signal.emit(sent, sent.documents[place].number)
+
+    def _on_noted(self, question: Message) -> None:
+        """A question has more notes now."""
+        self._shown = [question if m.id == question.id else m for m in self._shown]
+        row = self._row(question.id)
+        if row is not None and question.sent is not None:
+            row.set_documents(tuple(map(chip_of_sent, question.sent.documents)))
+        for message in self._shown:
+            self._show_notes(message)
+
+    def _show_notes(self, message: Message) -> None:
+        """Show with an answer the notes that its question has."""
+        question = next((m for m in self._shown if m.id == message.parent), None)
+        row = self._row(message.id)
+        if message.role != "assistant" or row is None or question is None or not question.sent:
+            return
+        noted = [one for one in question.sent.documents if one.noted]
+        if any(one.notes for one in noted):
+            title = f"From {' and '.join(dict.fromkeys(one.in_words for one in noted))}"
+            text = "".join(question.sent.given(one.number) for one in noted).strip()
+            self._transcript.set_notes(row, title, text)
 
     # The answer that is written
 
@@ -188,7 +214,7 @@ class ConversationPresenter(QObject):
         """Say in the lane's place what is done before there are rounds."""
         if writing is not self._writing or (activity := writing.activity) is None:
             return
-        share = activity.share if isinstance(activity, Reading) else None
+        share = activity.share if isinstance(activity, Reading | MakingNotes) else None
         self._lane.say(in_a_line(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QInputMethodEvent,
     QKeyEvent,
@@ -41,11 +43,13 @@ class PromptEdit(QPlainTextEdit):
             `enter_sends` is off, only Ctrl and Enter submit.
         refused(str): something could not be pasted; why, in a line.
         files_given(list[Path]): files and folders were pasted, or dropped here.
+        files_held(bool): files and folders are held over the field, or no longer.
     """
 
     submitted = Signal()
     refused = Signal(str)
     files_given = Signal(list)
+    files_held = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -159,7 +163,16 @@ class PromptEdit(QPlainTextEdit):
         self._insert(text)
         self.ensureCursorVisible()
 
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        super().dragEnterEvent(event)
+        self.files_held.emit(bool(files_in(event.mimeData())))
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self.files_held.emit(False)
+
     def dropEvent(self, event: QDropEvent) -> None:
+        self.files_held.emit(False)
         super().dropEvent(event)
         if files_in(event.mimeData()) or _is_of_picture(event.mimeData()):
             event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete what was dropped

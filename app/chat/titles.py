@@ -139,7 +139,7 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        said = [ChatMessage(message.role, message.prompt) for message in branch]
+        said = [message.said for message in branch]
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
             str(conversation), (*system, *said, ChatMessage("user", REQUEST)), _GREEDY

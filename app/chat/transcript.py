@@ -151,6 +151,20 @@ class Transcript(QScrollArea):
             self._write_soon(row)
             self._place()
 
+    def set_notes(self, row: MessageRow, title: str, text: str) -> None:
+        """The notes that an answer is written from; shown with the next frame."""
+        if (title, text) != row.notes:
+            row.set_notes(title, text)
+            self._write_soon(row)
+            self._place()
+
+    def set_offer(self, row: MessageRow, label: str, words: str) -> None:
+        """A button below a message, with words beside it; shown with the next frame."""
+        if (label, words) != row.offer:
+            row.set_offer(label, words)
+            self._write_soon(row)
+            self._place()
+
     def set_words(self, row: MessageRow, words: AnswerWords) -> None:
         """What documents say of the words of a message; shown with the next frame."""
         if words != row.words:

@@ -93,7 +93,12 @@ class WordsInDocuments(QObject):
                 self._documents |= {n: document for n, document in stored if n in numbers}
             documents = {n: self._documents[n] for n in numbers if n in self._documents}
             work = partial(
-                _find_words, text, documents, self._indexes, said=self._said_before(answer)
+                _find_words,
+                text,
+                documents,
+                self._indexes,
+                said=self._said_before(answer),
+                complete=not self._deleted_before(answer),
             )
             found = yield in_thread(work)
             writing = self._answers.writing(answer)
@@ -129,7 +134,7 @@ class WordsInDocuments(QObject):
         rows = self._transcript.messages
         for message, row in zip(self._conversation.branch, rows, strict=False):
             if message.sent is not None:
-                numbers |= {one.number for one in message.sent.documents if one.ranges}
+                numbers |= {one.number for one in message.sent.documents if not one.deleted}
             if message.role == "assistant" and numbers:
                 text = self._text(message)
                 if text is not None:
@@ -149,6 +154,11 @@ class WordsInDocuments(QObject):
 
     def _said_before(self, answer: int) -> list[str]:
         return [each.content for each in self._before(answer) if each.role == "user"]
+
+    def _deleted_before(self, answer: int) -> bool:
+        """Whether the answer was to a document that was deleted since."""
+        sent = (each.sent.documents for each in self._before(answer) if each.sent)
+        return any(not one.ranges and not one.among for documents in sent for one in documents)
 
     def _chat_before(self, answer: int) -> list[Sent | None]:
         """What each message of the answer's prompt has of documents."""
@@ -175,10 +185,11 @@ def _find_words(
     indexes: dict[int, WordIndex],
     *,
     said: list[str],
+    complete: bool,
 ) -> AnswerWords:
     """In a thread, one at a time: documents are indexed when they are first needed."""
     for number, document in documents.items():
         if number not in indexes:
             indexes[number] = WordIndex(document.text, document.starts)
     known = {number: indexes[number] for number in documents}
-    return words_of(text, documents=documents, indexes=known, said=said)
+    return words_of(text, documents=documents, indexes=known, said=said, complete=complete)

@@ -71,7 +71,7 @@ def send(
     """Keep with a message what is sent of it. Its documents are not unsent any more."""
     if sent is None:
         return
-    connection.execute("UPDATE messages SET sent = ? WHERE id = ?", (packed(sent), message))
+    renew(connection, message, sent)
     for number in dict.fromkeys(document.number for document in sent.documents):
         row = connection.execute(
             "SELECT max(document) FROM attachments WHERE conversation = ? AND number = ?",
@@ -79,6 +79,11 @@ def send(
         ).fetchone()
         _insert(connection, conversation, message, number, row[0])
         detach(connection, conversation, number)
+
+
+def renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
+    """Keep with a message what is sent of it now, of the same documents."""
+    connection.execute("UPDATE messages SET sent = ? WHERE id = ?", (packed(sent), message))
 
 
 def digests(
@@ -103,10 +108,7 @@ def delete(connection: sqlite3.Connection, conversation: int, number: int) -> No
     ).fetchall()
     for message, blob in rows:
         if (sent := unpacked(blob)) is not None:
-            connection.execute(
-                "UPDATE messages SET sent = ? WHERE id = ?",
-                (packed(sent.without(number)), message),
-            )
+            renew(connection, message, sent.without(number))
     where = "conversation = ? AND number = ?"
     connection.execute(
         f"UPDATE attachments SET document = NULL WHERE {where}", (conversation, number)

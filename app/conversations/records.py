@@ -13,7 +13,7 @@ from typing import Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from engine.documents.prompt import Sent
-from engine.request import Request, Role
+from engine.request import ChatMessage, Request, Role
 from models.errors import Problem
 from models.in_words import one_line
 from models.typed_json import decode
@@ -112,6 +112,12 @@ class Message:
     def prompt(self) -> str:
         """The text that the model gets: documents too, as they were sent."""
         return self.content if self.sent is None else self.sent.text
+
+    @property
+    def said(self) -> ChatMessage:
+        """The message as the model gets it."""
+        attached = 0 if self.sent is None else self.sent.attached
+        return ChatMessage(self.role, self.prompt, attached=attached)
 
 
 @dataclass(frozen=True, slots=True)

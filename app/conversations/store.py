@@ -368,6 +368,10 @@ class Store:
             attachments.keep_copy(original, self.attachments, document.digest)
         return number
 
+    def keep_notes(self, message: int, sent: Sent) -> Future[None]:
+        """Keep what a message has of its documents by now, while notes are made on their parts."""
+        return self._do(attachments.renew, message, sent)
+
     def detach(self, conversation: int, number: int) -> Future[None]:
         """Take a document from the message that is not sent yet."""
         return self._do(self._without, attachments.detach, conversation, number)
@@ -399,6 +403,23 @@ class Store:
                 f"What was read of a document cannot be deleted in {self.kept}, so nothing was "
                 f"deleted: {error.strerror or error}.",
                 "Check that you may write there, then try again.",
+            ) from error
+
+    def kept_bytes(self) -> Future[int]:
+        """How large that is, of all documents."""
+        return self._thread.submit(kept_blocks.held_bytes, self.kept)
+
+    def forget_kept(self) -> Future[None]:
+        """Delete it, of all documents."""
+        return self._thread.submit(self._forget_kept)
+
+    def _forget_kept(self) -> None:
+        try:
+            kept_blocks.forget_all(self.kept)
+        except OSError as error:
+            raise Problem(
+                f"What is kept in {self.kept} cannot be deleted: {error.strerror or error}.",
+                "Check that you may write there, and that no other program uses it.",
             ) from error
 
     def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:

@@ -44,13 +44,16 @@ def words_of(
     documents: Mapping[int, Document],
     indexes: Mapping[int, WordIndex],
     said: Sequence[str],
+    complete: bool = True,
 ) -> AnswerWords:
     """Of an answer, by the documents that the model was given. `said`: what the person wrote. What
-    the model thought aloud is no part of the answer."""
+    the model thought aloud is no part of the answer. Where the documents are not `complete`, as one
+    was deleted, nobody knows what stands in none."""
     thought, end, _ = answer.rpartition("</think>")
     text = " " * len(thought + end) + answer[len(thought + end) :]
     copied = find_copied(text, indexes)
-    missing = not_found(text, [*indexes.values(), beside(documents.values(), said)])
+    texts = [*indexes.values(), beside(documents.values(), said)]
+    missing = not_found(text, texts) if complete else ()
     lines = (
         in_words(share(text, copied, documents), documents),
         f"{len(missing)} not found in the documents" if missing else "",
@@ -78,7 +81,7 @@ def _tip(span: CopiedSpan, documents: Mapping[int, Document]) -> str:
         told.append(f"and in {more} more place{'' if more == 1 else 's'}")
     first = span.places[0]
     around = sentence(documents[first.document].text, first.start, first.end)
-    return "\n".join((*told, "", f"“{around}”", "", "Click to see it there"))
+    return "\n".join((*told, "", f"“{around}”"))
 
 
 def sentence(text: str, start: int, end: int) -> str:

@@ -11,6 +11,7 @@ from html import escape
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -25,13 +26,17 @@ from app.status_line import Standing, StatusLine
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
 from app.theme.style import colours_of, draw_card, set_ink, small_font
-from engine.documents.prompt import SentDocument, in_passages
+from engine.documents.prompt import SentDocument
 from models.in_words import one_line
 
 _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
 _SHORTEST_NAME = 60  # pixels
+_NARROW = 2.5  # times as wide as a button: too narrow for words beside it
+_USUAL_NAME = 140  # for which there should be room beside the words
+_LEAST_WORDS = 230  # pixels, of what was sent, beside a name that gives way
+_AFTER_NAME = 2  # in the row, behind the sign and the name
 _HIGHEST = 190  # pixels, of chips that are scrolled beyond that
 
 
@@ -53,12 +58,14 @@ class Chip:
 class DocumentChips(QWidget):
     """Some chips below each other; takes no room while there are none.
 
-    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0; `changed`:
-        there are others, or they say something else.
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0;
+        `offer_taken`: the button below them was pressed; `changed`: there are others, or they say
+        something else.
     """
 
     view_asked = Signal(int)
     remove_asked = Signal(int)
+    offer_taken = Signal()
     changed = Signal()
 
     def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
@@ -73,6 +80,10 @@ class DocumentChips(QWidget):
         self._remark.setContentsMargins(8, 0, 4, 0)
         self._remark.hide()
         self._column.addWidget(self._remark)
+        self.offer = OfferLine()
+        self.offer.setContentsMargins(30, 0, 4, 2)  # in line with the remark's words
+        self.offer.button.clicked.connect(self.offer_taken)
+        self._column.addWidget(self.offer)
         self.chips: list[ChipWidget] = []
         self.setAccessibleName("Documents")
         self.hide()
@@ -87,6 +98,11 @@ class DocumentChips(QWidget):
         if remark != self.remark:
             self._remark.say(remark, standing)
             self._remark.setVisible(bool(remark))
+            self.changed.emit()
+
+    def propose(self, label: str, words: str) -> None:
+        """Show a button below the line, with words beside it; none without a label."""
+        if self.offer.show_offer(label, words):
             self.changed.emit()
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
@@ -107,7 +123,7 @@ class DocumentChips(QWidget):
         for widget, chip in zip(self.chips, chips, strict=True):
             widget.show_chip(chip)
         before: QWidget = self
-        for button in self.buttons:
+        for button in (*self.buttons, self.offer.button):
             QWidget.setTabOrder(before, button)  # else Tab would come to it last of all
             before = button
         self.setVisible(bool(chips))
@@ -170,7 +186,8 @@ class ChipWidget(QWidget):
         self._removal = removal
         # In the middle, as the end tells the kind of file.
         self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
-        self._words = _Elided(Qt.TextElideMode.ElideRight, least=230)
+        least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
+        self._words = _Elided(Qt.TextElideMode.ElideRight, least=least)
         self._notes = QLabel()
         for label in (self._name, self._words, self._notes):
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -180,7 +197,7 @@ class ChipWidget(QWidget):
         self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
         self._remove.clicked.connect(self.removal_asked)
         self.buttons = (self.view, self._remove) if removal == _REMOVE else (self.view,)
-        row = QHBoxLayout()
+        row = self._row = QHBoxLayout()
         row.setSpacing(6)
         row.addSpacing(round(_SIDE) + 4)  # for the sign
         row.addWidget(self._name)
@@ -188,10 +205,14 @@ class ChipWidget(QWidget):
         row.addStretch(1)
         for button in self.buttons:
             row.addWidget(button)
+        below = self._below = QHBoxLayout()
+        below.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
+        below.setAlignment(Qt.AlignmentFlag.AlignLeft)
         column = QVBoxLayout(self)
         column.setContentsMargins(8, 3, 4, 3)
         column.setSpacing(0)
         column.addLayout(row)
+        column.addLayout(below)
         column.addWidget(self._notes)
         self._notes.setContentsMargins(round(_SIDE) + 10, 0, 4, 3)
         self._chip = Chip("")
@@ -206,7 +227,7 @@ class ChipWidget(QWidget):
         self._notes.setText("\n".join(chip.notes))
         self._notes.setVisible(bool(chip.notes))
         self.setToolTip(escape(chip.tip or name).replace("\n", "<br>"))  # a name may look like HTML
-        self._shorten_name()
+        self._place_words()
         self.setAccessibleName(", ".join((name, chip.words, *chip.notes)))
         self.view.setVisible(chip.shows)
         self.view.setAccessibleName(f"View what the model gets of {name}")
@@ -227,7 +248,7 @@ class ChipWidget(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._shorten_name()
+        self._place_words()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -243,12 +264,18 @@ class ChipWidget(QWidget):
             sign: Sign = "warning" if self._chip.warning else "document"
             draw_sign(painter, sign, box, colours.warning if self._chip.warning else colours.muted)
 
-    def _shorten_name(self) -> None:
-        """Where there is no room for both, the name gives way to what the model gets."""
-        if self._removal == _REMOVE:  # others are as wide as they want
-            around = sum(button.sizeHint().width() for button in self.buttons) + 70
-            room = self.width() - around - self._words.sizeHint().width()
-            self._name.setMaximumWidth(max(_SHORTEST_NAME, room))
+    def _place_words(self) -> None:
+        """What the model gets stands below the name where there is no room for both."""
+        if self._removal != _REMOVE:  # others are as wide as they want
+            return
+        around = sum(button.sizeHint().width() for button in self.buttons) + 70
+        room = self.width() - around - self._words.sizeHint().width()
+        beside = room >= min(self._name.sizeHint().width(), _USUAL_NAME)
+        self._name.setMaximumWidth(room if beside else max(self.width() - around, _SHORTEST_NAME))
+        if beside == (self._below.count() > 0):
+            left, taken = (self._below, self._row) if beside else (self._row, self._below)
+            left.removeWidget(self._words)
+            taken.insertWidget(_AFTER_NAME if beside else 0, self._words)
 
     def _recolour(self) -> None:
         colours = colours_of(self)
@@ -263,6 +290,61 @@ class ChipWidget(QWidget):
         for button in (self.view, self._remove):
             button.set_appearance(self.font(), colours)
         self.update()
+
+
+class OfferLine(QWidget):
+    """A raised button with words beside it, or below it where that is narrow. Attributes:
+    `button`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.button = HoverButton("", parent=self, font=self.font(), colours=colours_of(self))
+        self.button.setAccessibleName("Nothing is offered")
+        self.button.set_raised()
+        self._words = QLabel()
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setWordWrap(True)
+        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(8)
+        self._row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        self._row.addWidget(self._words, 1)
+        self.hide()
+
+    @property
+    def words(self) -> str:
+        """What is said beside the button."""
+        return self._words.text()
+
+    def show_offer(self, label: str, words: str) -> bool:
+        """Show the button with this label, or nothing without one; returns whether that is new."""
+        if (label, words) == (self.button.text(), self.words):
+            return False
+        self.button.setText(label)
+        if label:
+            self.button.setAccessibleName(f"{label}, {words}")
+        self._words.setText(words)
+        self._recolour()
+        self.setVisible(bool(label))
+        return True
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        narrow = self.width() < _NARROW * self.button.sizeHint().width()
+        across = QBoxLayout.Direction.LeftToRight
+        self._row.setDirection(QBoxLayout.Direction.TopToBottom if narrow else across)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = colours_of(self)
+        self._words.setFont(small_font(self.font(), scale=0.9))
+        set_ink(self._words, colours.muted)
+        self.button.set_appearance(self.font(), colours)
+        self.button.updateGeometry()
 
 
 class _Elided(QLabel):
@@ -290,6 +372,4 @@ def shortened(line: str) -> str:
 
 def chip_of_sent(sent: SentDocument) -> Chip:
     """The chip of a document in a message that was sent."""
-    if not sent.ranges:
-        return Chip(sent.name, "deleted", removes=False)
-    return Chip(sent.name, in_passages(sent.passages, sent.among) if sent.passages else "whole")
+    return Chip(sent.name, sent.in_words, removes=not sent.deleted)

@@ -11,10 +11,10 @@ from typing import Protocol
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QImage,
     QPainter,
     QPaintEvent,
     QPalette,
-    QPixmap,
     QResizeEvent,
     QTextCharFormat,
     QTextCursor,
@@ -48,6 +48,9 @@ _NARROWEST = 300  # pixels
 _PICTURE_WIDTH = 1400  # pixels of a page: sharp on dense displays too
 _MOST_TEXT = 40_000  # characters around the words
 _MARGIN = 12  # pixels
+_COLUMNS = 200  # that a page is looked at in
+_WHITE = 250  # of 255
+_SPACE = 0.03  # of the page's width
 _HINT = (
     "This is where you see where the words of an answer come from: choose words that are marked "
     "as standing in a document, with the pointer or with Enter."
@@ -95,6 +98,7 @@ class PagePanel(QWidget):
         self._close = sign_button(
             "\u00d7", "Close the document panel", lambda: self.close_asked.emit()
         )
+        self._count.setMinimumHeight(self._close.sizeHint().height())  # in line with the buttons
         self.page, self.text = PageView(), QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
@@ -249,7 +253,7 @@ class PagePanel(QWidget):
 
 
 class PageView(QScrollArea):
-    """A picture of a page, as wide as there is room, with boxes on it.
+    """A picture of a page without its white sides, as wide as there is room, with boxes on it.
 
     Attributes: `picture`, None before there is one.
     """
@@ -273,9 +277,8 @@ class PageView(QScrollArea):
         self._sheet.set_picture(picture, colour)
         self._fit()
         if picture.boxes:
-            scale = self._sheet.width() / max(picture.width, 1)
             first = picture.boxes[0]
-            middle = round(scale * (first.top + first.bottom) / 2)
+            middle = round(self._sheet.scale * (first.top + first.bottom) / 2)
             self.verticalScrollBar().setValue(middle - self.viewport().height() // 3)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -284,42 +287,75 @@ class PageView(QScrollArea):
 
     def _fit(self) -> None:
         if self.picture is not None:
-            width = max(1, self.viewport().width() - 2 * _MARGIN)
-            height = round(width * self.picture.height / max(self.picture.width, 1))
-            self._sheet.setFixedSize(QSize(width, height))
+            self._sheet.fit(max(1, self.viewport().width() - 2 * _MARGIN))
 
 
 class _Sheet(QWidget):
     def __init__(self) -> None:
         super().__init__()
-        self._pixels, self._colour = QPixmap(), QColor()
+        self._page, self._scaled, self._colour = QImage(), QImage(), QColor()
         self._boxes: tuple[Box, ...] = ()
+        self._left = 0  # of the picture, where the page is cut
+
+    @property
+    def scale(self) -> float:
+        return self.width() / max(self._page.width(), 1)
 
     def set_picture(self, picture: PagePicture, colour: str) -> None:
-        self._pixels = QPixmap()
-        self._pixels.loadFromData(picture.png, "PNG")
+        whole = QImage()
+        whole.loadFromData(picture.png, "PNG")
         self._boxes, self._colour = picture.boxes, QColor(colour)
+        self._left, right = _written(whole, picture.boxes)
+        self._page = whole.copy(self._left, 0, right - self._left, whole.height())
+        self._scaled = QImage()
         self.update()
 
+    def fit(self, width: int) -> None:
+        """Be so wide."""
+        page = self._page.size()
+        self.setFixedSize(QSize(width, round(width * page.height() / max(page.width(), 1))))
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self._pixels.isNull():
+        if self._page.isNull():
             return
+        size = self.size() * self.devicePixelRatioF()
+        if self._scaled.size() != size:  # a painter would leave out pixels, and so thin lines
+            smooth = Qt.TransformationMode.SmoothTransformation
+            self._scaled = self._page.scaled(size, Qt.AspectRatioMode.IgnoreAspectRatio, smooth)
         with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.drawPixmap(self.rect(), self._pixels)
+            painter.drawImage(self.rect(), self._scaled)
             painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
-            scale = self.width() / self._pixels.width()
             fill = QColor(self._colour)
             fill.setAlphaF(0.16)
             painter.setPen(self._colour)
             painter.setBrush(fill)
             for box in self._boxes:
-                size = (box.right - box.left, box.bottom - box.top)
-                rect = QRectF(box.left, box.top, *size)
-                rect = QRectF(rect.topLeft() * scale, rect.size() * scale)
+                rect = QRectF(
+                    box.left - self._left, box.top, box.right - box.left, box.bottom - box.top
+                )
+                rect = QRectF(rect.topLeft() * self.scale, rect.size() * self.scale)
                 painter.drawRoundedRect(rect.adjusted(-2, -1, 2, 1), 2, 2)
+
+
+def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
+    """From where to where a page is not white, with a little space beside that."""
+    if page.isNull():
+        return 0, 0
+    small = page.scaledToWidth(_COLUMNS, Qt.TransformationMode.SmoothTransformation)
+    small = small.convertToFormat(QImage.Format.Format_Grayscale8)
+    shades, row = bytes(small.constBits()), small.bytesPerLine()
+    inked = [column for column in range(small.width()) if min(shades[column::row]) < _WHITE]
+    scale = page.width() / max(small.width(), 1)
+    edges = [scale * column for column in inked] + [
+        edge for box in boxes for edge in (box.left, box.right)
+    ]
+    if not edges:
+        return 0, page.width()
+    space = round(_SPACE * page.width())
+    left, right = round(min(edges)) - space, round(max(edges) + scale) + space
+    return max(left, 0), min(right, page.width())
 
 
 def _units(text: str) -> int:

@@ -9,7 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from app.documents.noting import Noting
 from engine.documents import Document
+from engine.documents.by_section import section_by_section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent
@@ -47,6 +49,15 @@ class Planner:
         """What the message will be. The future's exception may be a Problem: there is no room."""
         return self._thread.submit(self._plan, message)
 
+    def send(self, message: MessageToPlan) -> Future[Sent]:
+        """What is sent of the message. The future's exception may be a Problem, as above."""
+        return self._thread.submit(lambda: self._plan(message).sent)
+
+    def note(self, message: MessageToPlan) -> Future[Noting]:
+        """Notes on every part of what the message has something of, before the first is made. The
+        future's exception may be a Problem."""
+        return self._thread.submit(self._note, message)
+
     def close(self) -> None:
         """Plan nothing more. Waits for the end of a plan that is being made."""
         with suppress(RuntimeError):  # closed before
@@ -54,7 +65,21 @@ class Planner:
         self._thread.shutdown()
 
     def _plan(self, message: MessageToPlan) -> Plan:
+        return self._planned(message, message.documents())
+
+    def _note(self, message: MessageToPlan) -> Noting:
         documents = message.documents()
+        sent = self._planned(message, documents).sent
+        return Noting(
+            section_by_section(
+                message.question,
+                {one.number: documents[one.number] for one in sent.documents},
+                count=message.count,
+                room=message.room(message.count),
+            )
+        )
+
+    def _planned(self, message: MessageToPlan, documents: Mapping[int, Document]) -> Plan:
         return plan(
             message.question,
             documents,

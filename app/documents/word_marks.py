@@ -57,21 +57,23 @@ class WordMarks(QObject):
 
     def choose(self, position: int) -> bool:
         """Ask for what stands at this place of the document; False where nothing does."""
-        source = self._view.text.source_at(position) if self.shown else None
-        for span in self._words.copied:
-            if source is not None and span.start <= source < span.end:
-                self.asked.emit(span)
-                return True
-        return False
+        number = self._span_at(position)
+        if number is not None:
+            self.asked.emit(self._words.copied[number])
+        return number is not None
+
+    def leads(self, position: int) -> bool:
+        """Whether something can be asked for at this place of the document."""
+        return self._span_at(position) is not None
 
     def tip(self, position: int) -> str:
         """What is known of the word at this place of the document; empty for nothing."""
-        source = self._view.text.source_at(position) if self.shown else None
-        if source is None:
-            return ""
-        for span, tip in zip(self._words.copied, self._words.tips, strict=True):
-            if span.start <= source < span.end:
-                return tip
+        number = self._span_at(position)
+        if number is not None:
+            # A click on a link asks whether to open it.
+            how = "Right-click" if self._view.is_link(position) else "Click"
+            return f"{self._words.tips[number]}\n\n{how} to see it there"
+        source = self._source_at(position)
         for missing in self._words.missing:
             if missing.start <= source < missing.end:
                 return (
@@ -79,6 +81,17 @@ class WordMarks(QObject):
                     "This is a word search: it may be right all the same."
                 )
         return ""
+
+    def _span_at(self, position: int) -> int | None:
+        """The number of the copied span at this place of the document, from 0."""
+        source = self._source_at(position)
+        spans = enumerate(self._words.copied)
+        return next((n for n, span in spans if span.start <= source < span.end), None)
+
+    def _source_at(self, position: int) -> int:
+        """A place of the text as it was given; -1 while nothing is marked."""
+        source = self._view.text.source_at(position) if self.shown else None
+        return -1 if source is None else source
 
     def _lay(self) -> None:
         if not self.shown:

@@ -24,6 +24,7 @@ from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.pending import EngineWork, Lost, Question, id_of, is_guest
 from app.engine_client.watchdog import Watchdog
+from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats
 from engine.protocol import (
     LONGEST_LINE_BYTES,
@@ -35,7 +36,9 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Macs,
     Memory,
+    Ranks,
     Ready,
     Response,
     SetDrafter,
@@ -50,6 +53,7 @@ _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
 LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
 _MEMORY = Memory()
+_THIS_MAC = Macs()
 _NOT_RUNNING = "The engine is not running."
 
 
@@ -95,6 +99,7 @@ class EngineProcess(QObject):
         ready(Ready): a process is ready for commands; nothing is loaded in it yet.
         loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
         unloaded(): there is no model any more, until the next `loaded`.
+        ranks_changed(): see the property `ranks`.
         happened(Event): an event of a generation that is not over.
         told_guest(Event | Counted): the same of what was passed on for the guest; or what it
             counted.
@@ -114,6 +119,7 @@ class EngineProcess(QObject):
     loading = Signal(Loading)
     loaded = Signal(Loaded)
     unloaded = Signal()
+    ranks_changed = Signal()
     happened = Signal(object)
     told_guest = Signal(object)
     failed = Signal(Failed)
@@ -140,7 +146,10 @@ class EngineProcess(QObject):
         self._child: ChildProcess | None = None
         self._abandoned: list[ChildProcess] = []  # killed, but may not have ended yet
         self._complained = False
+        self._confessed = ""  # what it said of itself, which may be why it dies
         self._work = EngineWork()
+        self._ranks: tuple[RankState, ...] = ()
+        self._led = False  # this process has led several Macs
         self._deaths = 0
         self._resting = EngineState.STOPPED  # the state where there is no child
         self._told = EngineState.STOPPED
@@ -160,6 +169,12 @@ class EngineProcess(QObject):
         if self._work.loading:
             return EngineState.LOADING
         return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
+
+    @property
+    def ranks(self) -> tuple[RankState, ...]:
+        """The Macs that hold the target together, as this process saw them last, or the one that
+        died; none where it is on this one alone."""
+        return self._ranks
 
     @property
     def log_path(self) -> Path | None:
@@ -199,21 +214,41 @@ class EngineProcess(QObject):
         parallel: int = 4,
         exact: bool = False,
         learn: bool = False,
+        keep_bytes: int | None = None,
+        macs: Macs = _THIS_MAC,
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
+
+        A process that has led several Macs is replaced at once where these are others.
 
         Drafter and draft length as for `engine.pair`, the rest as in `Load`. Returns the id that
         `loading`, `loaded` or `failed` will carry.
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())
-        command = Load(uuid4().hex, folder, drafter, draft_length, memory, parallel, exact, learn)
+        command = Load(
+            uuid4().hex,
+            folder,
+            drafter,
+            draft_length,
+            memory,
+            parallel,
+            exact,
+            learn,
+            keep_bytes,
+            macs=macs,
+        )
+        lost = Lost()
+        if self._led and not self._work.leads(macs):
+            self._abandon()
+            lost = self._work.lose(keep_loads=False)
         self._work.ask(command)
         if self._child is None:
             self._launch()
         else:
             self._send(command)
             self._update_state()
+        self._fail(lost, "Another model was loaded before it was done.", "Send it again.")
         return command.id
 
     def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
@@ -317,6 +352,8 @@ class EngineProcess(QObject):
         return command.id
 
     def _send(self, command: Command) -> None:
+        if isinstance(command, Load) and command.macs.hosts:
+            self._led = True
         self._write(_line(command))
 
     def _write(self, line: bytes) -> None:
@@ -333,7 +370,7 @@ class EngineProcess(QObject):
     def _launch(self) -> None:
         self._restarter.stop()
         self._resting = EngineState.WAITING
-        self._complained = False
+        self._complained, self._confessed = False, ""
         self._child = child = ChildProcess(
             self._command, folder=_FOLDER, limit=LONGEST_RESPONSE_BYTES, parent=self
         )
@@ -342,6 +379,8 @@ class EngineProcess(QObject):
         child.ended.connect(self._on_end)
         child.start()
         self._log.note(f"started, process {child.pid}")
+        self._led = False
+        self._now_on(())
         for work in self._work.begin():
             self._send(work)
         self._update_state()
@@ -366,7 +405,9 @@ class EngineProcess(QObject):
         child.deleteLater()
 
     def _on_end(self, reason: str, status: int | None) -> None:
-        if status and self._complained:
+        if self._confessed:
+            reason = self._confessed
+        elif status and self._complained:
             reason += f" Its last words: {self._log.tail[-1]}"
         self._lose(reason)
 
@@ -429,6 +470,8 @@ class EngineProcess(QObject):
             return
         if isinstance(answer, Done):
             self._deaths = 0
+        if isinstance(answer, Failed) and not answer.generation:
+            self._confessed = answer.message
         about = self._work.take(answer)
         self._update_state()
         if about == "question":
@@ -451,8 +494,15 @@ class EngineProcess(QObject):
                 self.loaded.emit(answer)
             case Unloaded():
                 self.unloaded.emit()
+            case Ranks():
+                self._now_on(answer.ranks)
             case Failed():
                 self.failed.emit(answer)
+
+    def _now_on(self, ranks: tuple[RankState, ...]) -> None:
+        if ranks != self._ranks:
+            self._ranks = ranks
+            self.ranks_changed.emit()
 
     # Watching
 

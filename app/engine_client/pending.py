@@ -19,6 +19,8 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Macs,
+    Ranks,
     Ready,
     Response,
     SetDrafter,
@@ -48,7 +50,7 @@ def is_guest(id: str) -> bool:
 def id_of(answer: Response) -> str:
     """The id of the command or generation that a response is about; empty for that of none."""
     match answer:
-        case Ready():
+        case Ready() | Ranks():
             return ""
         case Loading() | Loaded() | Unloaded() | Counted():
             return answer.id
@@ -77,6 +79,13 @@ class EngineWork:
     def next(self) -> Work | None:
         """What was asked for first: the engine is at it, or at what runs beside it."""
         return next(iter(self._owed.values()), None)
+
+    def leads(self, macs: Macs) -> bool:
+        """Whether these several Macs are led now, and stay so until the next load."""
+        if self.loaded is None or any(isinstance(work, Unload) for work in self._owed.values()):
+            return False
+        now = self.loaded.macs
+        return (now.hosts, now.trusted) == (macs.hosts, macs.trusted)
 
     @property
     def generating(self) -> bool:
@@ -110,6 +119,8 @@ class EngineWork:
         match answer:
             case Ready():
                 self.greeted = True
+            case Ranks():
+                pass
             case Loading():
                 self._begun = answer.id
             case Loaded():
@@ -147,6 +158,7 @@ class EngineWork:
                 wanted.memory,
                 wanted.parallel,
                 wanted.exact,
+                macs=wanted.macs,
             )
             self._owed = {load.id: load, **self._owed}
         return tuple(self._owed.values())

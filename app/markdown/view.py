@@ -288,6 +288,13 @@ class TextView(QTextBrowser):
             cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter)
         return cursor.position()
 
+    def is_link(self, position: int) -> bool:
+        """Whether the character at a place of the document belongs to a link."""
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(position)
+        cursor.movePosition(QTextCursor.MoveOperation.NextCharacter)
+        return cursor.charFormat().isAnchor()
+
     def _show_tip(self, event: QHelpEvent) -> None:
         tip = self.tip(self.position_at(event.pos()))
         address = self.anchorAt(event.pos())

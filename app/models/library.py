@@ -4,6 +4,8 @@ and drafters for a target.
 Knows the arguments and answers of `slipstream models`; not how commands run, and shows nothing.
 """
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, Signal
 
 from app.commands import CommandRunner, JsonObject, Question, read_answer
@@ -60,9 +62,16 @@ class Library(QObject):
     failed = Signal(object)
 
     def __init__(
-        self, commands: CommandRunner | None = None, *, parent: QObject | None = None
+        self,
+        commands: CommandRunner | None = None,
+        *,
+        hostfile: Callable[[], str] = lambda: "",
+        parent: QObject | None = None,
     ) -> None:
+        """`hostfile`: of the Macs that hold targets together; empty where it is this one alone."""
         super().__init__(parent)
+        self._hostfile = hostfile
+        self._asks_macs = False
         self.commands = commands or CommandRunner(parent=self)
         self.inventory: Question[Inventory] = Question(
             self.commands, read_inventory, empty=Inventory(), parent=self
@@ -81,6 +90,7 @@ class Library(QObject):
         self.target = ""
         self._closed = False
         self.inventory.changed.connect(self._on_inventory)
+        self.offers.changed.connect(self._on_offers)
         self.downloads.disk_changed.connect(self._refresh_all)
         self.downloads.failed.connect(self.failed)
 
@@ -90,8 +100,10 @@ class Library(QObject):
         self.inventory.ask("list", "--json")
 
     def refresh_offers(self) -> None:
-        """Ask which pairs the catalog has for this machine."""
-        self.offers.ask("pair", "--json")
+        """Ask which pairs the catalog has for this machine, or for several Macs together."""
+        hostfile = self._hostfile()
+        self._asks_macs = bool(hostfile)
+        self.offers.ask("pair", "--json", *(("--hosts", hostfile) if hostfile else ()))
 
     def refresh_candidates(self, target: str) -> None:
         """Ask what can draft for the model in this folder."""
@@ -146,6 +158,12 @@ class Library(QObject):
         if self.inventory.answered and not self.inventory.asking and self.inventory.problem is None:
             inventory = self.inventory.value
             self.downloads.take_queue(inventory.downloads, downloading=inventory.downloading)
+
+    def _on_offers(self) -> None:
+        """A Mac that does not answer is no reason to show no pairs: then it is this machine's."""
+        if self._asks_macs and self.offers.problem is not None and not self.offers.asking:
+            self._asks_macs = False
+            self.offers.ask("pair", "--json")
 
     def _refresh_all(self) -> None:
         """Ask again whatever was asked, as the disk has changed."""

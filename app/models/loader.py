@@ -138,12 +138,13 @@ class ModelLoader(QObject):
     @property
     def outdated(self) -> bool:
         """Whether what is loaded was asked to answer in another way than is set now: side by side,
-        or from earlier answers."""
+        from earlier answers, or with what is kept of documents."""
         return self.loaded is not None and self._asked != self._wanted
 
     @property
-    def _wanted(self) -> tuple[int, bool, bool]:
-        return self._settings.parallel, self._settings.exact, self._settings.learn
+    def _wanted(self) -> tuple[int, bool, bool, bool]:
+        wanted = self._settings
+        return wanted.parallel, wanted.exact, wanted.learn, wanted.keep_documents
 
     def measure_again(self) -> None:
         """Calibrate the pair again, in place of what is stored for this machine."""
@@ -197,7 +198,7 @@ class ModelLoader(QObject):
         self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
-        parallel, exact, learn = self._asked = self._wanted
+        parallel, exact, learn, keep = self._asked = self._wanted
         self._engine.load(
             target,
             drafter=self.pair.drafter,
@@ -206,6 +207,8 @@ class ModelLoader(QObject):
             parallel=parallel,
             exact=exact,
             learn=learn,
+            keep_bytes=None if keep else 0,
+            macs=self._settings.macs,
         )
         self.load_requested.emit()
 

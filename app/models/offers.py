@@ -130,16 +130,16 @@ def drafters_line(offer: PairOffer) -> str:
 def memory_line(offer: PairOffer) -> str:
     """What it needs of the memory that there is."""
     available = in_words.size(offer.available_bytes)
-    return f"{_needs(offer)}, of the {available} that models can use on this machine"
+    place = "these Macs together" if offer.macs > 1 else "this machine"
+    return f"{_needs(offer)}, of the {available} that models can use on {place}"
 
 
 def _needs(offer: PairOffer) -> str:
     """The memory it needs, and at which context."""
     as_float = ", with its weights as float32" if offer.expanded else ""
-    return (
-        f"Needs {in_words.size(offer.needed_bytes)} of memory at {offer.needed_context:,} tokens"
-        f"{as_float}"
-    )
+    together = f"Fits on {offer.macs} Macs{DOT}" if offer.macs > 1 else ""
+    needed = f"{in_words.size(offer.needed_bytes)} of memory at {offer.needed_context:,} tokens"
+    return f"{together}Needs {needed}{as_float}"
 
 
 def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:

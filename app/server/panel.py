@@ -3,28 +3,17 @@
 Knows its widgets; what a person does there goes out as signals.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFontDatabase,
-    QGuiApplication,
-    QPainter,
-    QPaintEvent,
-    QPen,
-    QTextOption,
-)
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontDatabase, QTextOption
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QDialog,
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QSizePolicy,
     QSpinBox,
     QTabWidget,
     QVBoxLayout,
@@ -32,95 +21,17 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
+from app.copying import CopyButton, CopyField
 from app.models.widgets import ToneLabel
 from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
 from app.status_line import Standing, StatusLine
+from app.switch import Switch
 from app.theme.edged_check_box import EdgedCheckBox
-from app.theme.style import STYLE_SHEET, TABS, colours_of
+from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
 
-_SAID_MS = 1500
-_WIDEST = 640  # pixels of an address
 _HIDDEN = "\u2022" * 24
-
-
-class Switch(QAbstractButton):
-    """On or off. Its words are beside it. Attribute: `failed`, it is not as it is switched."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.failed = False
-        self.setCheckable(True)
-        self.setAccessibleName(name)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-
-    def sizeHint(self) -> QSize:
-        return QSize(46, 28)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours, on = colours_of(self), self.isChecked()
-        whole = QRectF(self.rect()).adjusted(3, 3, -3, -3)
-        track = colours.card
-        if on:
-            track = colours.warning if self.failed else colours.accepted
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QPen(QColor(track if on else colours.bar), 1.5))
-            painter.setBrush(QColor(track))
-            painter.drawRoundedRect(whole, whole.height() / 2, whole.height() / 2)
-            size = whole.height() - 6
-            left = whole.right() - size - 3 if on else whole.left() + 3
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(colours.paper if on else colours.bar))
-            painter.drawEllipse(QRectF(left, whole.top() + 3, size, size))
-            if self.hasFocus():
-                painter.setPen(QPen(QColor(colours.link), 2))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                ring = QRectF(self.rect()).adjusted(1, 1, -1, -1)
-                painter.drawRoundedRect(ring, ring.height() / 2, ring.height() / 2)
-
-
-class CopyField(QWidget):
-    """A text that can be copied. Attributes: `text`, what is copied; `shown` may be another."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.text = ""
-        self.field = QLineEdit()
-        self.field.setReadOnly(True)
-        self.field.setAccessibleName(name)
-        self.button = CopyButton(f"Copy the {name.lower()}", lambda: self.text)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        self.setMaximumWidth(_WIDEST)
-        row.addWidget(self.field, 1)
-        row.addWidget(self.button)
-
-    def show_text(self, text: str, *, shown: str = "") -> None:
-        self.text = text
-        self.field.setText(shown or text)
-        self.field.setCursorPosition(0)
-        self.button.setEnabled(bool(text))
-
-
-class CopyButton(QPushButton):
-    """Copies a text, and says so for a moment."""
-
-    def __init__(self, name: str, text: Callable[[], str]) -> None:
-        super().__init__("Copy")
-        self._text = text
-        self.setAccessibleName(name)
-        self.setAutoDefault(False)
-        self._back = QTimer(self, singleShot=True, interval=_SAID_MS)
-        self._back.timeout.connect(lambda: self.setText("Copy"))
-        self.clicked.connect(self._copy)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text())
-        self.setText("Copied")
-        self._back.start()
 
 
 class ServerPanel(QDialog):

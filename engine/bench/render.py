@@ -116,7 +116,9 @@ def tables(report: BenchReport) -> Iterator[ReportTable]:
 
 def _compares_speeds(report: BenchReport) -> bool:
     """Without plain decoding beside it only acceptance was measured."""
-    return report.options.get("baselines") is not False
+    runners = report.options.get("runners") or ()
+    alone = isinstance(runners, list | tuple) and any(str(each)[:5] == "none/" for each in runners)
+    return report.options.get("baselines") is not False or alone
 
 
 def _roofline_line(report: BenchReport) -> list[str]:
@@ -285,7 +287,7 @@ def command(report: BenchReport) -> str:
         values = value if isinstance(value, list | tuple) else [value]
         words += [f"--{flag} {each}" for each in values if each is not None]
     words += ["--attach"] * bool(options.get("attach"))
-    return " ".join(words + ["--no-baselines"] * (not _compares_speeds(report)))
+    return " ".join(words + ["--no-baselines"] * (report.options.get("baselines") is False))
 
 
 def show_on_console(report: BenchReport, console: Console) -> None:

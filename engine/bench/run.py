@@ -28,14 +28,11 @@ from engine.bench.measure import (
 from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now
-from engine.bench.runners import HEADROOM, Runner, Workload, make_runners
-from engine.decoder import Decoder
+from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
 from engine.loading import LoadedModel, load
-from engine.pair import make_drafter
 from engine.request import asked
 from engine.session import Session
 from models.errors import Problem
-from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 
 _WARM_UP_TOKENS = 12
@@ -49,12 +46,14 @@ def run_bench(
     options: BenchOptions,
     *,
     progress: Callable[[str], None],
+    load_target: Load | None = None,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = perf_counter,
     hot: Callable[[], bool | None] = is_hot,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
+    `load_target` loads it on several Macs, where only Slipstream's own loop can read with it.
     `hot`: whether the system says that heat slows it. Raises `Problem`, before anything is
     measured.
     """
@@ -66,12 +65,12 @@ def run_bench(
         attach=options.attach,
     )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
-    found = [resolve_drafters(name, options.target) for name in names]  # before it takes long
     load_once = cache(load)
-    target = load_once(options.target)
+    makers = [drafter_maker(name, options.target, load_once) for name in names]  # finds them early
+    target = (load_target or load_once)(options.target)
     session = Session(target)
-    for drafters in found:
-        make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
+    for make in makers:
+        make(target, session.decoder)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
         temperature: make_runners(options, target, temperature, load_once)
@@ -152,7 +151,7 @@ def _with_probes(
 ) -> BenchReport:
     """The setup with what is measured apart, at about the depth of the answers' middle: judging,
     and where speeds are compared what passes cost and what the memory gives."""
-    decoder = Decoder(target.model)
+    decoder = target.decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
     depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
     logits = target.model(mx.zeros((1, 1), dtype=mx.int32))  # for its kind; never computed
@@ -165,7 +164,7 @@ def _with_probes(
         ),
     )
     if options.baselines:
-        reads_all = reads_all_weights(target.model)
+        reads_all = target.alone and reads_all_weights(target.model)
         with at_depth(decoder, depth) as tokens:
             setup = replace(
                 setup,

@@ -28,7 +28,6 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
-from engine.accept import by_block
 from engine.bench.figures import (
     RoundCounts,
     committed_ids,
@@ -38,9 +37,12 @@ from engine.bench.figures import (
     without_first_round,
 )
 from engine.bench.options import RULES, BenchOptions, label, model_folders
+from engine.bench.peers import TRANSFORMERS, EveryRound, TransformersLookup
+from engine.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
+from engine.drafters import Drafter
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
 from engine.pair import make_drafter, make_policy
@@ -48,7 +50,7 @@ from engine.request import Request, Sampling
 from engine.session import Session
 from engine.speculate import AcceptanceRule
 from engine.stats import tally
-from models.installed.resolve import resolve_drafters
+from models.installed.resolve import drafts_without_weights, resolve_drafters
 from models.model_folder import ModelFolder
 
 PLAIN = "slipstream plain"
@@ -57,6 +59,7 @@ HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
 _PREFILL_ROWS = 512
 
 Load = Callable[[ModelFolder], LoadedModel]
+Make = Callable[[LoadedModel, Decoder], Drafter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,22 @@ class Runner(Protocol):
         """Write the answer from scratch. Raises ValueError where it cannot run this model."""
 
 
+class PromptReader:
+    """Reads a prompt once for all runners that ask for it: how long that takes is in no figure of
+    theirs. Holds the newest one."""
+
+    def __init__(self, target: LoadedModel, rule: AcceptanceRule) -> None:
+        self._read = Session(target, accept=rule)
+
+    def session(self, prompt: Sequence[int]) -> Session:
+        """A conversation of one's own that has read all of `prompt` but its last token."""
+        if self._read.shared(prompt) < len(prompt) - 1:
+            least = Request(sampling=Sampling(temperature=0.0), max_tokens=1)
+            for _ in self._read.complete(prompt, least):
+                pass
+        return self._read.copy()
+
+
 class SlipstreamRunner:
     """Slipstream: new conversations with `drafter` and one `policy`, judged by `rule`.
 
@@ -111,13 +130,17 @@ class SlipstreamRunner:
         policy: DraftLengthPolicy,
         rule: AcceptanceRule,
         load: Load,
+        reader: PromptReader,
     ) -> None:
+        """`reader`, of the same rule, gives the prompts to drafters without weights: others read
+        with the target, or what it makes of a prompt."""
         self.name = name
         self._target = target
-        self._drafters = resolve_drafters(drafter, target.folder)
+        self._make = drafter_maker(drafter, target.folder, load)
         self._policy = policy
         self._rule = rule
-        self._load = load
+        parts = (part for part in drafter.split("+") if part != TRANSFORMERS)
+        self._reader = reader if all(map(drafts_without_weights, parts)) else None
         self._calibrated = False
 
     def run(self, workload: Workload) -> Measurement:
@@ -138,13 +161,16 @@ class SlipstreamRunner:
         self, workload: Workload, *, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Event]:
         """The events of a new conversation's first answer."""
-        session = Session(self._target, accept=self._rule)
-        session.drafter = make_drafter(
-            self._drafters, target=self._target, decoder=session.decoder, load=self._load
-        )
         if not self._calibrated and isinstance(self._policy, Automatic):
-            self._policy = Automatic(calibrate(session.decoder, session.drafter))
+            empty = Session(self._target)
+            drafter = self._make(self._target, empty.decoder)
+            self._policy = Automatic(calibrate(empty.decoder, drafter))
         self._calibrated = True
+        if self._reader is None:
+            session = Session(self._target, accept=self._rule)
+        else:
+            session = self._reader.session(workload.prompt)
+        session.drafter = self._make(self._target, session.decoder)
         session.policy = self._policy  # a session makes its policy start anew with its drafter
         sampling = Sampling(temperature=workload.temperature, seed=workload.seed)
         request = Request(sampling=sampling, max_tokens=workload.limit + HEADROOM)
@@ -260,23 +286,40 @@ def _measurement(
     return Measurement(tuple(ids), stats, rounds)
 
 
+def drafter_maker(name: str, target: ModelFolder, load: Load) -> Make:
+    """How the drafter of this name is made for a target; a peer's is another program's way to
+    draft. Raises `Problem`, as the one that makes it does."""
+    if name == TRANSFORMERS:
+        return lambda target, decoder: TransformersLookup(target.ends)
+    drafters = resolve_drafters(name, target)
+    return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
+
+
+def _policy(drafter: str, length: str) -> DraftLengthPolicy:
+    return EveryRound(int(length)) if drafter == TRANSFORMERS else make_policy(length)
+
+
 def make_runners(
     options: BenchOptions, target: LoadedModel, temperature: float, load: Load
 ) -> list[Runner]:
     """Plain decoding of both, ours with each drafter, its length and each rule, and mlx-lm's with
     models."""
     rules = options.rules[:1] if temperature == 0.0 else options.rules
+    readers = {rule: PromptReader(target, RULES[rule]) for rule in {*rules, "block"}}
     runners: list[Runner] = []
-    if options.baselines:
+    if options.plain:
         plain = SlipstreamRunner(
             PLAIN,
             target=target,
             drafter="none",
             policy=make_policy("0"),
-            rule=by_block,
+            rule=RULES["block"],
             load=load,
+            reader=readers["block"],
         )
-        runners += [plain, MlxLmRunner(MLX_LM, target=target)]
+        runners += [plain]
+        if options.baselines and target.alone:
+            runners.append(MlxLmRunner(MLX_LM, target=target))
     for drafter, length in options.drafting:
         folder = Path(drafter).expanduser()
         runners += [
@@ -284,12 +327,15 @@ def make_runners(
                 f"slipstream {label(drafter)} {length}" + (f" {rule}" if len(rules) > 1 else ""),
                 target=target,
                 drafter=drafter,
-                policy=make_policy(length),
+                policy=_policy(drafter, length),
                 rule=RULES[rule],
                 load=load,
+                reader=readers[rule],
             )
             for rule in rules
         ]
+        if not target.alone:
+            continue
         if model_folders((drafter,)) == [folder] and length.strip("0").isdecimal():
             runners.append(
                 MlxLmSpeculativeRunner(

@@ -5,7 +5,7 @@ kept as it was sent: what the model gets of them is never made anew.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text as Styled
 
+from engine.cli.child_session import ChildSession
 from engine.documents import Document
-from engine.documents.by_section import NOTE_TOKENS, section_by_section
+from engine.documents.by_section import NOTE_TOKENS, Ask, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
@@ -54,7 +55,7 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
-def keep_what_was_read(session: Session) -> list[str]:
+def keep_what_was_read(session: Session | ChildSession) -> list[str]:
     """Write to disk what was read of documents, until a Ctrl-C; returns why it cannot be kept."""
     with noting(signal.SIGINT) as interrupted:
         while not interrupted() and session.keep():
@@ -66,7 +67,7 @@ class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
     def __init__(
-        self, session: Session, console: Console, documents: Sequence[Document] = ()
+        self, session: Session | ChildSession, console: Console, documents: Sequence[Document] = ()
     ) -> None:
         self._session, self._console = session, console
         self._closing = ExitStack()
@@ -93,14 +94,14 @@ class Attachments:
 
     def write(
         self, question: str, request: Request, *, before: Sequence[ChatMessage], more: bool
-    ) -> str:
-        """The text of a message: the question, and what it needs of the documents.
+    ) -> ChatMessage:
+        """A message: the question, and what it needs of the documents.
 
         `before`: the messages before it that are still read. `more`: other questions may follow,
         and need room too. Raises Problem where a document has none.
         """
         if not self._documents:
-            return question
+            return ChatMessage("user", question)
         sent = self._sent_in(before)
         made = plan(
             question,
@@ -121,26 +122,48 @@ class Attachments:
                 "yellow",
             )
         self._sent[made.sent.text] = made.sent
-        return made.sent.text
+        return ChatMessage("user", made.sent.text, attached=made.sent.attached)
 
     def write_by_section(
         self, question: str, request: Request, *, before: Sequence[ChatMessage]
     ) -> str:
         """The text of a message with notes on every part of the documents, which the model makes
-        now and which are told."""
+        now and which are told; a Ctrl-C ends that. Raises Problem."""
+        if not self._documents:
+            raise Problem("No file is attached.", "/attach FILE attaches one.")
         room = self._room([*before, ChatMessage("user", question)], request, more=False)
         asks = section_by_section(question, self._documents, count=self._count, room=room)
+        with noting(signal.SIGINT) as interrupted:
+            sent = self._make_notes(asks, request, before, interrupted)
+        self._sent[sent.text] = sent
+        return sent.text
+
+    def _make_notes(
+        self,
+        asks: Generator[Ask, str, Sent],
+        request: Request,
+        before: Sequence[ChatMessage],
+        interrupted: Callable[[], bool],
+    ) -> Sent:
+        """The message with the notes, or with those until a Ctrl-C."""
         shorter = replace(
             request, max_tokens=min(request.max_tokens, NOTE_TOKENS), grammar=None, stops=()
         )
-        ask = next(asks)
-        while ask.place:
-            with self._console.status(escape(f"Part {ask.number} of {ask.among}: {ask.place}")):
-                events = self._session.answer([*before, ChatMessage("user", ask.prompt)], shorter)
-                note = "".join(event.delta for event in events if isinstance(event, Text))
-            _tell(self._console, f"{ask.place}: {one_line(note)}")
-            ask = asks.send(note)
-        return ask.prompt
+        try:
+            ask = next(asks)
+            while True:
+                asked = [*before, ChatMessage("user", ask.prompt)]
+                with self._console.status(escape(f"Part {ask.number} of {ask.among}: {ask.place}")):
+                    events = self._session.answer(asked, shorter, cancelled=interrupted)
+                    note = "".join(event.delta for event in events if isinstance(event, Text))
+                if interrupted():
+                    _tell(self._console, "Stopped. The answer is from the notes so far.", "yellow")
+                    return ask.sent
+                _tell(self._console, f"{ask.place}: {one_line(note)}")
+                ask = asks.send(note)
+        except StopIteration as end:
+            made: Sent = end.value
+            return made
 
     def learn(self, stats: Stats) -> None:
         """Learn from an answer how fast prompts are read."""
@@ -167,7 +190,7 @@ class Attachments:
             state = "goes with the next message"
             if parts:
                 given = sum(part.passages for part in parts)
-                state = in_passages(given, parts[0].among) if given else "whole"
+                state = in_passages(given, parts[0].among) if given else parts[-1].in_words
             told = filter(None, (document.name, size_in_words(document), state))
             _tell(self._console, f"{number}. {', '.join(told)}")
 
@@ -220,5 +243,5 @@ def _about_all(made: Plan, *, context: int) -> str:
         f"This asks about all of {names}, and the model gets passages only: it cannot count or "
         f"sum up what it does not get. All has about {made.whole_tokens:,} tokens, and the context "
         f"{context:,}. A larger --context would hold it, where the model has one; "
-        "slipstream generate --section-by-section reads it part by part."
+        "slipstream generate --section-by-section, and /sections in a chat, read it part by part."
     )

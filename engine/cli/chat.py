@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text as Styled
 
 from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
+from engine.cli.child_session import ChildSession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
@@ -34,6 +35,7 @@ _HELP = """\
 /system TEXT         set the system prompt; the conversation starts anew
 /attach FILE         give a file or a folder to the model, with the next message
 /attachments         the files; /attachments N prints what the model gets of one
+/sections QUESTION   ask it of each part of the files, then of the notes on them
 /save FILE           write the conversation to a .json or .md file
 /help                this list
 /quit                leave (Ctrl-D does, too); Ctrl-C stops an answer"""
@@ -47,7 +49,7 @@ class TerminalChat:
 
     def __init__(
         self,
-        session: Session,
+        session: Session | ChildSession,
         console: Console,
         request: Request,
         attachments: Attachments,
@@ -93,12 +95,10 @@ class TerminalChat:
             case "/regenerate":
                 self._regenerate()
             case "/drafter":
-                self._session.use_drafter(argument)
-                self._show(*(remark.value for remark in self._session.calibrate()))
-                self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
+                name = self._draft(drafter=argument)
+                self._console.print(f"Drafting with {name}.", style="dim", markup=False)
             case "/draft-length":
-                self._session.policy = make_policy(argument)
-                self._show(*(remark.value for remark in self._session.calibrate()))
+                self._draft(draft_length=argument)
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
@@ -107,15 +107,41 @@ class TerminalChat:
                 self._attach(argument)
             case "/attachments":
                 self._list(argument)
+            case "/sections":
+                self._ask_by_section(argument)
             case "/save":
                 save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
             case _:
-                before = [m for i, m in enumerate(self.messages) if i not in self._left_out]
-                text = self._attachments.write(line, self._request, before=before, more=True)
-                self._answer([*self.messages, ChatMessage("user", text)])
+                asked = self._attachments.write(
+                    line, self._request, before=self._still_read, more=True
+                )
+                self._answer([*self.messages, asked])
+
+    def _draft(self, **chosen: str) -> str:
+        """Change the `drafter` or the `draft_length`; returns the drafter's name."""
+        session = self._session
+        if isinstance(session, ChildSession):
+            self._show(*filter(None, [session.draft(**chosen)]))
+            return chosen.get("drafter", "")
+        if "drafter" in chosen:
+            session.use_drafter(chosen["drafter"])
+        else:
+            session.policy = make_policy(chosen["draft_length"])
+        self._show(*(remark.value for remark in session.calibrate()))
+        return session.drafter.name
+
+    @property
+    def _still_read(self) -> list[ChatMessage]:
+        return [each for i, each in enumerate(self.messages) if i not in self._left_out]
+
+    def _ask_by_section(self, question: str) -> None:
+        if not question:
+            raise Problem("There is no question.", "For example: /sections Which dates are named?")
+        text = self._attachments.write_by_section(question, self._request, before=self._still_read)
+        self._answer([*self.messages, ChatMessage("user", text)])
 
     def _attach(self, argument: str) -> None:
         if not argument:

@@ -4,8 +4,9 @@ Every failure that a person can act on ends here, as one line, with exit code 2.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,7 @@ import typer
 from rich.console import Console
 
 from engine.blas import restart_with_any_kernels
+from engine.cli.cluster import app as cluster_app
 from engine.cli.models.commands import app as models_app
 from engine.cli.models.commands import convert
 from engine.cli.pair_options import (
@@ -27,10 +29,12 @@ from engine.cli.pair_options import (
     target_folder,
 )
 from engine.cli.serve import epilog, serve
+from engine.cli.several_macs import HostsFile, ModeOption, TrustNetwork, chosen_macs, leading
 from engine.request import Overflow
 from models.errors import Problem
 
 if TYPE_CHECKING:
+    from engine.loading import LoadedModel
     from engine.request import Grammar, Sampling
     from engine.session import Session
 
@@ -103,6 +107,14 @@ def _slipstream(
     """Local chat that answers faster without changing what it says."""
 
 
+@app.command(hidden=True)
+def follow() -> None:
+    """Obey the Slipstream that started this, on this Mac or another."""
+    from engine.cluster.follow import main as obey
+
+    obey()
+
+
 @app.command()
 def generate(
     *,
@@ -125,6 +137,9 @@ def generate(
     learn: Learn = False,
     attach: Attach = None,
     keep: Keep = True,
+    hosts: HostsFile = None,
+    trust_network: TrustNetwork = False,
+    mode: ModeOption = "auto",
     section_by_section: Annotated[
         bool,
         typer.Option(
@@ -162,7 +177,7 @@ def generate(
         presence_penalty=presence_penalty,
         frequency_penalty=frequency_penalty,
     )
-    grammar = _grammar(schema, regex)
+    grammar, macs = _grammar(schema, regex), chosen_macs(hosts, trust_network, mode)
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
@@ -170,48 +185,51 @@ def generate(
         raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     documents = [read_attached(path, errors, read_document) for path in attach or ()]
-    session = open_session(
-        target,
-        drafter,
-        draft_length,
-        context,
-        measure=measure,
-        learn=learn,
-        quiet=json,
-        attach=bool(attach),
-        keep=keep,
-    )
-    request = Request(
-        sampling=replace(sampling or session.target.sampling, seed=seed),
-        max_tokens=max_tokens,
-        stops=tuple(stop or ()),
-        grammar=grammar,
-        keep_as=tuple(document.digest for document in documents),
-    )
-    before = [ChatMessage("system", system)] * bool(system)
-    with closing(Attachments(session, errors, documents)) as attachments:
-        if section_by_section:
-            text = attachments.write_by_section(text, request, before=before)
-        else:
-            text = attachments.write(text, request, before=before, more=False)
-    messages = [*before, ChatMessage("user", text)]
-    answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
-    if json:
-        for event in answer:
-            print(to_json(event), flush=True)
-        keep_what_was_read(session)
-        return
-    events: list[Event] = []
-    with answer_view(Console()) as view:
-        for event in answer:
-            view.show(event)
-            events.append(event)
-    show_closing(errors, tally(events))
-    attachments.show_copied("".join(each.delta for each in events if isinstance(each, Text)))
-    _show_remarks(*closing_remarks(events))
-    if session.disturbed:
-        _show_remarks(Remark.BUSY_ANSWERING.value)
-    _show_remarks(*keep_what_was_read(session))
+    with leading(macs) as led:
+        session = open_session(
+            target,
+            drafter,
+            draft_length,
+            context,
+            measure=measure,
+            learn=learn,
+            quiet=json,
+            attach=bool(attach),
+            keep=keep,
+            load=partial(led.load, macs=macs) if macs.hosts else None,
+        )
+        request = Request(
+            sampling=replace(sampling or session.target.sampling, seed=seed),
+            max_tokens=max_tokens,
+            stops=tuple(stop or ()),
+            grammar=grammar,
+            keep_as=tuple(document.digest for document in documents),
+        )
+        before = [ChatMessage("system", system)] * bool(system)
+        with closing(Attachments(session, errors, documents)) as attachments:
+            if section_by_section:
+                notes = attachments.write_by_section(text, request, before=before)
+                asked = ChatMessage("user", notes)
+            else:
+                asked = attachments.write(text, request, before=before, more=False)
+        messages = [*before, asked]
+        answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
+        if json:
+            for event in answer:
+                print(to_json(event), flush=True)
+            keep_what_was_read(session)
+            return
+        events: list[Event] = []
+        with answer_view(Console()) as view:
+            for event in answer:
+                view.show(event)
+                events.append(event)
+        show_closing(errors, tally(events))
+        attachments.show_copied("".join(each.delta for each in events if isinstance(each, Text)))
+        _show_remarks(*closing_remarks(events))
+        if session.disturbed:
+            _show_remarks(Remark.BUSY_ANSWERING.value)
+        _show_remarks(*keep_what_was_read(session))
 
 
 @app.command()
@@ -239,35 +257,61 @@ def chat(
             "turns, or without those behind the first."
         ),
     ] = "middle",
+    hosts: HostsFile = None,
+    trust_network: TrustNetwork = False,
+    mode: ModeOption = "auto",
 ) -> None:
     """Chat in the terminal, and watch every drafted token being accepted or struck out."""
     from dataclasses import replace
 
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
+    from engine.cli.child_session import ChildSession
     from engine.documents.reading import read_document
+    from engine.protocol import Load, Memory
     from engine.request import Request
+    from engine.session import Session
 
     sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     console = Console()
     documents = [read_attached(path, console, read_document) for path in attach or ()]
-    session = open_session(
-        target,
-        drafter,
-        draft_length,
-        context,
-        measure=measure,
-        learn=learn,
-        attach=bool(attach),
-        keep=keep,
-    )
+    macs = chosen_macs(hosts, trust_network, mode)
+    session: Session | ChildSession
+    if macs.hosts:
+        folder = target_folder(target)
+        learning_folder(learn)
+        load = Load(
+            *("chat", str(folder.path), drafter, draft_length, Memory(context or 0)),
+            parallel=1,
+            learn=learn,
+            keep_bytes=None if keep else 0,
+            macs=macs,
+        )
+        session = ChildSession(load, folder, tell=_show_remarks)
+        if measure:
+            _show_remarks(*filter(None, [session.measure()]))
+    else:
+        session = open_session(
+            target,
+            drafter,
+            draft_length,
+            context,
+            measure=measure,
+            learn=learn,
+            attach=bool(attach),
+            keep=keep,
+        )
     sampling = replace(sampling or session.target.sampling, seed=seed)
     request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
     with closing(Attachments(session, console, documents)) as attachments:
         terminal = TerminalChat(session, console, request, attachments, system=system)
-        terminal.run(lambda: input("> "))
+        try:
+            terminal.run(lambda: input("> "))
+        finally:
+            if isinstance(session, ChildSession):
+                session.close()
 
 
 @app.command()
@@ -284,7 +328,8 @@ def bench(
         typer.Option(
             metavar="DRAFTER/LENGTH",
             help="A drafter with one length, head/tree:8 say, beside each drafter with each "
-            "length where these are named; repeatable.",
+            "length where these are named; repeatable. transformers-lookup/10 drafts as Hugging "
+            "Face transformers' prompt lookup.",
         ),
     ] = None,
     prompts: Prompts = None,
@@ -318,6 +363,9 @@ def bench(
             "--from", help="Measure nothing: show a report of --out, or a folder of them."
         ),
     ] = None,
+    hosts: HostsFile = None,
+    trust_network: TrustNetwork = False,
+    mode: ModeOption = "auto",
 ) -> None:
     """Compare with plain decoding and with mlx-lm, side by side, on this machine."""
     from engine.bench.options import BenchOptions
@@ -348,9 +396,13 @@ def bench(
         cool_down=cool_down / 100,
         out=out,
     )
-    measured = run_bench(
-        options, progress=lambda line: errors.print(line, style="dim", markup=False)
-    )
+    macs = chosen_macs(hosts, trust_network, mode)
+    with leading(macs) as led:
+        measured = run_bench(
+            options,
+            progress=lambda line: errors.print(line, style="dim", markup=False),
+            load_target=partial(led.load, macs=macs) if macs.hosts else None,
+        )
     show(measured.report(), console, to=markdown, plot=plot)
 
 
@@ -479,6 +531,7 @@ def import_model(
 
 app.command()(convert)  # which slipstream models has too
 app.add_typer(models_app, name="models")
+app.add_typer(cluster_app, name="cluster")
 
 
 app.command(epilog=epilog())(serve)
@@ -503,12 +556,14 @@ def open_session(
     quiet: bool = False,
     attach: bool = False,
     keep: bool = False,
+    load: "Callable[..., LoadedModel] | None" = None,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
     With `measure` the pair is calibrated again; with `learn` it drafts from earlier answers too;
     with `attach` the context is, unless it is given, as long as memory has room for; with `keep`
-    what is read of documents is kept on disk, where a request says so.
+    what is read of documents is kept on disk, where a request says so. `load` loads the target
+    elsewhere, as `LedMacs.load`, and finds out whether it fits.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
@@ -516,8 +571,9 @@ def open_session(
     from engine.cli.models.progress import Steps
     from engine.draft_length.calibrations import CalibrationStore, calibration_folder
     from engine.kept_blocks import KeptBlocks, kept_blocks_folder
-    from engine.loading import load
+    from engine.loading import load as load_here
     from engine.pair import make_policy, require_pair
+    from engine.protocol import Memory
     from engine.session import Session
     from models.installed.last_used import mark_used
     from models.installed.resolve import resolve_drafters
@@ -529,11 +585,16 @@ def open_session(
     calibrations = CalibrationStore(calibration_folder())
     folder = target_folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
-    fit = require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
+    fit = None
+    if load is None:
+        fit = require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
     if attach and context is None and fit is not None:
         context = fit.largest_context
     steps.begin("loading")
-    model = load(folder)
+    if load is None:
+        model = load_here(folder)
+    else:
+        model = load(folder, drafters=drafters, memory=Memory(context or 0))
     mark_used(folder.path)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))

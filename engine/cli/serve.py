@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,10 @@ from engine.cli.pair_options import (
     learning_folder,
     target_folder,
 )
+from engine.cli.several_macs import HostsFile, ModeOption, TrustNetwork, chosen_macs
 from engine.server.clients import client_setups
 
 if TYPE_CHECKING:
-    from engine.server.link import EngineLink
     from engine.server.running import Place
 
 DEFAULT_PORT = 8737
@@ -65,13 +66,21 @@ def serve(
         typer.Option(min=0, help="Tokens that memory is kept for; 0 is all that the model has."),
     ] = 0,
     learn: Learn = False,
+    hosts: HostsFile = None,
+    trust_network: TrustNetwork = False,
+    mode: ModeOption = "auto",
+    background: Annotated[
+        bool, typer.Option("--background", hidden=True, help="Be the one that cluster up starts.")
+    ] = False,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="To an engine on the standard streams.")
     ] = False,
 ) -> None:
     """Answer other programs on this machine: OpenAI's and Anthropic's APIs, over HTTP."""
     from engine.protocol import Load, Memory
+    from engine.server.background import Background, Told
     from engine.server.keys import default_key_file, read_key
+    from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
 
@@ -85,10 +94,18 @@ def serve(
         return
     folder = str(target_folder(target).path)
     learning_folder(learn)
-    load = Load("serve", folder, drafter, draft_length, Memory(context), parallel, exact, learn)
+    load = Load(
+        *("serve", folder, drafter, draft_length, Memory(context), parallel, exact, learn),
+        macs=chosen_macs(hosts, trust_network, mode),
+    )
+
+    link = EngineLink()
+    told: Told | None = None
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)
+        if told is not None:
+            told.fails(line)
 
     def loaded(place: "Place", link: "EngineLink") -> None:
         assert link.loaded is not None
@@ -96,7 +113,13 @@ def serve(
         if path is not None:
             print(f"Clients must show the key in {path}.", flush=True)
         if link.loaded.remark:
-            report(link.loaded.remark)
+            print(f"slipstream: {link.loaded.remark}", file=sys.stderr, flush=True)
+        if told is not None:
+            told.listens(place.address)
 
     print(f"Loading {Path(folder).name}", file=sys.stderr, flush=True)
-    asyncio.run(run(place, load, loaded=loaded, report=report))
+    with ExitStack() as held:
+        if background:
+            taken = Background().taken(link, hosts=load.macs.hosts, target=folder)
+            told = held.enter_context(taken)
+        asyncio.run(run(place, load, link=link, loaded=loaded, report=report))

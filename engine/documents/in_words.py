@@ -36,7 +36,8 @@ def lacks(document: Document) -> tuple[str, ...]:
             "people overlook them, and the model reads them."
         )
     if document.left_out:
-        lines.append(f"Left out: {'; '.join(document.left_out)}.")
+        each = (line.strip().removesuffix(".") for line in document.left_out)
+        lines.append(f"Left out: {'; '.join(each)}.")
     return tuple(map(one_line, lines))
 
 

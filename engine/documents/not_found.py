@@ -20,9 +20,12 @@ from engine.documents.words import Word, form_of, names, words
 Kind = Literal["quotation", "date", "number", "name"]
 
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)|(`+)[^`].*?\2", re.DOTALL | re.MULTILINE)
+_LINE_END = r"\n(?!\s*\n)"  # within a paragraph
 _QUOTED = re.compile(
-    r"\u201c([^\u201c\u201d\n]+)\u201d|\u201e([^\u201c\u201d\u201e\n]+)[\u201c\u201d]"
-    r"|\u00ab([^\u00ab\u00bb\n]+)\u00bb|\u300c([^\u300c\u300d\n]+)\u300d"
+    rf"\u201c((?:[^\u201c\u201d\n]|{_LINE_END})+)\u201d"
+    rf"|\u201e((?:[^\u201c\u201d\u201e\n]|{_LINE_END})+)[\u201c\u201d]"
+    rf"|\u00ab((?:[^\u00ab\u00bb\n]|{_LINE_END})+)\u00bb"
+    rf"|\u300c((?:[^\u300c\u300d\n]|{_LINE_END})+)\u300d"
     r"|(?<![\w\u2019])\u2018([^\u2018\n]+?)\u2019(?!\w)|(?<!\w)\"([^\"\n]+)\"(?!\w)"
 )
 _LEFT_OUT = re.compile(r"\[[^\]\n]*\]|\.\.\.|\u2026")  # within a quotation

@@ -1,11 +1,13 @@
 """The text of a PDF's pages, and pictures of them with boxes around some of that text.
 
-The text of a page is PDFium's, in its order, line by line; a hyphen at the end of a line stays.
+The text of a page is PDFium's, in its order, line by line; a hyphen at the end of a line stays,
+and so do three of a row of dots, as in a table of contents.
 Each of its characters is known by its number on the page, so that its box can be found.
 """
 
 import ctypes
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -30,6 +32,7 @@ LONGEST = 4000
 _MADE = -1  # a character of the text that the page does not have: the end of a line
 _HYPHENS = (0x02, 0xFFFE, 0xFFFF)  # how PDFium says that a word goes on in the next line
 _LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D)
+_LEADERS = re.compile(r"(?<=\.)(\s*\.){4,}")  # a token each, and a model copies them without end
 _APART = 1.4  # times the usual distance of lines: another paragraph
 _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
@@ -125,7 +128,7 @@ class _Text:
 
 def _text(characters: pypdfium2.PdfTextPage) -> _Text:
     """The lines of a page, without spaces at their ends, and an empty one between paragraphs."""
-    lines = [_stripped(line) for line in _lines(characters)]
+    lines = [_stripped(_without_leaders(line)) for line in _lines(characters)]
     lines = [line for line in lines if line]
     breaks = _breaks([_baseline(characters, line) for line in lines])
     text: list[str] = []
@@ -163,6 +166,17 @@ def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
             yield line
             line = []
     yield line
+
+
+def _without_leaders(line: _Line) -> _Line:
+    """A line with three dots where there is a row of them."""
+    left: _Line = []
+    end = 0
+    for row in _LEADERS.finditer("".join(letter for letter, _ in line)):
+        dots = [each for each in line[row.start() : row.end()] if each[0] == "."]
+        left += line[end : row.start()] + dots[:2]
+        end = row.end()
+    return left + line[end:]
 
 
 def _stripped(line: _Line) -> _Line:

@@ -90,15 +90,14 @@ def plan(
     are looked for too where this one has few and refers to something. Raises Problem where there
     is no room for a new one.
     """
-    held = {each.number: each.passages > 0 for sent in before for each in sent.documents}
+    held = {each.number: not each.whole for sent in before for each in sent.documents}
     new = [number for number in documents if number not in held]
     texts = {n: write_message("", [Attached(n, documents[n])]).text for n in new}
     sizes = {number: _size(text, count, room) for number, text in texts.items()}
     whole = _whole(sizes, room)
     partly = [n for n in documents if held.get(n, n not in whole)]
     search = _Search(documents, partly, index, count)
-    refers = 0 < len(terms(question)) < _ENOUGH_WORDS and _REFERS.search(question)
-    search.look_for(f"{asked_before}\n{question}" if refers else question, new)
+    search.look_for(looked_for(question, asked_before), new)
     search.without = _given(search.passages, before)
 
     used = sum(sizes[number] for number in whole)
@@ -132,8 +131,19 @@ def plan(
         search.words if chosen else (),
         tuple(n for n in search.from_beginning if n in chosen),
         sum(map(search.size, chosen)),
-        bool(chosen) and _ABOUT_ALL.search(question) is not None,
+        bool(chosen) and asks_about_all(question),
     )
+
+
+def asks_about_all(question: str) -> bool:
+    """Whether a question, by its words, is about all of a document."""
+    return _ABOUT_ALL.search(question) is not None
+
+
+def looked_for(question: str, asked_before: str) -> str:
+    """The text whose words passages are looked for by."""
+    refers = 0 < len(terms(question)) < _ENOUGH_WORDS and _REFERS.search(question)
+    return f"{asked_before}\n{question}" if refers else question
 
 
 class _Search:

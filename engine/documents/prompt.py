@@ -13,6 +13,8 @@ from typing import Any
 from engine.documents import Document
 from models.typed_json import decode
 
+_NO_NOTES = "These have nothing on the question."
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
@@ -45,11 +47,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class SentDocument:
-    """What a message has of a document: `passages` of `among`, or all of it, where these are 0.
-    `digest`: as of `Document`; empty once it was deleted, and in what earlier versions wrote.
+    """What a message has of a document: `passages` of `among`; or `notes`, on so many parts of
+    `among`, without `ranges`; or all of it, where these are 0. `digest`: as of `Document`; empty
+    once it was deleted, and in what earlier versions wrote.
 
-    From `start` to `end` in the message stands what is given of it, with headings. Without `ranges`
-    that is a line only, which says that the document was deleted.
+    From `start` to `end` in the message stands what is given of it, with headings; of one that was
+    deleted a line only, which says so.
     """
 
     number: int
@@ -60,6 +63,54 @@ class SentDocument:
     start: int = 0
     end: int = 0
     digest: str = ""
+    notes: int = 0
+
+    @property
+    def whole(self) -> bool:
+        return bool(self.ranges) and not self.passages
+
+    @property
+    def noted(self) -> bool:
+        """Whether there are notes on its parts."""
+        return not self.ranges and self.among > 0
+
+    @property
+    def deleted(self) -> bool:
+        return not self.ranges and not self.among
+
+    @property
+    def in_words(self) -> str:
+        """How much that is of the document."""
+        if self.noted:
+            return in_notes(self.notes, self.among)
+        if self.deleted:
+            return "deleted"
+        return in_passages(self.passages, self.among) if self.passages else "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a model said of a part of a document, from the place `first` to the place `last`."""
+
+    first: str
+    last: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return " to ".join(dict.fromkeys((self.first, self.last)))
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A document of a conversation, by its number from 1, with notes on those of its first `read`
+    parts, of all `among`, that had something to say."""
+
+    number: int
+    document: Document
+    among: int
+    read: int = 0
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +132,10 @@ class Sent:
     @property
     def question(self) -> str:
         """What a person wrote."""
-        return self.text[self._before :]
+        return self.text[self.attached :]
 
     @property
-    def _before(self) -> int:
+    def attached(self) -> int:
         """How many characters stand before the question."""
         return self.documents[-1].end if self.documents else 0
 
@@ -94,7 +145,7 @@ class Sent:
 
     def asked(self, question: str) -> "Sent":
         """The same documents with another question."""
-        return replace(self, text=self.text[: self._before] + question)
+        return replace(self, text=self.text[: self.attached] + question)
 
     def without(self, number: int) -> "Sent":
         """The message with a line in the place of this document; all else is as it was."""
@@ -144,6 +195,33 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
     return Sent(text + question, tuple(documents))
 
 
+def write_notes(question: str, noted: Sequence[Noted]) -> Sent:
+    """The notes on one document after the other, then the question."""
+    text, documents = "", []
+    for each in noted:
+        start = len(text)
+        text += f"[Document {each.number}: {each.document.name}, "
+        text += f"{in_notes(each.read, each.among)}]\n"
+        for note in each.notes:
+            text += f"\n[{note.place}]\n{note.text}\n"
+        if not each.notes:
+            text += f"\n{_NO_NOTES}\n"
+        text += f"[End of document {each.number}]\n\n"
+        documents.append(
+            SentDocument(
+                each.number,
+                each.document.name,
+                (),
+                among=each.among,
+                start=start,
+                end=len(text),
+                digest=each.document.digest,
+                notes=each.read,
+            )
+        )
+    return Sent(text + question, tuple(documents))
+
+
 def sent_from_json(text: str) -> Sent:
     """Reads what `Sent.to_json` wrote. Raises ValueError, also where its places are not in it."""
     value: Any = json.loads(text)
@@ -171,6 +249,12 @@ def _heading(attached: Attached) -> str:
 def in_passages(given: int, among: int) -> str:
     """How much that is of a document: "9 passages of 140"."""
     return f"{given:,} passage{'s' * (given != 1)} of {among:,}"
+
+
+def in_notes(read: int, among: int) -> str:
+    """How much of a document there are notes on: "notes on 3 of 9 parts"."""
+    of = f"{read:,} of " if read < among else "all " * (among > 1)
+    return f"notes on {of}{among:,} part{'s' * (among != 1)}"
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:

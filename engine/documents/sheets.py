@@ -2,8 +2,8 @@
 
 A row is a line, its cells between ` | `; rows and columns without values are left out. A long sheet
 becomes several sections, so that a place in it is near. Hidden sheets are not read, since nobody
-sees them, nor what is drawn on a sheet. A formula stands as it is written where no value of it is
-stored.
+sees them, nor comments, nor what is drawn on a sheet. A formula stands as it is written where no
+value of it is stored.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime, time
 from itertools import batched, repeat
 from typing import Any
-from xml.etree.ElementTree import fromstring, tostring
+from xml.etree.ElementTree import ParseError, fromstring, tostring
 
 from openpyxl import load_workbook
 
@@ -44,7 +44,14 @@ def read_xlsx(data: bytes) -> Read:
     with reading("workbook"), warnings.catch_warnings():
         archive = Archive(data)
         warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
-        copy = archive.only_xml(_prepared)
+        comments = 0
+
+        def prepare(xml: bytes) -> bytes:
+            nonlocal comments
+            comments += _comments(xml)
+            return _prepared(xml)
+
+        copy = archive.only_xml(prepare)
         values = load_workbook(copy, read_only=True, data_only=True, keep_links=False)
         formulas: Any = repeat(None)
         if any(tag in copy.getvalue() for tag in (b"<f>", b"<f ")):
@@ -65,6 +72,7 @@ def read_xlsx(data: bytes) -> Read:
             tuple(sections),
             left_out=told("Hidden sheets", hidden)
             + told("Charts, pictures and text boxes of sheets", [str(drawn)] if drawn else [])
+            + told("Comments of sheets", [str(comments)] if comments else [])
             + told(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
@@ -86,6 +94,16 @@ def _prepared(xml: bytes) -> bytes:
         look[:] = []
         look.attrib = {"numFmtId": look.get("numFmtId", "0")}
     return tostring(root)
+
+
+def _comments(xml: bytes) -> int:
+    """How many comments a part has."""
+    if b"commentList" not in xml:
+        return 0
+    try:
+        return sum(local_name(element) == "comment" for element in fromstring(xml).iter())
+    except ParseError:
+        return 0
 
 
 class _Rows:

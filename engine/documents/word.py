@@ -1,7 +1,8 @@
 """Reads a Word document: mammoth makes HTML of it, and what reads HTML makes the text.
 
 Changes that are suggested in it are read as if they were accepted. Text that is formatted as hidden
-is dropped, since nobody sees it. Pictures, formulas, comments, headers and footers are not read.
+is dropped, since nobody sees it. Pictures, formulas, comments, headers and footers are not read,
+but told of; of headers and footers not where they only number the pages.
 """
 
 import re
@@ -20,6 +21,7 @@ NOTES = "Notes"
 
 _FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
 _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
+_PAGE = re.compile(r"\b(?:PAGE|NUMPAGES)\b")
 _TOLD = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
 _KEPT = {  # of how something looks: most of a document is about that, and slows mammoth down
     "pPr": {"numPr", "pStyle", "rPr"},
@@ -44,6 +46,8 @@ def read_docx(data: bytes) -> Read:
                 root = fromstring(xml)
             except ParseError:
                 return xml  # mammoth fails where it needs this part
+            if local_name(root) in ("hdr", "ftr"):
+                left_out["around"] += any(map(_says_something, root.iterfind(".//{*}p")))
             for element in list(root.iter()):
                 left_out[local_name(element)] += 1
                 element[:] = _prepared(element)
@@ -98,6 +102,21 @@ def _is_hidden(run: Element) -> bool:
     )
 
 
+def _says_something(paragraph: Element) -> bool:
+    """Whether a paragraph of a header or footer has more to say than the number of the page."""
+    names = {local_name(element) for element in paragraph.iter()}
+    fields = [element.text or "" for element in paragraph.iterfind(".//{*}instrText")]
+    fields += [
+        value
+        for element in paragraph.iterfind(".//{*}fldSimple")
+        for name, value in element.attrib.items()
+        if name.endswith("}instr")
+    ]
+    numbers = any(_PAGE.search(field) for field in fields) and names.isdisjoint({"tab", "ptab"})
+    written = "".join(element.text or "" for element in paragraph.iterfind(".//{*}t"))
+    return any(map(str.isalnum, written)) and not numbers
+
+
 def _sections(html: str) -> Iterator[Section]:
     """Foot- and endnotes, which come last, are no part of what the last heading is about."""
     notes = _FIRST_NOTE.search(html)
@@ -113,3 +132,5 @@ def _told(seen: Counter[str]) -> Iterator[str]:
     for name, what in _TOLD.items():
         if seen[name]:
             yield f"{seen[name]} {what}{'s' * (seen[name] > 1)}."
+    if seen["around"]:
+        yield "Headers and footers."

@@ -14,7 +14,6 @@ from time import perf_counter
 
 import mlx.core as mx
 
-from engine.cache import AlignedCache
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
@@ -52,7 +51,7 @@ def calibrate(
     """Measure a pair whose committed tokens are `tokens`, within the budget. None where timings
     varied too much: see `_Survey.steady`."""
     length = target.length
-    target.timeline.bookmark()
+    target.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
     timer = _Timer(clock, budget_seconds, progress, cancelled)
     try:
@@ -70,7 +69,7 @@ def calibrate(
         copying = [DraftCosts(name, len(text), free, 0.0) for name in _COPYING]
         deep = _Survey(target, _FreeDrafter(), text, timer)
         # Otherwise what the drafter has recorded of a conversation would be lost.
-        if length == 0 and not timer.over(0.8) and _lengthen(target, _DEEP):
+        if length == 0 and not timer.over(0.8) and target.lengthen(_DEEP):
             deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
             deep.run([DraftChoice(length) for length in _FEW], until=1.0)
     finally:
@@ -218,25 +217,6 @@ def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> 
             pass
         seconds = max(timer.clock() - before, 0.0)
     return seconds / _PROMPT
-
-
-def _lengthen(target: Decoder, tokens: int) -> bool:
-    """Lengthen the attention caches by `tokens` zeros; False where there are no such caches."""
-    grown = False
-    for layer in target.timeline.open():
-        keys = getattr(layer, "keys", None)
-        if not isinstance(keys, mx.array) or getattr(layer, "window", None) is not None:
-            continue
-        if type(layer).__name__ not in ("KVCache", AlignedCache.__name__):
-            continue
-        batch, heads, _, width = keys.shape
-        nothing = mx.zeros((batch, heads, tokens, width), keys.dtype)
-        values = mx.zeros((batch, heads, tokens, layer.values.shape[-1]), layer.values.dtype)
-        layer.update_and_fetch(nothing, values)
-        grown = True
-    if grown:
-        target.timeline.advance(tokens)
-    return grown
 
 
 def _made_up(vocabulary: int, length: int) -> list[int]:

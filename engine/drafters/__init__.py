@@ -8,7 +8,7 @@ A draft is a chain, or a tree with alternatives (`engine.tree`). A drafter that 
 hidden states gets them from `Decoder.record`, not through this protocol.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -80,8 +80,8 @@ class DraftArrays:
 
 
 class Drafter(Protocol):
-    """Calls come in the order prepare, (candidates, propose, learn, accept)*, with rewind
-    anywhere."""
+    """Calls come in the order leave_out, prepare, (candidates, propose, learn, accept)*, with
+    rewind anywhere."""
 
     @property
     def name(self) -> str:
@@ -90,6 +90,10 @@ class Drafter(Protocol):
     @property
     def learns(self) -> int:
         """How many of the target's likeliest tokens it wants to see behind each row of a pass."""
+
+    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+        """Of the prompt that comes next, these tokens need not be read to draft its answer. Takes a
+        while to find out, and matters to who reads the prompt with a model of its own."""
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
@@ -117,9 +121,13 @@ class Drafter(Protocol):
 
 
 class Untaught:
-    """The part of a drafter that learns nothing from the target's passes."""
+    """The part of a drafter that learns nothing from the target's passes, and reads all or
+    nothing of a prompt."""
 
     learns = 0
+
+    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+        pass
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         pass

@@ -248,10 +248,9 @@ def rotation_of(said: Settings, dims: int) -> Rotation:
 def require_fit(said: Settings, shape: BlockShape, target: Decoder) -> None:
     """Raises `DrafterRefused` where the sizes are not those of `target`."""
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
-    depth = len(target.model.layers)
     for what, its, ours in (
         ("states of width", shape.target_width, width),
-        ("layers", said.get("num_target_layers"), depth),
+        ("layers", said.get("num_target_layers"), target.depth),
         ("tokens", said.get("vocab_size"), target.vocabulary),
     ):
         if its is not None and int(its) != ours:

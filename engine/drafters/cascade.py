@@ -7,7 +7,7 @@ belong to both. What is drawn stays by itself, as its shape must not depend on w
 drawn without the token that the copy begins with, which is rejected by the time the other is tried.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -48,6 +48,10 @@ class Cascade:
     @property
     def name(self) -> str:
         return "+".join(drafter.name for drafter in self._drafters)
+
+    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+        for drafter in self._drafters:
+            drafter.leave_out(unneeded)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         for drafter in self._drafters:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from engine.device import fetch
+from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.request import Sampling
@@ -64,7 +64,7 @@ def draft_chain(
         sure.append(q[-1] if confidence is None else confidence(token))
         inputs = token
         if choice.floor <= 0.0:
-            mx.async_eval(token)
+            begin(token)
         elif i + 1 < choice.length:
             ((latest,),) = fetch(sure[-1])
             likely *= choice.chance(latest)

@@ -224,7 +224,7 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
         if drafter.kind == "eagle":
             network = _eagle(shape, fields, tensors, target)
         else:
-            taps = drafter.taps_for(len(target.model.layers))
+            taps = drafter.taps_for(target.depth)
             options = _eagle3_options(shape, fields, tensors, target, taps)
             if drafter.kind == "p-eagle":
                 masks = [int(fields[key]) for key in _MASK_TOKENS if key in fields]

@@ -23,6 +23,13 @@ class EarlyExitDrafter(Memoryless):
     name = "early-exit"
 
     def __init__(self, target: Decoder, *, layers: int) -> None:
+        if target.group:
+            raise DrafterRefused(
+                "unsupported",
+                "early-exit cannot draft for a target that several Macs hold together: it runs the "
+                "target's first layers by itself.",
+                "Draft with suffix, or with a head or a model of its own.",
+            )
         depth = len(target.model.layers)
         if not 1 <= layers < depth:
             raise DrafterRefused(

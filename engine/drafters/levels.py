@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.device import fetch
+from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.chain import fit_vocabulary
@@ -106,7 +106,7 @@ def _drawn(
             for place, row in enumerate(rows):
                 drawn[children[row][rank]] = some[place : place + 1], q[place : place + 1]
         level = [token for each in children for token in each if shape.children(token)]
-        mx.async_eval([drawn[token][0] for token in level])
+        begin(*(drawn[token][0] for token in level))
     tokens, distributions = (
         mx.concatenate([drawn[token][part] for token in range(len(shape))]) for part in (0, 1)
     )

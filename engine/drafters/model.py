@@ -1,12 +1,13 @@
 """A smaller model of the same family drafts (arXiv 2211.17192)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -19,27 +20,34 @@ class ModelDrafter(Untaught):
     def __init__(self, decoder: Decoder, *, vocabulary: int) -> None:
         self._decoder = decoder
         self._vocabulary = vocabulary
-        self._committed = 0  # how many tokens were committed when it last proposed
+        self._abridged = Abridged()
+        self._committed = 0  # how many tokens of it were committed when it last proposed
 
     def beside(self, target: Decoder) -> Drafter:
         return ModelDrafter(self._decoder.another(), vocabulary=self._vocabulary)
 
+    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
+
     def prepare(self, tokens: list[int]) -> Iterator[int]:
-        yield from self._decoder.prefill(tokens)
+        yield from self._decoder.prefill(self._abridged.of(tokens))
         self._decoder.timeline.bookmark()
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        behind = max(len(tokens) - self._decoder.length - 2, 0)
+        behind = max(len(self._abridged.of(tokens)) - self._decoder.length - 2, 0)
         return (DraftCandidate(self.name, LONGEST, behind=behind),)
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        room = self._decoder.begin_round(tokens)
-        self._committed = len(tokens)
+        if self._abridged.ends_in_gap(tokens):
+            return None
+        own = self._abridged.of(tokens)
+        room = self._decoder.begin_round(own)
+        self._committed = len(own)
         return draft_chain(
             self._decoder.read,
-            unread=tokens[self._decoder.length :],
+            unread=own[self._decoder.length :],
             tokens=tokens,
             choice=choice.within(room + 1),  # the last one is not read
             vocabulary=self._vocabulary,
@@ -52,4 +60,4 @@ class ModelDrafter(Untaught):
         self._decoder.rewind(self._committed + len(path))
 
     def rewind(self, length: int) -> None:
-        self._decoder.rewind(length)
+        self._decoder.rewind(self._abridged.length(length))

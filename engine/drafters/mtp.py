@@ -115,7 +115,8 @@ def load_network(
     if missing:
         raise damaged(folder, "it has no tensors of an MTP module, or not all")
     family = getattr(target.model, "model_type", "")
-    module = MtpModule(new_layer(target.model), state_first=family in _STATE_FIRST)
+    layer = new_layer(target.model, before=target.depth - len(target.model.layers))
+    module = MtpModule(layer, state_first=family in _STATE_FIRST)
     theirs, ours = tensors["norm.weight"].size, module.norm.weight.size
     if theirs != ours:
         raise DrafterRefused(

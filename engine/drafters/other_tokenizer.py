@@ -15,7 +15,7 @@ No special token is drafted: a draft ends where the drafter would end its text.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from math import prod
@@ -26,6 +26,7 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain, spread
 from engine.drafters.reencoding import Reencoding, Writing
 from engine.request import Sampling
@@ -98,6 +99,7 @@ class OtherTokenizerDrafter(Untaught):
     def __init__(self, decoder: Decoder, translation: Translation) -> None:
         self._decoder = decoder
         self._translation = translation
+        self._abridged = Abridged()
         self._text = Reencoding(translation.target, translation.drafter)
         self._sure = self._text.settled  # of its tokens: those that it reads as they are
         self._read: list[int] = []  # what it reads behind them
@@ -106,6 +108,9 @@ class OtherTokenizerDrafter(Untaught):
 
     def beside(self, target: Decoder) -> Drafter:
         return OtherTokenizerDrafter(self._decoder.another(), self._translation)
+
+    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(self._follow(tokens))
@@ -119,8 +124,8 @@ class OtherTokenizerDrafter(Untaught):
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         own = self._follow(tokens)
-        if self._text.waiting or not own:
-            return None  # for the rest of a character, or for any text
+        if self._text.waiting or not own or self._abridged.ends_in_gap(tokens):
+            return None  # for the rest of a character, for any text, or for the end of a gap
         room = self._decoder.begin_round(own)
         self._committed = len(tokens)
         choice = choice.within(room + 1)  # the last one is not read
@@ -134,7 +139,7 @@ class OtherTokenizerDrafter(Untaught):
 
     def rewind(self, length: int) -> None:
         self._accepted = min(self._accepted, max(length - self._committed, 0))
-        self._text.rewind(length)
+        self._text.rewind(self._abridged.length(length))
         if self._text.settled < self._sure:
             self._sure, self._read = self._text.settled, []
         self._take_back()
@@ -148,7 +153,7 @@ class OtherTokenizerDrafter(Untaught):
         else:
             self._read += self._guessed.own[len(drawn)]
         self._accepted = 0
-        self._text.follow(tokens)
+        self._text.follow(self._abridged.of(tokens))
         self._take_back()
         own, settled = self._text.tokens, self._text.settled
         self._decoder.rewind(max(len(own) - 1, 0))

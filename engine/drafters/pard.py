@@ -33,10 +33,13 @@ class ParallelDrafter(ModelDrafter):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._decoder.rewind(len(tokens) - 1)  # the pass that drafts reads the last one at least
-        room = self._decoder.begin_round(tokens)
-        self._committed = len(tokens)
-        unread = tokens[self._decoder.length :]
+        if self._abridged.ends_in_gap(tokens):
+            return None
+        own = self._abridged.of(tokens)
+        self._decoder.rewind(len(own) - 1)  # the pass that drafts reads the last one at least
+        room = self._decoder.begin_round(own)
+        self._committed = len(own)
+        unread = own[self._decoder.length :]
         choice = choice.within(room + 1)
         masks = [self._mask] * (choice.length - 1)
         block = self._decoder.read(mx.array([*unread, *masks]))[-choice.length :]
@@ -51,7 +54,7 @@ class ParallelDrafter(ModelDrafter):
             key=key,
             drafter=self.name,
         )
-        self._decoder.rewind(len(tokens))  # the masks are no part of the text
+        self._decoder.rewind(len(own))  # the masks are no part of the text
         return draft
 
     def accept(self, path: Sequence[int]) -> None:

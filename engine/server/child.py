@@ -83,7 +83,8 @@ class EngineChild:
             if not loaded.done():
                 loaded.set_result(None)
             await asyncio.shield(talking)
-            return f"status {await process.wait()}."
+            status = await process.wait()
+            return self._link.confessed or f"status {status}."
         except EngineFailed as error:
             if talking.done() and (wrong := talking.exception()):
                 raise wrong from None

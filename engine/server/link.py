@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
 from engine.protocol import (
     LONGEST_LINE_BYTES,
@@ -26,6 +27,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Ranks,
     Ready,
     Response,
     Unloaded,
@@ -86,10 +88,15 @@ class Generation:
 
 class EngineLink:
     """One engine. Attributes: `loaded`, the pair that it has now, if any; `changed`, called with no
-    arguments whenever that is another one."""
+    arguments whenever that is another one; `ranks`, the Macs that hold it together, as the engine
+    saw them last, with `ranks_changed`; `confessed`, what it said of itself, which may be why it
+    ends."""
 
     def __init__(self) -> None:
         self.loaded: Loaded | None = None
+        self.ranks: tuple[RankState, ...] = ()
+        self.ranks_changed: Callable[[], None] = lambda: None
+        self.confessed = ""
         self.changed: Callable[[], None] = lambda: None
         self._writer: asyncio.StreamWriter | None = None
         self._generations: dict[str, Generation] = {}
@@ -103,7 +110,7 @@ class EngineLink:
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take responses from the engine until its stream ends. Raises Problem where what it writes
         is not of this protocol. An engine at a time; there may be another one later."""
-        self._writer = writer
+        self._writer, self.confessed = writer, ""
         try:
             while line := await _read_line(reader):
                 try:
@@ -181,6 +188,11 @@ class EngineLink:
                     )
             case Loading():
                 pass
+            case Ranks():
+                self.ranks = response.ranks
+                self.ranks_changed()
+            case Failed("", message):
+                self.confessed = message
             case Loaded():
                 self._now_loaded(response)
                 self._settle(response.id, response)

@@ -82,16 +82,18 @@ async def serve(
     load: Load,
     *,
     command: Sequence[str] = (),
+    link: EngineLink | None = None,
     loaded: Callable[[Place, EngineLink], None] = lambda place, link: None,
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Serve with an engine of its own until SIGINT or SIGTERM.
 
     `loaded` is called once requests are answered; `report` with what goes wrong later. `command`
-    starts the engine; ours where it is empty. Raises Problem.
+    starts the engine; ours where it is empty. `link`: where one wants to see more of it. Raises
+    Problem.
     """
     sockets, place = place.bind()
-    link = EngineLink()
+    link = link or EngineLink()
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     child = EngineChild(link, load, command=command, report=report)
     ending = _signalled()

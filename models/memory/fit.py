@@ -56,12 +56,14 @@ def fit(
     context: int,
     machine: Machine,
     cache_bits: int | None = None,
+    expand: bool | None = None,
 ) -> Fit:
     """What a pair needs once `context` tokens are read, and whether that is available.
 
-    `cache_bits`: of quantized caches. Raises Problem where a config is malformed.
+    `cache_bits`: of quantized caches. `expand`: whether the target's weights become float32, where
+    that was decided already. Raises Problem where a config is malformed.
     """
-    pair = _Pair(target, drafter, machine, cache_bits)
+    pair = _Pair(target, drafter, machine, cache_bits, expand)
     needed = pair.needs(min(max(context, 1), MOST_CONTEXT))
     largest = pair.largest_context()
     fits = needed.needed_bytes <= machine.available_bytes
@@ -94,16 +96,23 @@ def require_fit(
     raise Problem(f"There is no room for {found.pair}: {needs}", remedy)
 
 
-def weights_bytes(size: ModelSize, *, machine: Machine, free_bytes: int | None = None) -> int:
+def weights_bytes(
+    size: ModelSize,
+    *,
+    machine: Machine,
+    free_bytes: int | None = None,
+    expand: bool | None = None,
+) -> int:
     """The size of loaded weights: as on the disk, or as float32 on a CPU with twice the room.
 
-    `free_bytes`, as the loader will find it; the machine's, unless given.
+    `free_bytes`, as the loader will find it; the machine's, unless given. `expand` says which,
+    where that was decided already.
     """
     expanded = _FLOAT32 * count_values(size)
     free = machine.available_bytes if free_bytes is None else free_bytes
-    if machine.unified or (expanded > free // 2 and size.network is None):
-        return size.size_bytes
-    return expanded
+    if expand is None:
+        expand = not machine.unified and (expanded <= free // 2 or size.network is not None)
+    return expanded if expand else size.size_bytes
 
 
 def cache_bytes(
@@ -141,32 +150,40 @@ class _Pair:
         drafter: ModelSize | None,
         machine: Machine,
         cache_bits: int | None,
+        expand: bool | None,
     ) -> None:
         self._machine, self._cache_bits = machine, cache_bits
         self._names = target.name, drafter.name if drafter else ""
-        shape = read_shape(target.config)
-        self._target = self._model(target, shape, machine.available_bytes)
+        shape, whole = target.shape, read_shape(target.config)
+        self._target = self._model(target, shape, machine.available_bytes, expand)
         left = max(machine.available_bytes - self._target.weights_bytes, 0)
         self._drafter = (
-            self._model(drafter, _drafter_shape(drafter, shape), left) if drafter else None
+            self._model(drafter, _drafter_shape(drafter, whole), left) if drafter else None
         )
         network = drafter.network if drafter else None
         in_blocks = network is not None and network.kind in _IN_BLOCKS
         self._drafter_keeps = _KEPT_BY_BLOCKS if in_blocks else MOST_CONTEXT
-        self._recorded_layers = len(network.taps_for(len(shape.layers))) if network else 0
+        self._recorded_layers = len(network.taps_for(len(whole.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
         """The numbers, before they are compared with the available memory."""
         drafter = self._drafter
+        cache = self._caches(self._target, context, self._cache_bits)
+        drafter_weights = drafter.weights_bytes if drafter else 0
+        drafter_cache = self._caches(drafter, self._seen(context)) if drafter else 0
+        later = cache + drafter_cache  # which are not there yet while weights are unpacked
+        unpacking = self._target.unpacking_bytes - drafter_weights - later
+        if drafter is not None:
+            unpacking = max(unpacking, drafter.unpacking_bytes - later)
         return Fit(
             target=self._names[0],
             drafter=self._names[1],
             context=context,
             weights_bytes=self._target.weights_bytes,
-            cache_bytes=self._caches(self._target, context, self._cache_bits),
-            drafter_weights_bytes=drafter.weights_bytes if drafter else 0,
-            drafter_cache_bytes=self._caches(drafter, self._seen(context)) if drafter else 0,
-            working_bytes=self._working(context),
+            cache_bytes=cache,
+            drafter_weights_bytes=drafter_weights,
+            drafter_cache_bytes=drafter_cache,
+            working_bytes=max(self._working(context), unpacking),
             available_bytes=self._machine.available_bytes,
             largest_context=0,
             fits=False,
@@ -191,8 +208,10 @@ class _Pair:
     def _fits(self, context: int) -> bool:
         return self.needs(context).needed_bytes <= self._machine.available_bytes
 
-    def _model(self, size: ModelSize, shape: Shape, free_bytes: int) -> _Model:
-        held = weights_bytes(size, machine=self._machine, free_bytes=free_bytes)
+    def _model(
+        self, size: ModelSize, shape: Shape, free_bytes: int, expand: bool | None = None
+    ) -> _Model:
+        held = weights_bytes(size, machine=self._machine, free_bytes=free_bytes, expand=expand)
         expanded = held != size.size_bytes
         # The largest matrix is expanded first, in two steps; the others have less than its room.
         first = 9 * shape.largest_matrix if expanded else 0
@@ -234,8 +253,7 @@ class _Pair:
                 )
                 phases.append(waiting + self._pass(self._drafter, begun, _PREFILL_ROWS))
                 phases.append(waiting * _PREFILL_ROWS // _RECORDED + all_of_it)
-        models = [self._target] + ([self._drafter] if self._drafter else [])
-        return max(states + max(phases), *(model.unpacking_bytes for model in models))
+        return states + max(phases)
 
     def _rows(self, model: _Model) -> int:
         """How many rows of a prompt the model reads at once."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from models.drafter_folders import DrafterFolder
 from models.drafter_kinds import DrafterDescription
+from models.memory.shape import Shape, read_shape
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
@@ -31,6 +32,7 @@ class ModelSize:
     `size_bytes`: of its weight files. `weigh` counts the rest, which is 0 where there is no folder
     yet: `values`, the number of weights; `value_bytes`, the size of one that is not quantized.
     `network`: what it is, where it is no whole model but a network that reads the target's states.
+    `part`: the shape of what there is of a model, where that is not all of it.
     """
 
     name: str
@@ -39,23 +41,33 @@ class ModelSize:
     values: int = 0
     value_bytes: int = 0
     network: DrafterDescription | None = None
+    part: Shape | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """Its layers and widths. Raises Problem where the config is malformed."""
+        return self.part or read_shape(self.config)
 
 
 def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
     """The size of a model or a drafter, from its config and headers. Raises Problem."""
     config = folder.config
     if isinstance(folder, DrafterFolder) and not folder.description.is_whole_model:
-        return replace(_count(folder.name, config, folder.layouts), network=folder.description)
-    loaded = {
+        return replace(count(folder.name, config, folder.layouts), network=folder.description)
+    return count(folder.name, config, loaded_tensors(folder))
+
+
+def loaded_tensors(folder: ModelFolder | DrafterFolder) -> dict[str, TensorLayout]:
+    """The tensors of a model that are loaded. Raises Problem."""
+    return {
         name: layout
         for name, layout in folder.layouts.items()
         if not any(part in _NOT_LOADED for part in name.split("."))
     }
-    return _count(folder.name, config, loaded)
 
 
-def _count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
-    """Counts the tensors that are loaded. Packed ones hold 32 bits of weights in each number."""
+def count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
+    """The size of these tensors of a model. Packed ones hold 32 bits of weights in each number."""
     values, widths = 0, {"F32": 4, "F16": 2, "BF16": 2}
     floats: dict[int, int] = {}
     for tensor, layout in layouts.items():

@@ -63,7 +63,7 @@ def test_the_keys_are_listed(made: Made) -> None:
 
 
 def test_menus_and_entries_are_in_sentence_case() -> None:
-    names = {"Slipstream", "Markdown", "JSON", "GGUF", "I"}
+    names = {"Slipstream", "Markdown", "JSON", "GGUF", "I", "Macs"}
     for command in COMMANDS:
         if isinstance(command, Command):
             assert command.text[0].isupper()

@@ -1,5 +1,6 @@
 """What is remembered comes back, and what cannot be read is as on the first run."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first.keep_memory("/models/a, b", Memory(2048, 8))
     first.keep_memory("", Memory(4096))
     first.unload_minutes = 15
+    first.keep_read_seconds("/models/a, b", 0.02)
     first.save()
     again = opened(tmp_path)
     assert again.pair == Pair("/models/a, b", "lookup+head", "4")
@@ -39,6 +41,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert again.memory("/models/a, b") == Memory(2048, 8)
     assert again.memory("") == Memory(4096)
     assert again.unload_minutes == 15
+    assert (again.read_seconds("/models/a, b"), again.read_seconds("/models/b")) == (0.02, 0.0)
     assert again.open_windows == (1, 2)
 
 
@@ -90,10 +93,12 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for key in ("font_points", "conversation", "places/window", "theme", "windows"):
+    keys = ("font_points", "conversation", "places/window", "theme", "windows", "read_seconds/a")
+    for key in keys:
         stored.setValue(key, wrong)
     read = Settings(stored)
     assert read.font_points is None
+    assert 0.0 <= read.read_seconds("a") < math.inf
     assert read.theme == "system"
     assert read.window(1).place("window").isEmpty()
     assert read.window(2).place("window").isEmpty()

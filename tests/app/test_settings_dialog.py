@@ -119,6 +119,23 @@ def test_answers_at_once(opened: Opened) -> None:
     assert opened.field(QCheckBox, "Same rounding as alone").isChecked()
 
 
+def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
+    opened.dialog.show()
+    notes = [one for one in opened.dialog.findChildren(QLabel) if one.wordWrap() and one.text()]
+    shown = [one for one in notes if one.isVisible()]
+    assert len(shown) >= 2
+    qtbot.waitUntil(lambda: all(one.height() >= one.heightForWidth(one.width()) for one in shown))
+
+
+def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) -> None:
+    box = opened.field(QCheckBox, "Keep on disk what was read of documents")
+    assert opened.settings.keep_documents
+    for changes, on in enumerate((False, True), start=1):
+        box.setChecked(on)
+        assert opened.settings.keep_documents == on
+        assert opened.changes == changes
+
+
 def test_earlier_answers_are_learned_from_once_a_person_wants_it(opened: Opened) -> None:
     name = "Learn from earlier answers: drafts only, on this machine"
     assert not opened.settings.learn

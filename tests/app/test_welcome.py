@@ -39,6 +39,13 @@ def test_an_example_is_read_by_a_screen_reader(window: Window) -> None:
         assert card.accessibleName() == f"{title}: {question}"
 
 
+def test_a_question_has_the_lines_that_it_needs(window: Window, qtbot: QtBot) -> None:
+    card = window.welcome.examples[3]
+    window.resize(window.minimumSizeHint().width(), 900)
+    qtbot.waitUntil(lambda: card.width() < 230)
+    assert card.height() >= card.heightForWidth(card.width()) > card.sizeHint().height()
+
+
 def test_more_can_be_asked(window: Window, qtbot: QtBot) -> None:
     buttons = {button.text(): button for button in window.welcome.findChildren(QPushButton)}
     with qtbot.waitSignal(window.welcome.explanation_asked):

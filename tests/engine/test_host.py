@@ -27,11 +27,11 @@ from engine.host import (
     Disconnected,
     Host,
     ResponseWriter,
-    claim_pipes,
     quantized_caches,
     read_lines,
 )
 from engine.loading import load
+from engine.pipes import claim_pipes
 from engine.protocol import (
     LONGEST_LINE_BYTES,
     Cancel,
@@ -395,7 +395,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     loaded = child.next()
     assert loaded == Loaded(
         *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
-        *(4, False, True),
+        *(4, False, True, protocol.Macs()),
     )
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):

@@ -195,6 +195,20 @@ def test_recurrent_states_are_not_kept_and_it_is_said(
     assert not folder.exists()
 
 
+def test_what_several_macs_read_together_is_not_kept_and_it_is_said(
+    targets: Any, folder: Path
+) -> None:
+    class Grouped(Decoder):
+        group = "pipeline 2+2 over ring"
+
+    answer(new(targets("llama"), folder), DOCUMENT)
+    count = len(files(folder))
+    session = new(replace(targets("llama"), decoder=Grouped), folder)
+    assert reused_of(answer(session, DOCUMENT)) == 0
+    assert session.unkept is Unkept.ON_SEVERAL_MACS
+    assert len(files(folder)) == count
+
+
 def test_weights_without_files_are_not_told_from_others(targets: Any, folder: Path) -> None:
     target = targets("llama")
     lost = replace(target, folder=replace(target.folder, path=Path("gone")))

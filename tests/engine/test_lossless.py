@@ -80,6 +80,7 @@ DRAFTERS = (
     "trees",
     "joint",
     "other tokens",
+    "abridged",
 )
 OF_TREES = ("trees", "joint")
 COUNT = 40  # with the prompt, more than three of the window
@@ -165,6 +166,10 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
             pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
             return OtherTokenizerDrafter(own, pair)
+        case "abridged":
+            drafter = by(noisy_of(case))
+            drafter.leave_out(lambda: [range(1, 3), range(5, 9)])
+            return drafter
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
@@ -243,6 +248,8 @@ def test_drafters_are_what_they_are_called() -> None:
     assert 0 < early.accepted < early.proposed
     other = run_of(case, "other tokens", 3)
     assert 0 < other.accepted < other.proposed
+    abridged = run_of(case, "abridged", 3)
+    assert 0 < abridged.accepted < abridged.proposed
 
 
 @pytest.mark.parametrize("kind", ["self", "noisy", "lookup", "hostile"])

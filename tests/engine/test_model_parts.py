@@ -19,6 +19,7 @@ from engine.model_parts import (
     HiddenStates,
     StateRecorder,
     TapHook,
+    calling,
     embedding,
     embedding_scale,
     final_norm,
@@ -345,6 +346,18 @@ def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> Non
     shapes, others = (dict(tree_flatten(layer.parameters())) for layer in (made, last))
     assert {n: a.shape for n, a in shapes.items()} == {n: a.shape for n, a in others.items()}
     assert not mx.array_equal(made.self_attn.q_proj.weight, last.self_attn.q_proj.weight)
+
+
+def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here() -> None:
+    model = build("qwen3_5")  # layers 1 and 3 have attention
+    inner = trunk(model)
+    inner.layers = inner.layers[1:]
+    last = inner.layers[-1]
+    kind = type(last)
+    last.__class__ = calling(kind, lambda *_: None)
+    made = new_layer(model, before=1)
+    assert type(made) is kind
+    assert "self_attn" in made
 
 
 def test_a_model_without_attention_has_no_layer_to_make() -> None:

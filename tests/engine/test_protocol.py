@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import protocol
+from engine.cluster.states import RankState, State
 from engine.events import Done, Failed, Stats, to_json
 from engine.protocol import (
     CACHE_BITS,
@@ -21,6 +22,7 @@ from engine.protocol import (
     Generate,
     InvalidCommand,
     Load,
+    Macs,
     Memory,
     ProcessEvent,
     Quit,
@@ -83,6 +85,23 @@ requests = st.builds(
 memory = st.builds(
     Memory, context=st.just(0) | st.integers(2, 1 << 20), cache_bits=st.sampled_from(CACHE_BITS)
 )
+macs = st.builds(
+    Macs,
+    hosts=text,
+    trusted=st.booleans(),
+    mode=st.sampled_from(["auto", "pipeline", "tensor"]),
+)
+ranks = st.builds(
+    RankState,
+    rank=st.integers(0, 8),
+    host=text,
+    state=st.sampled_from(get_args(State)),
+    chip=text,
+    layers=st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)),
+    needed_bytes=st.integers(0),
+    free_bytes=st.integers(0),
+    detail=text,
+)
 commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(
         Load,
@@ -93,6 +112,7 @@ commands: st.SearchStrategy[Command] = st.one_of(
         memory=memory,
         parallel=st.integers(1, MOST_PARALLEL),
         exact=st.booleans(),
+        macs=macs,
     ),
     st.builds(
         SetDrafter,
@@ -134,7 +154,9 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         float: st.floats(0.0, 1.0),
         bool: st.booleans(),
         Memory: memory,
+        Macs: macs,
         Sampling: sampling,
+        tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
     }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = response_to_json(event)
@@ -359,7 +381,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = response_from_json(first)
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert response_to_json(greeting) == first
-    assert protocol.PROTOCOL == 5
+    assert protocol.PROTOCOL == 6
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

@@ -291,6 +291,24 @@ def test_a_longer_context_needs_more(catalog: Catalog):
     assert needed(40_960) == needed(10**6)  # its own context is the longest
 
 
+def test_what_does_not_fit_alone_may_fit_on_several(catalog: Catalog):
+    here = a_mac(16)
+    alone = {offer.target: offer for offer in offers(catalog, machine=here)}
+    found = offers(catalog, machine=here, macs=[here, a_mac(36)])
+    assert recommended(found) == recommended(list(alone.values()))
+    shared = [offer for offer in found if offer.macs > 1]
+    assert shared
+    for offer in shared:
+        assert alone[offer.target].reason
+        assert offer.reason == ""
+        assert offer.macs == 2
+        assert here.available_bytes < offer.needed_bytes <= offer.available_bytes
+        assert offer.available_bytes == here.available_bytes + a_mac(36).available_bytes
+    assert all(offer == alone[offer.target] for offer in found if offer.macs == 1)
+    full = offers(catalog, machine=here, macs=[here, a_mac(36)], free_bytes=0)
+    assert all("of disk" in offer.reason for offer in full if offer.macs > 1)
+
+
 # A catalog from elsewhere
 
 

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from engine.cli.several_macs import HostsFile
 from models.errors import Problem
 
 app = typer.Typer(
@@ -124,9 +125,11 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
 def pair(
     *,
     target: Annotated[str, typer.Option(help="Rate every drafter for this target.")] = "",
+    hosts: HostsFile = None,
     json: Json = False,
 ) -> None:
-    """Recommend pairs for this machine; with --target, rate every drafter for that target."""
+    """Recommend pairs for this machine, with --hosts for several; with --target, rate every drafter
+    for that target."""
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
@@ -138,7 +141,7 @@ def pair(
             else:
                 show_candidates(Console(), name, candidates)
             return
-        offers = offers_here()
+        offers = offers_here(hosts)
         if json:
             say(offers=offers)
         else:
@@ -151,13 +154,28 @@ def fit(
     target: Annotated[str, typer.Argument(help="A folder, a GGUF file, or a model's name.")],
     drafter: Annotated[str, typer.Option(help="As slipstream chat takes it.")] = "",
     context: Annotated[int, typer.Option(min=1, help="Tokens of a conversation.")] = 4096,
+    hosts: HostsFile = None,
     json: Json = False,
 ) -> None:
-    """Say whether a pair fits in this machine's memory, and what it needs."""
-    from engine.cli.models.pairs import fit_of
-    from engine.cli.models.show import show_fit
+    """Say whether a pair fits in this machine's memory, or in that of several Macs, and what it
+    needs."""
+    from engine.cli.models.pairs import fit_of, plan_of
+    from engine.cli.models.show import show_fit, show_plan
 
     with problems_as_lines(json):
+        if hosts is not None:
+            macs, made = plan_of(target, drafter, context=context, hosts=hosts)
+            if json:
+                say(
+                    macs=macs,
+                    fits=made.fits_all,
+                    mode=made.mode,
+                    layers=made.layers,
+                    ranks=made.fits,
+                )
+            else:
+                show_plan(Console(), macs, made)
+            return
         found = fit_of(target, drafter, context=context)
         if json:
             say(**asdict(found))

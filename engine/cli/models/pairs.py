@@ -7,6 +7,8 @@ catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
 from pathlib import Path
 
 from engine.cli.models.local import free_bytes
+from engine.cluster.followers import ask_machines
+from engine.cluster.hosts import read_hosts
 from models.catalog import load_catalog, offers
 from models.drafter_folders import find_head, own_module
 from models.drafter_packagings import classify, kind_of
@@ -21,17 +23,22 @@ from models.installed.store import installed, inventory
 from models.memory.fit import fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
+from models.memory.shares import Plan, plan
+from models.model_folder import ModelFolder
 from models.pairing import candidates, published
 from models.records import Candidate, Fit, PairOffer
 
 
-def offers_here() -> list[PairOffer]:
-    """The catalog's pairs, the recommended one first."""
+def offers_here(hosts: Path | None = None) -> list[PairOffer]:
+    """The catalog's pairs, the recommended one first. Raises `Problem` where the Macs in a hostfile
+    do not say how much memory they have."""
+    macs = ask_machines(read_hosts(hosts)) if hosts else ()
     return offers(
         load_catalog(),
         machine=this_machine(),
         installed=installed(),
         free_bytes=free_bytes(cache_folder()),
+        macs=[machine for _, machine in macs],
     )
 
 
@@ -60,10 +67,29 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
 
     `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
     """
-    size = _size(target)
-    weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
-    found = max(filter(None, weighed), key=lambda model: model.size_bytes, default=None)
+    size, found = _size(target), _heaviest(drafter, target)
     return fit(size, found, context=context, machine=this_machine())
+
+
+def plan_of(
+    target: str, drafter: str, *, context: int, hosts: Path
+) -> tuple[tuple[str, ...], Plan]:
+    """The Macs in a hostfile, and how they would share the target of such a pair, by the memory
+    that each has now. Raises `Problem`."""
+    macs = read_hosts(hosts)
+    try:
+        whole: ModelFolder | ModelSize = resolve_target(target)
+    except Problem:
+        whole = _size(target)
+    found = _heaviest(drafter, target)
+    names, machines = zip(*ask_machines(macs), strict=True)
+    return names, plan(whole, machines, drafter=found, context=context)
+
+
+def _heaviest(drafter: str, target: str) -> ModelSize | None:
+    """Of several drafters that are joined, the one whose weights count."""
+    weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
+    return max(filter(None, weighed), key=lambda model: model.size_bytes, default=None)
 
 
 def _drafter_size(name: str, target: str) -> ModelSize | None:

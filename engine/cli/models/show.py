@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.in_words import ago, one_line, size
+from models.memory.shares import Plan
 from models.records import (
     KIND_NAMES,
     Candidate,
@@ -122,7 +123,8 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
             _no(console, offer.target, offer.reason)
             continue
         fetched = "here" if offer.installed else f"{size(offer.download_bytes)} to fetch"
-        facts = f"needs {size(offer.needed_bytes)}, {fetched}"
+        together = f" on {offer.macs} Macs" if offer.macs > 1 else ""
+        facts = f"needs {size(offer.needed_bytes)}{together}, {fetched}"
         _entry(console, "✓", "green", offer.target, facts)
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
@@ -177,6 +179,23 @@ def show_fit(console: Console, fit: Fit) -> None:
         _line(console, f"The longest context that fits: {fit.largest_context:,} tokens.", indent=2)
 
 
+def show_plan(console: Console, macs: Sequence[str], made: Plan) -> None:
+    """Draw how several Macs would share a target, and what each of them needs."""
+    first = made.fits[0]
+    mark, style = ("✓", "green") if made.fits_all else ("✗", "bold red")
+    _entry(console, mark, style, first.pair, f"at {first.context:,} tokens")
+    table = _table("", "", "layers", "needed", "available", "")
+    layers = [f"{begin}–{end - 1}" for begin, end in made.layers] or ["all, in part"] * len(macs)
+    for name, own, fit in zip(macs, layers, made.fits, strict=True):
+        figures = size(fit.needed_bytes), size(fit.available_bytes)
+        table.add_row(_name(name), own, *figures, "" if fit.fits else "too little")
+    console.print(table)
+    _line(console, f"It would be {made.in_words}.", indent=2)
+    longest = min(fit.largest_context for fit in made.fits)
+    if longest:
+        _line(console, f"The longest context that fits: {longest:,} tokens.", indent=2)
+
+
 def _recommended(console: Console, offer: PairOffer) -> None:
     _line(console, "For this machine", style="bold")
     needs = f"{size(offer.needed_bytes)} of {size(offer.available_bytes)}"
@@ -206,7 +225,7 @@ def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None,
                   padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
     for number, heading in enumerate(headings):
-        figures = heading in ("size", "bits", "context", "downloads")
+        figures = heading in ("size", "bits", "context", "downloads", "needed", "available")
         table.add_column(
             heading,
             overflow="fold",

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QAction, QDropEvent
-from PySide6.QtWidgets import QMessageBox, QPushButton
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QAction, QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
+from app.chat.composer import SignButton
 from app.chat.message import MessageWidget
 from app.documents.text_dialog import TextDialog
 from app.window import Window
@@ -108,8 +109,8 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     until(answered(window, 2))
     ((line,),) = seen
     assert line.content == sent(window).text
-    assert "The roof leaks." in line.content
-    assert line.content.endswith("What leaks?")
+    assert "The roof leaks." in line.content[: line.attached]
+    assert line.content[line.attached :] == "What leaks?"
     assert chips(window) == []
     assert question(window).written == "What leaks?"
     assert names(question(window)) == ["plan.txt, whole"]
@@ -212,6 +213,18 @@ def test_what_is_attached_waits_in_its_conversation(
     window.composer.documents.remove_asked.emit(0)
     assert chips(window) == []
     assert window.store.documents_of(record.id).result() == ()
+
+
+def test_what_is_attached_to_a_new_conversation_is_there_in_the_next_run(
+    opened: Opened, until: Until, file: Path
+) -> None:
+    before = opened()
+    before.composer.field.setPlainText("What leaks?")
+    attach(before, until, file)
+    before.close()
+    window = opened()
+    until(lambda: chips(window) and planned(window))
+    assert window.composer.text == "What leaks?"
 
 
 def test_while_a_file_is_read_nothing_is_sent(
@@ -324,6 +337,42 @@ def test_files_are_dropped_anywhere_on_the_window(opened: Opened, until: Until, 
     assert chips(window)[0].startswith("plan.txt, whole, ")
 
 
+def test_the_composer_says_that_files_can_be_dropped_while_they_are_held_over_the_window(
+    opened: Opened, file: Path
+) -> None:
+    window = opened()
+    copy, nothing = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
+    data, text = QMimeData(), QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    text.setText("some words")
+    hint = window.composer.drop_hint
+
+    def held(over: QWidget, what: QMimeData) -> bool:
+        """Whether the hint is shown then, after it was not."""
+        over_it = QDragEnterEvent(QPoint(5, 5), copy, what, Qt.MouseButton.LeftButton, nothing)
+        QApplication.sendEvent(over, over_it)
+        shown = hint.isVisible()
+        QApplication.sendEvent(over, QDragLeaveEvent())
+        assert hint.isHidden()
+        return shown
+
+    field = window.composer.field.viewport()
+    assert [held(window, data), held(field, data)] == [True, True]
+    assert [held(window, text), held(field, text)] == [False, False]
+
+
+def test_the_hint_goes_with_the_drop(opened: Opened, until: Until, file: Path) -> None:
+    window = opened()
+    window.composer.show_drop(True)
+    assert window.composer.drop_hint.size() == window.composer.size()
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    copy, nothing = Qt.DropAction.CopyAction, Qt.KeyboardModifier.NoModifier
+    window.dropEvent(QDropEvent(QPointF(5, 5), copy, data, Qt.MouseButton.LeftButton, nothing))
+    assert window.composer.drop_hint.isHidden()
+    until(lambda: chips(window) and planned(window))
+
+
 def test_the_button_offers_files_and_folders(opened: Opened) -> None:
     window = opened()
     asked, folders = list[bool](), list[bool]()
@@ -338,6 +387,16 @@ def test_the_button_offers_files_and_folders(opened: Opened) -> None:
     assert (asked, folders) == ([True], [True])
     menu.close()
     assert window.menus.actions["attach"].shortcut().toString() == "Ctrl+Shift+A"
+
+
+def test_who_attached_a_file_can_write_at_once(opened: Opened, until: Until, file: Path) -> None:
+    window = opened()
+    button = window.composer.findChild(SignButton)
+    assert button is not None
+    button.setFocus()
+    assert window.focusWidget() is button
+    attach(window, until, file)
+    assert window.focusWidget() is window.composer.field
 
 
 def test_what_is_there_already_is_not_attached_again(
@@ -439,6 +498,17 @@ def test_how_long_it_takes_to_read_is_known_from_the_answers(
     window.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 5.0))
     window.composer.field.setPlainText("?")
     until(lambda: "about 20 s to read" in chips(window)[0])
+
+
+def test_how_long_it_takes_to_read_is_known_in_the_next_run(
+    opened: Opened, until: Until, tmp_path: Path
+) -> None:
+    before = opened()
+    before.answers.happened.emit(None, Prefill("g", 600, 1000, 100, 5.0))
+    before.close()
+    window = opened()
+    attach(window, until, file_in(tmp_path, "a.txt", "word " * 1200))
+    assert "about 20 s to read" in chips(window)[0]
 
 
 def test_a_race_runs_on_the_message_with_its_documents(

@@ -131,6 +131,8 @@ def test_the_figures_of_an_answer(make: Make) -> None:
     assert said[-1] == "Qwen"
     assert len(said) == 5
     assert message.figures_line.accessibleName() == message.figures_line.text
+    message.set_figures(AnswerFigures(1412, 10.0, 101.29, "end"))
+    assert "first after 1 min 41 s" in message.figures_line.text
     for figures, ending, count in (
         (AnswerFigures(1, 0.0, None, "end"), "complete", 3),
         (AnswerFigures(1, 0.0, None, ""), "complete", 2),

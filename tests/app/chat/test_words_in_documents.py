@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
 
 from app.chat.message import MessageWidget
@@ -89,12 +90,46 @@ def test_words_of_an_answer_are_marked_and_told_beneath_it(
     until(lambda: len(widget(window).view.extraSelections()) == 2)
 
 
+def test_of_what_stood_in_a_deleted_document_nothing_is_called_missing(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    answer = f"{ANSWER} A strong wind can change the level."
+    window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL, answer=answer))
+    until(lambda: words(window).missing)
+    window.conversation.delete_document(1)
+    until(lambda: len(words(window).copied) == 1)
+    assert words(window).copied[0].places[0].document == 2
+    assert words(window).missing == ()
+    assert "not found" not in words(window).line
+
+
 def test_guesses_that_were_copied_from_a_document_are_counted(
     open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
 ) -> None:
     window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
     until(lambda: words(window).copied)
     assert "guesses copied from documents stood" in words(window).line
+
+
+def test_the_menu_of_marked_words_leads_to_them(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: words(window).copied)
+    view = widget(window).view
+    until(lambda: not view.document().find("four").isNull())
+
+    def lead(word: str) -> QAction | None:
+        point = view.cursorRect(view.document().find(word)).center() - QPoint(2, 0)
+        menu = widget(window).menu(view.viewport().mapToGlobal(point))
+        return next((each for each in menu.actions() if "document" in each.text()), None)
+
+    assert lead("Stern") is None
+    action = lead("four")
+    assert action is not None
+    action.trigger()
+    assert window.page_panel.isVisible()
+    assert window.page_panel.place is not None
 
 
 def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.documents.chips import (
@@ -84,6 +84,39 @@ def test_a_narrow_chip_stays_in_its_place(qtbot: QtBot) -> None:
     area.show()
     chips.show_chips([Chip("a very long name of a file.pdf" * 9, "30 pages, whole " * 9)])
     assert chips.minimumSizeHint().width() <= area.viewport().width()
+
+
+def test_what_the_model_gets_stands_below_the_name_where_there_is_no_room_for_both(
+    qtbot: QtBot,
+) -> None:
+    chips = DocumentChips(removal="Remove")
+    area = ChipsArea(chips)
+    qtbot.addWidget(area)
+    words = "36 pages · 8 passages of 56, 3,073 tokens, about 25 s to read"
+    chips.show_chips([Chip("a manual with a long name.pdf", words)])
+    heights, beginnings = [], []
+    for width in (900, 410, 900):
+        area.resize(width, 100)
+        area.show()
+        qtbot.wait(1)
+        assert chips.width() == area.viewport().width(), "nothing is beyond the edge"
+        shown = {label.text(): label for label in chips.findChildren(QLabel)}[words]
+        assert shown.width() >= min(shown.sizeHint().width(), 340)
+        heights.append(area.height())
+        beginnings.append(shown.x())
+    assert heights[0] == heights[2] < heights[1]
+    assert beginnings[0] == beginnings[2] > beginnings[1]
+    assert beginnings[1] < 40
+
+
+def test_the_name_of_what_was_sent_gives_way_to_how_much_of_it(qtbot: QtBot) -> None:
+    chips = DocumentChips(removal="Delete the document…")
+    qtbot.addWidget(chips)
+    chips.resize(500, 60)
+    chips.show_chips([Chip("a manual with a very long name " * 4 + ".pdf", "6 passages of 56")])
+    qtbot.waitUntil(lambda: chips.chips[0].width() > 300)
+    shown = {label.text(): label for label in chips.findChildren(QLabel)}["6 passages of 56"]
+    assert shown.width() >= shown.sizeHint().width()
 
 
 def test_the_menu_offers_what_can_be_done(qtbot: QtBot) -> None:

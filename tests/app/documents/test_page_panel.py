@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.documents.page_panel import PagePanel
+from app.documents.page_panel import PagePanel, PageView
 from engine.documents import Document, Section
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied
 from engine.documents.page_picture import Box, PagePicture, png
@@ -93,6 +93,40 @@ def test_a_page_is_drawn_with_the_words_boxed_and_in_sight(
     assert {pixel.pixelColor(x, y).name() for x in range(0, 400, 3) for y in range(0, 250, 3)} - {
         "#ffffff"
     }
+
+
+def page_of(shade: Callable[[int], int], *boxes: Box) -> PagePicture:
+    """A page whose columns have these shades."""
+    size = 1400
+    row = bytes(shade(column) for column in range(size) for _ in range(3))
+    return PagePicture(png(row * 20, width=size, height=20, row_bytes=3 * size), size, 20, boxes)
+
+
+def shades(view: PageView) -> list[int]:
+    """Of a row of what is shown, without the edges of the page."""
+    image = view.grab().toImage()
+    return [image.pixelColor(x, 3).lightness() for x in range(20, view.viewport().width() - 20)]
+
+
+def test_thin_lines_of_a_page_are_not_lost(qtbot: QtBot) -> None:
+    view = PageView()
+    qtbot.addWidget(view)
+    view.resize(420, 200)
+    view.show()
+    view.show_picture(page_of(lambda column: 0 if column % 4 == 0 else 255), "#0000ff")
+    seen = shades(view)
+    assert max(seen) - min(seen) < 80
+
+
+@pytest.mark.parametrize("boxes", [(), (Box(0, 200, 2, 300, 12),)])
+def test_white_sides_of_a_page_are_not_shown(qtbot: QtBot, boxes: tuple[Box, ...]) -> None:
+    view = PageView()
+    qtbot.addWidget(view)
+    view.resize(420, 200)
+    view.show()
+    view.show_picture(page_of(lambda column: 0 if 500 < column < 900 else 255, *boxes), "#0000ff")
+    dark = sum(shade < 100 for shade in shades(view)) / view.viewport().width()
+    assert dark == pytest.approx(0.46 if boxes else 0.78, abs=0.08)
 
 
 def test_of_other_documents_the_text_is_shown_and_marked(panel: PagePanel) -> None:

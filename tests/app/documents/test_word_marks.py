@@ -31,17 +31,17 @@ Made = tuple[TextView, WordMarks, list[CopiedSpan]]
 
 
 @pytest.fixture
-def make(qtbot: QtBot) -> Callable[[], Made]:
-    def made() -> Made:
+def make(qtbot: QtBot) -> Callable[..., Made]:
+    def made(answer: str = ANSWER) -> Made:
         view = TextView(Formats(qt_font(), LIGHT), StreamingMarkdown())
         qtbot.addWidget(view)
         view.resize(500, 300)
-        view.text.append(ANSWER)
+        view.text.append(answer)
         view.text.finish()
         view.text.settle()
         marks, asked = WordMarks(view, LIGHT), list[CopiedSpan]()
         marks.asked.connect(asked.append)
-        marks.set_words(words_of(ANSWER, documents=DOCUMENTS, indexes=INDEXES, said=()))
+        marks.set_words(words_of(answer, documents=DOCUMENTS, indexes=INDEXES, said=()))
         marks.set_shown(True)
         view.show()
         return view, marks, asked
@@ -113,6 +113,26 @@ def test_tips_tell_where_words_stand_and_that_others_were_not_found(
     assert "contract.pdf, page 3" in marks.tip(place_of(view, "pumps"))
     assert "not found" in marks.tip(place_of(view, "Stern"))
     assert marks.tip(place_of(view, "says")) == ""
+
+
+def test_a_link_that_is_copied_stays_a_link_and_its_tip_says_so(
+    make: Callable[..., Made],
+) -> None:
+    view, marks, asked = make("[The Seller warrants the pumps for 36 months](https://a.test)")
+    opened = list[str]()
+    view.link_asked.connect(opened.append)
+    plain_view, plain, _ = make()
+    place = place_of(view, "pumps")
+    assert "Right-click" in marks.tip(place)
+    assert "Right-click" not in plain.tip(place_of(plain_view, "pumps"))
+    cursor = view.textCursor()
+    cursor.setPosition(place + 1)
+    point = view.cursorRect(cursor).center() + QPoint(1, 0)
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    assert (opened, asked) == (["https://a.test"], [])
+    assert marks.leads(place)
+    assert not plain.leads(place_of(plain_view, "says"))
+    assert not plain.leads(place_of(plain_view, "Stern"))
 
 
 def test_a_click_on_marked_words_asks_for_their_place(make: Callable[[], Made]) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ from app.engine_client.engine_process import (
     Patience,
 )
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate
+from engine.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate, Macs
 from engine.request import ChatMessage, Prompt, Request
 from tests.support.app.engine_listener import Listener
 
@@ -62,6 +63,45 @@ def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
 
 def ask(listener: Listener) -> str:
     return listener.engine.generate("chat", HELLO, Request())
+
+
+def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start: Start) -> None:
+    macs = Macs("/hosts.json")
+    heard = start("ready take ranks:ready:lost kill -- ready take ranks:ready:ready load hang")
+    told: list[list[str]] = []
+    engine = heard.engine
+    engine.ranks_changed.connect(lambda: told.append([rank.state for rank in engine.ranks]))
+    engine.load(MODEL, macs=macs)
+    heard.until_told("died")
+    assert told == [["ready", "lost"]], "they are known until another process begins"
+    engine.load(MODEL, macs=macs)
+    assert heard.until_told("loaded").macs == macs
+    assert told[1:] == [[], ["ready", "ready"]]
+
+
+def test_what_a_process_said_of_itself_is_why_it_died(start: Start) -> None:
+    heard = start("ready refused exit:1 -- ready exit:3 -- hang")
+    assert heard.until_told("died") == "It does not work."
+    assert "3" in heard.until_told("died", 2), "only of that process"
+
+
+def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
+    macs = Macs("/hosts.json")
+    heard = start("ready take load take load take hang -- ready serve")
+    heard.engine.load(MODEL, macs=macs)
+    heard.until_told("loaded")
+    first = heard.engine.pid
+    heard.engine.load(MODEL, macs=replace(macs, mode="tensor"))
+    heard.until_told("loaded", 2)
+    assert heard.engine.pid == first, "these are led already"
+    id = ask(heard)
+    heard.engine.load(MODEL)
+    failed = heard.end_of(id)
+    assert isinstance(failed, Failed)
+    assert heard.until_told("loaded", 3).macs == Macs()
+    assert heard.engine.pid != first
+    assert not heard.all("died")
+    assert not heard.all("failed")
 
 
 def test_the_order_of_things(start: Start) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.engine_client.pending import EngineWork, Lost, Work, id_of, is_guest
+from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats, Text, Waiting
 from engine.protocol import (
     Count,
@@ -13,7 +14,9 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Macs,
     Memory,
+    Ranks,
     Ready,
     Response,
     SetDrafter,
@@ -32,7 +35,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    rest = (Memory(), Sampling(), 4, False, True)
+    rest = (Memory(), Sampling(), 4, False, True, Macs())
     return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
 
 
@@ -75,6 +78,32 @@ def test_what_is_loaded_again_has_the_same_memory() -> None:
     work.take(replace(loaded("load", "/a"), memory=memory))
     work.lose(keep_loads=True)
     assert [item.memory for item in work.begin() if isinstance(item, Load)] == [memory]
+
+
+def test_what_is_loaded_again_is_on_the_same_macs() -> None:
+    macs = Macs("/hosts.json", trusted=True, mode="tensor")
+    work = with_model()
+    work.take(replace(loaded("load", "/a"), macs=macs))
+    work.lose(keep_loads=True)
+    assert [item.macs for item in work.begin() if isinstance(item, Load)] == [macs]
+
+
+def test_macs_are_led_until_they_are_left() -> None:
+    macs = Macs("/hosts.json")
+    work = with_model()
+    assert not work.leads(macs)
+    work.take(replace(loaded("load", "/a"), macs=macs))
+    assert work.leads(Macs("/hosts.json", mode="tensor"))
+    assert not work.leads(Macs("/others.json"))
+    assert not work.leads(Macs())
+    work.ask(Unload("u"))
+    assert not work.leads(macs)
+
+
+def test_the_state_of_macs_is_about_the_process() -> None:
+    ranks = Ranks((RankState(0, "127.0.0.1", "ready"),))
+    assert id_of(ranks) == ""
+    assert with_model().take(ranks) == "process"
 
 
 def test_what_is_over_is_stale() -> None:

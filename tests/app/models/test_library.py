@@ -49,6 +49,18 @@ def test_every_answer_is_decoded(commands: FakeCommandRunner, library: Library) 
     assert library.candidates.value == CANDIDATES
 
 
+def test_pairs_are_those_of_several_macs_where_they_answer(commands: FakeCommandRunner) -> None:
+    chosen = "/hosts.json"
+    library = Library(commands, hostfile=lambda: chosen)
+    library.refresh_offers()
+    assert commands.asked("pair").words == ("pair", "--json", "--hosts", "/hosts.json")
+    commands.asked("pair").fail("mini does not answer.", "Switch it on.")
+    assert commands.asked("pair").words == ("pair", "--json")
+    commands.asked("pair").answer(plain(offers=OFFERS))
+    assert library.offers.value == OFFERS
+    assert library.offers.problem is None
+
+
 def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Library) -> None:
     library.search("first")
     first = commands.asked("search")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.models import words
-from app.models.offers import offer_key, offer_rows, offer_states
+from app.models.offers import memory_line, offer_key, offer_rows, offer_states
 from app.models.row_data import (
     LoadedPair,
     RowData,
@@ -30,6 +30,7 @@ from tests.support.app.library_samples import (
     INSTALLED,
     OFFERS,
     TARGET,
+    offer,
 )
 
 INVENTORY = Inventory(INSTALLED, INCOMPLETE, DOWNLOADS, ("/folder",), 102 * GB)
@@ -338,3 +339,17 @@ def test_drafters_that_others_trained() -> None:
     assert "License" not in row.line
     installed = replace(INSTALLED[3], drafter_kind="gemma-4-assistant")
     assert "Gemma-4 assistant" in disk_rows(Inventory((installed,)), LoadedPair())[0].line
+
+
+def test_a_row_says_on_how_many_macs_a_pair_fits() -> None:
+    for macs in (1, 2):
+        states = offer_states(
+            [offer("o/large", macs=macs)],
+            inventory=Inventory(),
+            downloads=(),
+            loaded=LoadedPair(),
+            pending="",
+        )
+        (row,) = offer_rows(states)
+        assert ("Fits on 2 Macs" in row.remark) == (macs == 2)
+        assert ("this machine" in memory_line(states[0].offer)) == (macs == 1)

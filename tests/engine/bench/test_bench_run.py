@@ -1,6 +1,7 @@
 """A whole benchmark has all that it promises."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 from engine.bench import run, runners
 from engine.bench.figures import comparable
 from engine.bench.options import BenchOptions
-from engine.bench.render import show_on_console
+from engine.bench.render import markdown, show_on_console
 from engine.bench.report import ALL, Measurements
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
@@ -137,6 +138,34 @@ def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(
     assert made[0].begun == 0, "it goes on, and does not start anew"
 
 
+def test_a_prompt_is_read_once_for_all_that_only_copy(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    prefill = Decoder.prefill
+
+    def counted(self: Decoder, tokens: list[int]) -> Iterator[int]:
+        before = self.length
+        for length in prefill(self, tokens):
+            read.append(length - before)
+            before = length
+            yield length
+
+    monkeypatch.setattr(Decoder, "prefill", counted)
+    target = load(options.target)
+    short = replace(options, drafters=("lookup", "suffix"), lengths=("3",), baselines=False)
+    alone = replace(short, drafters=("lookup",))
+    prompt = tuple(range(60, 80)) * 2
+    workload = Workload(prompt, 12, 0.0, seed=0)
+    (lonely,) = runners.make_runners(alone, target, 0.0, load)
+    ids = lonely.run(workload).ids
+    read.clear()
+    for runner in runners.make_runners(short, target, 0.0, load):
+        for _ in range(2):
+            assert runner.run(workload).ids == ids
+    assert sum(read) == len(prompt) - 1
+
+
 def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,8 +278,27 @@ def test_chosen_pairs_are_measured_beside_plain_decoding(options: BenchOptions) 
     ]
     beside = replace(chosen, drafters=("lookup",), lengths=("2", "auto"), baselines=False)
     names = [each.name for each in runners.make_runners(beside, target, 0.0, load)]
-    assert names[:3] == ["slipstream lookup 2", "slipstream lookup auto", "slipstream tiny 3"]
-    assert len(names) == len({*names}) == 5
+    assert names[:3] == [PLAIN, "slipstream lookup 2", "slipstream lookup auto"]
+    assert len(names) == len({*names}) == 6
+    without = replace(beside, runners=())
+    names = [each.name for each in runners.make_runners(without, target, 0.0, load)]
+    assert names == ["slipstream lookup 2", "slipstream lookup auto"]
+
+
+def test_speeds_are_compared_with_plain_decoding_alone(options: BenchOptions) -> None:
+    chosen = replace(
+        options,
+        drafters=(),
+        lengths=(),
+        runners=("none/0", "lookup/3"),
+        baselines=False,
+        temperatures=(0.0,),
+        out=None,
+    )
+    measured = run_bench(chosen, progress=lambda line: None)
+    report = measured.report()
+    assert {row.runner for row in report.rows} == {PLAIN, "slipstream lookup 3"}
+    assert "## Speed" in markdown(report)
 
 
 def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(

@@ -42,6 +42,7 @@ def made(name: str, subjects: Sequence[str], words: int) -> Document:
 
 NOTE = made("note.pdf", ["zebras"], 20)
 LONG = made("long.pdf", SUBJECTS, 215)  # 3,600 bytes, which are tokens here
+HUGE = made("huge.pdf", SUBJECTS * 3, 215)
 
 
 class Table:
@@ -52,7 +53,7 @@ class Table:
         self.file = StringIO()
         console = Console(file=self.file, width=200)
         self.attachments = Attachments(self.session, console)
-        self.files = {"note.pdf": NOTE, "long.pdf": LONG}
+        self.files = {each.name: each for each in (NOTE, LONG, HUGE)}
         request = Request(max_tokens=12, overflow=overflow)
         self.chat = TerminalChat(self.session, console, request, self.attachments, read=self.read)
 
@@ -144,6 +145,8 @@ def test_files_are_listed_and_shown(table: Table) -> None:
         ("/attach other.pdf", "Look for it"),
         ("/attachments 3", "no document 3"),
         ("/attachments x", "no number"),
+        ("/sections", "no question"),
+        ("/sections Why?", "No file is attached"),
     ],
 )
 def test_what_cannot_be_done_is_a_line(line: str, words: str, table: Table) -> None:
@@ -176,6 +179,28 @@ def test_a_file_that_is_not_read_any_more_is_given_again(tokenizer: Any) -> None
 def test_a_question_about_all_of_a_long_file_is_told_of(table: Table) -> None:
     assert "asks about all" not in table.say("/attach note.pdf", "Summarize it")
     assert "asks about all of long.pdf" in table.say("/attach long.pdf", "How many dragons?")
+
+
+def test_a_question_is_asked_of_each_part_then_of_the_notes(table: Table) -> None:
+    printed = table.say("/attach huge.pdf", "/sections How many dragons?")
+    parts = len(table.session.answers) - 1
+    assert parts > 1
+    assert printed.count("huge.pdf, page ") == parts
+    (asked,) = table.asked
+    assert asked.endswith("How many dragons?")
+    assert f"[Document 1: huge.pdf, notes on all {parts} parts]" in asked
+    assert "About dragons" not in asked, "that stands in a part"
+    assert f"notes on all {parts} parts" in table.say("/attachments")
+    table.say("Tell me of dragons")
+    assert "About dragons" in table.asked[1]
+
+
+def test_ctrl_c_between_parts_keeps_the_notes_so_far(table: Table) -> None:
+    table.session.press = lambda event: isinstance(event, Done) and len(table.session.answers) == 2
+    printed = table.say("/attach huge.pdf", "/sections How many dragons?")
+    assert "the notes so far" in printed
+    assert len(table.session.answers) == 3
+    assert "huge.pdf, notes on 1 of " in table.asked[0]
 
 
 def test_seconds_are_told_once_a_prompt_was_read(table: Table) -> None:
@@ -239,9 +264,10 @@ def test_rows_read_are_the_new_ones_only(tokenizer: Any) -> None:
 
     def ask(before: list[ChatMessage], question: str) -> list[ChatMessage]:
         """The conversation after this turn, whose answer a fresh session gives too."""
-        text = attachments.write(question, request, before=before, more=True)
-        assert not before or text == question
-        asked = [*before, ChatMessage("user", text)]
+        message = attachments.write(question, request, before=before, more=True)
+        assert message.content[message.attached :] == question
+        assert bool(message.attached) == (not before)
+        asked = [*before, message]
         events = list(session.answer(asked, request))
         fresh = list(Session(target).answer(asked, request))
         answer = text_of(events)

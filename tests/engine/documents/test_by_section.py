@@ -6,6 +6,7 @@ import pytest
 
 from engine.documents import Document, Section
 from engine.documents.by_section import Ask, section_by_section
+from engine.documents.prompt import Sent, sent_from_json
 from models.errors import Problem
 
 QUESTION = "Which fruits are there?"
@@ -24,58 +25,107 @@ def count(text: str) -> int:
 
 def played(
     documents: dict[int, Document], answer: Callable[[Ask], str], *, room: int = 1200
-) -> list[Ask]:
-    """All that is asked, where `answer` answers."""
+) -> tuple[list[Ask], Sent]:
+    """All that is asked, where `answer` answers; and the message that is answered at last."""
     asks = section_by_section(QUESTION, documents, count=count, room=room)
-    asked = [next(asks)]
-    while asked[-1].place:
-        asked.append(asks.send(answer(asked[-1])))
-    assert next(asks, None) is None
-    return asked
+    asked = list[Ask]()
+    try:
+        ask = next(asks)
+        while True:
+            asked.append(ask)
+            ask = asks.send(answer(ask))
+    except StopIteration as end:
+        return asked, end.value
 
 
-def fruits(ask: Ask) -> str:
-    found = [word for word in ask.prompt.split() if word.startswith("fruit") and word[5:].isdigit()]
+def fruits(text: str) -> str:
+    found = [word for word in text.split() if word.startswith("fruit") and word[5:].isdigit()]
     return " ".join(found)
 
 
+def told(ask: Ask) -> str:
+    return fruits(ask.prompt)
+
+
 def test_every_part_is_asked_once_and_the_notes_at_last() -> None:
-    asked = played({1: document("a.pdf", 20), 2: document("b.pdf", 2)}, fruits)
-    *parts, last = asked
+    parts, sent = played({1: document("a.pdf", 20), 2: document("b.pdf", 2)}, told)
     assert [ask.number for ask in parts] == list(range(1, len(parts) + 1))
     assert {ask.among for ask in parts} == {len(parts)}
-    told = " ".join(map(fruits, parts)).split()
-    assert told == [f"fruit{i}" for i in (*range(1, 21), 1, 2)]
-    assert fruits(last).split() == told
+    found = " ".join(map(told, parts)).split()
+    assert found == [f"fruit{i}" for i in (*range(1, 21), 1, 2)]
+    assert fruits(sent.text).split() == found
     assert parts[0].place == "a.pdf, page 1 to page 5"
-    for ask in asked:
-        assert QUESTION in ask.prompt
-        assert count(ask.prompt) <= 1200 + count(QUESTION)
+    for text in (*(ask.prompt for ask in parts), sent.text):
+        assert QUESTION in text
+        assert count(text) <= 1200 + count(QUESTION)
+
+
+def test_notes_are_of_one_document_each_and_can_be_kept_and_deleted() -> None:
+    parts, sent = played({1: document("a.pdf", 20), 2: document("b.pdf", 2)}, told)
+    assert sent.question == QUESTION
+    assert [(one.name, one.notes, one.among) for one in sent.documents] == [
+        ("a.pdf", len(parts) - 1, len(parts) - 1),
+        ("b.pdf", 1, 1),
+    ]
+    assert all(one.noted and not one.deleted and not one.whole for one in sent.documents)
+    assert fruits(sent.given(2)) == "fruit1 fruit2"
+    assert sent_from_json(sent.to_json()) == sent
+    rest = sent.without(1)
+    assert fruits(rest.text) == "fruit1 fruit2"
+    assert [one.deleted for one in rest.documents] == [True, False]
+    assert rest.question == QUESTION
+
+
+def test_before_each_part_there_is_a_message_with_the_notes_so_far() -> None:
+    parts, _ = played({1: document("a.pdf", 20)}, told)
+    noted = [(one.notes, one.among) for ask in parts for one in ask.sent.documents]
+    assert noted == [(n, len(parts)) for n in range(len(parts))]
+    for n, ask in enumerate(parts):
+        assert ask.sent.question == QUESTION
+        assert fruits(ask.sent.text) == " ".join(map(told, parts[:n]))
 
 
 def test_a_part_that_has_nothing_leaves_no_note() -> None:
     def answer(ask: Ask) -> str:
         return "Two of them." if ask.number == 2 else " Nothing."
 
-    last = played({1: document("a.pdf", 20)}, answer)[-1]
-    assert "Two of them." in last.prompt
-    assert "Nothing" not in last.prompt
+    _, sent = played({1: document("a.pdf", 20)}, answer)
+    assert "Two of them." in sent.text
+    assert "Nothing" not in sent.text
+    assert sent.documents[0].notes == sent.documents[0].among
+
+
+def test_what_was_thought_aloud_is_no_note() -> None:
+    _, sent = played({1: document("a.pdf", 2)}, lambda ask: "<think>Hm, fruit9.</think>\nA plum.")
+    assert fruits(sent.text) == ""
+    assert "A plum." in sent.text
 
 
 def test_notes_that_are_too_long_are_read_again() -> None:
-    asked = played({1: document("a.pdf", 60)}, lambda ask: f"note of {ask.place} " + "so " * 250)
-    again = [ask for ask in asked if ask.place.startswith("notes")]
+    documents = {1: document("a.pdf", 60), 2: document("b.pdf", 1)}
+    asked, sent = played(documents, lambda ask: f"note of {ask.place} " + "so " * 250)
+    again = [ask for ask in asked if ask.place.startswith("notes on a.pdf")]
     assert again
     assert all("note of a.pdf" in ask.prompt for ask in again)
-    assert count(asked[-1].prompt) <= 1200 + count(QUESTION)
+    assert again[0].place.startswith("notes on a.pdf, page 1 to page ")
+    assert count(sent.text) <= 1200 + count(QUESTION)
+    assert "note of notes on a.pdf" in sent.given(1)
+    assert "note of b.pdf" in sent.given(2)
+    lengths = [count(ask.sent.text) for ask in again]
+    assert lengths == sorted(lengths, reverse=True), "what was read again takes the place of it"
+
+
+def test_notes_on_too_many_documents_are_refused() -> None:
+    documents = {n: document(f"{n}.pdf", 1) for n in range(1, 9)}
+    with pytest.raises(Problem):
+        played(documents, lambda ask: "so " * 250)
 
 
 def test_a_document_without_text_has_no_part() -> None:
     empty = Document("scan.pdf", "pdf", "0", (Section("page", 1, ""),))
-    (last,) = played({1: empty}, fruits)
-    assert last.prompt.endswith(QUESTION)
+    assert played({1: empty}, told) == ([], Sent(QUESTION))
 
 
 def test_without_room_there_is_a_clear_line() -> None:
     with pytest.raises(Problem):
-        played({1: document("a.pdf", 2)}, fruits, room=300)
+        played({1: document("a.pdf", 2)}, told, room=300)

@@ -40,3 +40,4 @@ def test_what_nobody_will_read_is_a_line_each() -> None:
         word in line for word, line in zip(("1 hidden", "40", "Notes"), lines[1:], strict=True)
     )
     assert not any("\n" in line for line in lines)
+    assert lines[-1] == "Left out: Pictures: 3; Notes: 1."

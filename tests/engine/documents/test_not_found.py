@@ -98,6 +98,13 @@ def test_quotations_stand_as_they_are_written(quoted: str) -> None:
     assert of(f"They are {quoted.format(other)}, it says.") == [(other, "quotation")]
 
 
+@pytest.mark.parametrize("quoted", ["“{}”", "„{}“", "«{}»", "「{}」"])
+def test_a_quotation_may_go_on_in_the_next_line(quoted: str) -> None:
+    other = "never delivered\nin lots of any size"
+    assert of(f"They are {quoted.format(other)}, it says.") == [(other, "quotation")]
+    assert of("They are “never\n\ndelivered” so.") == []
+
+
 def test_a_quotation_may_leave_words_out() -> None:
     assert of("It says “The pumps shall be new, [...] fit for … operation”.") == []
 

@@ -47,6 +47,19 @@ def test_lines_stay_lines_and_paragraphs_stand_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1 Introduction . . . . . . . . . 7", "1 Introduction ... 7"),
+        ("2 Naming.............. 8", "2 Naming... 8"),
+        ("One . . . . . . 1 Two . . . . . . 2", "One ... 1 Two ... 2"),
+        ("And so on. ... ", "And so on. ..."),
+    ],
+)
+def test_of_a_row_of_dots_three_stay(written: str, read: str) -> None:
+    assert texts(line(written)) == [read]
+
+
 def test_characters_of_all_scripts() -> None:
     assert texts(unicode_line("Привет 日本語 \ud800!")) == ["Привет 日本語 \U0001f600!"]
 
@@ -116,6 +129,17 @@ def test_no_more_than_so_many_pages() -> None:
 
 
 # Boxes
+
+
+def test_what_stands_behind_a_row_of_dots_has_its_own_box() -> None:
+    content = line("Naming . . . . . . . . . . page 8")
+    (text,) = texts(content)
+    start = text.index("page")
+    behind = draw_page(pdf(content), 1, spans=[(start, start + 6)], width=400).boxes
+    alone = draw_page(pdf(line("page 8")), 1, spans=[(0, 6)], width=400).boxes
+    ((box,), (same,)) = behind, alone
+    assert box.left > same.right
+    assert abs((box.right - box.left) - (same.right - same.left)) <= 2
 
 
 def letters_in(data: bytes, boxes: tuple[Box, ...], size: tuple[int, int]) -> str:

@@ -8,6 +8,7 @@ from engine.documents import Document, Section
 from engine.documents.prompt import (
     Attached,
     Passage,
+    Range,
     Sent,
     SentDocument,
     sent_from_json,
@@ -63,6 +64,22 @@ def test_every_character_of_a_document_is_known_as_its(given: list[Attached], as
                 assert source == (document.number, part.offset + i)
                 assert documents[document.number].text[source[1]] == sent.text[part.start + i]
     assert sent.source(len(sent.text) - len(asked)) is None
+
+
+def test_how_much_there_is_of_a_document_is_told_in_words() -> None:
+    part = Range(0, 0, 9)
+    sent = {
+        "whole": SentDocument(1, "a", (part,)),
+        "9 passages of 140": SentDocument(1, "a", (part,), passages=9, among=140),
+        "notes on 0 of 3 parts": SentDocument(1, "a", (), among=3),
+        "notes on 2 of 3 parts": SentDocument(1, "a", (), among=3, notes=2),
+        "notes on 1 part": SentDocument(1, "a", (), among=1, notes=1),
+        "deleted": SentDocument(1, "a", ()),
+    }
+    assert [one.in_words for one in sent.values()] == list(sent)
+    assert [one.whole for one in sent.values()].count(True) == 1
+    assert [one.noted for one in sent.values()].count(True) == 3
+    assert [one.deleted for one in sent.values()].count(True) == 1
 
 
 def test_another_question_keeps_all_before_it() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import openpyxl
 import pytest
 from openpyxl import Workbook
+from openpyxl.comments import Comment
 
 from engine.documents import sheets
 from engine.documents.sheets import MOST_ROWS, read_xlsx
@@ -94,6 +95,17 @@ def test_what_is_drawn_is_told() -> None:
     read = read_xlsx(zipped({**parts, "xl/drawings/drawing1.xml": "<a/>"}))
     assert [section.text for section in read.sections] == ["<cellXfs>"]
     assert read.left_out == ("Charts, pictures and text boxes of sheets: 1.",)
+
+
+def test_comments_are_told() -> None:
+    def fill(workbook: Workbook) -> None:
+        for cell in ("A1", "B2"):
+            workbook.active[cell] = 1
+            workbook.active[cell].comment = Comment("Is that so?", "Ada")
+
+    assert read_xlsx(xlsx(fill)).left_out == ("Comments of sheets: 2.",)
+    broken = {**parts_of(filled((1,))), "xl/comments1.xml": "<comments><commentList>"}
+    assert texts(zipped(broken)) == ["1"]
 
 
 def test_a_sheet_far_too_long_is_cut() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from engine.documents.word import read_docx
 from models.errors import Problem
-from tests.support.documents.office import docx, paragraph, related, run, zipped
+from tests.support.documents.office import docx, paragraph, related, run, word_part, zipped
 
 
 def texts(body: str) -> list[str]:
@@ -33,6 +33,27 @@ def test_spaces_and_breaks() -> None:
     assert texts(paragraph("<w:r><w:t>a</w:t><w:cr/><w:t>b</w:t><w:ptab/><w:t>c</w:t></w:r>")) == [
         "a\nb c"
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (run("Contract 4711"), True),
+        (run("  "), False),
+        (run("Page ") + '<w:fldSimple w:instr=" PAGE ">' + run("7") + "</w:fldSimple>", False),
+        (run("Page ") + "<w:r><w:instrText> NUMPAGES </w:instrText></w:r>" + run("7"), False),
+        (run("ACME") + "<w:r><w:tab/><w:instrText>PAGE</w:instrText></w:r>" + run("7"), True),
+        ("<w:r><w:instrText>DATE</w:instrText></w:r>" + run("3 May"), True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["hdr", "ftr"])
+def test_of_headers_and_footers_that_say_something_it_is_told(
+    content: str, told: bool, kind: str
+) -> None:
+    part = word_part(kind, paragraph(content))
+    read = read_docx(docx(paragraph(run("a")), parts={"word/header1.xml": part}))
+    assert [section.text for section in read.sections] == ["a"]
+    assert read.left_out == (("Headers and footers.",) if told else ())
 
 
 def test_text_in_boxes_and_fields() -> None:

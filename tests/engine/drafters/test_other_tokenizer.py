@@ -186,6 +186,7 @@ class Reciting(nn.Module):
     def __init__(self, text: str, writing: Writing, vocabulary: int) -> None:
         super().__init__()
         self.text, self.writing, self.vocabulary = text.encode(), writing, vocabulary
+        self.layers: list[nn.Module] = []
 
     def make_cache(self) -> list[KVCache]:
         return [KVCache()]

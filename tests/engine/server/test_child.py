@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engine.events import Failed, Text
-from engine.protocol import Load
+from engine.protocol import Load, Macs
 from engine.request import Prompt, Request
 from engine.server.child import EngineChild
 from engine.server.link import EngineLink
 from models.errors import Problem
 from tests.support.engine.asking import run
-from tests.support.engine.scripted_host import command
+from tests.support.engine.scripted_host import LOST, command
 
 HELLO = Prompt(text="hello")
 LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
@@ -23,13 +23,12 @@ LONG = Prompt(text='{"say": ["a", "b"], "then": "hang"}')
 
 @asynccontextmanager
 async def engine(
-    target: str = "/models/tiny", *, command: Sequence[str] = command()
+    target: str = "/models/tiny", *, macs: Macs | None = None, command: Sequence[str] = command()
 ) -> AsyncIterator[tuple[EngineLink, EngineChild, list[str]]]:
     deaths: list[str] = []
     link = EngineLink()
-    child = EngineChild(
-        link, Load("l", target), command=command, waits_seconds=(0.01,), report=deaths.append
-    )
+    load = Load("l", target, macs=macs or Macs())
+    child = EngineChild(link, load, command=command, waits_seconds=(0.01,), report=deaths.append)
     loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(child.run(loaded))
     try:
@@ -95,5 +94,25 @@ def test_after_a_death_it_is_there_again_with_the_same_pair() -> None:
             assert link.loaded.target == "/models/tiny"
             assert await said(link, HELLO) == "You said: hello "
             assert len(deaths) == 1
+
+    run(ask())
+
+
+def test_a_lost_mac_is_named_and_all_of_them_are_led_again() -> None:
+    async def ask() -> None:
+        async with engine(macs=Macs("/two.json")) as (link, _, deaths):
+            states: list[list[str]] = []
+            link.ranks_changed = lambda: states.append([rank.state for rank in link.ranks])
+            prompt = Prompt(text='{"say": ["a"], "then": "lose"}')
+            async with link.generate(prompt, Request()) as events:
+                last = [event async for event in events][-1]
+            assert isinstance(last, Failed)
+            assert (last.message, last.remedy) == LOST
+            while len(states) < 2 or link.loaded is None:
+                await asyncio.sleep(0.01)
+            assert link.loaded.macs == Macs("/two.json")
+            assert states == [["ready", "lost"], ["ready", "ready"]]
+            assert await said(link, HELLO) == "You said: hello "
+            assert [LOST[0] in death for death in deaths] == [True]
 
     run(ask())

@@ -23,6 +23,7 @@ from tests.lab.pictures.__main__ import (
 from tests.lab.pictures.attached_documents import draw_documents
 from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
+from tests.lab.pictures.section_notes import draw_sections
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
 
@@ -34,7 +35,7 @@ class Photographer:
     """One window, from empty to full."""
 
     def __init__(self, application: QApplication, home: Path, *, dark: bool) -> None:
-        self._home = home
+        self._application, self._home, self._dark = application, home, dark
         whole = events_file(home, made_trace(ANSWER), name="whole.jsonl")
         raced = events_file(home, made_trace(RACE_ANSWER), name="raced.jsonl")
         plain = events_file(home, made_trace(RACE_ANSWER, longest=0), name="plain.jsonl")
@@ -98,6 +99,7 @@ class Photographer:
         draw_words(window, self._home, save, self._until)
         draw_library(window, save)
         window.close()
+        draw_sections(self._application, self._home, save, self._until, dark=self._dark)
 
     def _seed(self) -> None:
         """Conversations of earlier days, for the sidebar."""

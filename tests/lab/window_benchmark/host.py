@@ -56,7 +56,19 @@ def main(arguments: Sequence[str]) -> None:
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
         shape = ("float32", 1 << 16, 50_000)
-        say(Loaded(*pair, *shape, "", Memory(), Sampling(), 4, exact=False, batching=True))
+        say(
+            Loaded(
+                *pair,
+                *shape,
+                "",
+                Memory(),
+                Sampling(),
+                4,
+                exact=False,
+                batching=True,
+                macs=protocol.Macs(),
+            )
+        )
 
 
 def play(

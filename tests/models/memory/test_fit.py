@@ -140,6 +140,13 @@ def test_a_head_needs_the_targets_states() -> None:
     assert with_head.drafter_cache_bytes == 4096 * 2 * 1024 * 2
 
 
+def test_what_comes_after_unpacking_takes_the_room_that_it_gave_back() -> None:
+    matrix = LLAMA["vocab_size"] * LLAMA["hidden_size"]
+    target = ModelSize("one matrix", 2 * matrix, LLAMA | {"num_hidden_layers": 1}, values=matrix)
+    alone, drafted = (fit(target, each, context=128, machine=LINUX) for each in (None, HEAD))
+    assert alone.needed_bytes == drafted.needed_bytes == 9 * matrix
+
+
 @pytest.mark.parametrize("machine", [LINUX, MAC], ids=["linux", "mac"])
 def test_the_largest_context_is_the_largest(machine: Machine) -> None:
     for available in (6 * GB, 8 * GB, 12 * GB):

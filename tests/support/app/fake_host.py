@@ -10,6 +10,8 @@ and so on; the last is repeated. Each word is one step:
     load | begin           load what was taken, or only unload what was there
     text:WORD | done | failed                 say so of what was taken
     waiting:AHEAD | reading:DONE:TOTAL | counted:TOKENS   the same
+    ranks:STATE:STATE...   tell the states of several Macs
+    lost                   end as the engine does where the second of two Macs is lost
     stale | refused        say something of a generation that is over, of nothing at all
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
@@ -31,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine import protocol
+from engine.cluster.states import RankState
 from engine.events import Done, Failed, Prefill, Stats, Text, Waiting, from_json
 from engine.protocol import (
     Cancel,
@@ -41,7 +44,9 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Macs,
     Memory,
+    Ranks,
     Ready,
     Response,
     SetDrafter,
@@ -95,6 +100,13 @@ def do(step: str, word: str, command: Command) -> Command:
             say(Done(id, "stop", Stats()))
         case "failed" | "refused":
             say(Failed(id if step == "failed" else "", "It does not work.", "Do otherwise."))
+        case "ranks":
+            say(Ranks(tuple(map(mac, range(9), word.split(":")))))
+        case "lost":
+            problem = (mac(1, "lost").detail, "Check it and its cables, then load the model again.")
+            ranks = (mac(0, "working"), mac(1, "lost"))
+            say(Ranks(ranks), Failed(id, *problem), Failed("", *problem))
+            os._exit(1)
         case "stale":
             say(Text("old", "stale"), Done("old", "stop", Stats()), Failed("old", "m", "r"))
         case "play" | "part":
@@ -146,7 +158,7 @@ def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
     context = min(command.memory.context or 4096, 4096)
-    side_by_side = (command.parallel, command.exact, not command.exact)
+    side_by_side = (command.parallel, command.exact, not command.exact, command.macs)
     loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling(), *side_by_side)
     say(Loading(*pair, measured=0.0), loaded)
 
@@ -155,8 +167,24 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    rest = (Memory(), Sampling(), 4, False, True)
+    rest = (Memory(), Sampling(), 4, False, True, Macs())
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", *rest))
+
+
+def mac(rank: int, state: str) -> RankState:
+    """One of several Macs, with 8 layers of a target where it has joined."""
+    known = RankState(rank, f"mac-{rank}.local", state)  # type: ignore[arg-type]
+    if state == "starting":
+        return known
+    detail = f"mac-{rank}.local does not answer any more." if state == "lost" else ""
+    return replace(
+        known,
+        chip="Apple M4 Max",
+        layers=(8 * rank, 8 * rank + 8),
+        needed_bytes=21_400_000_000,
+        free_bytes=48_000_000_000,
+        detail=detail,
+    )
 
 
 def serve() -> None:

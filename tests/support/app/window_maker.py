@@ -66,10 +66,12 @@ def make_windows(
     commands: CommandRunner | None = None,
     server: Sequence[str] = ("no", "such", "server"),
     read: Read = read_document,
+    cluster: CommandRunner | None = None,
 ) -> Windows:
     """What opens windows on the data in `folder`; `target` is what is taken for the starter model,
     and `commands`, which otherwise say nothing, for those on models; `server` is the command that
-    starts a local one; `read` reads files that are attached."""
+    starts a local one; `read` reads files that are attached; `cluster` runs commands on several
+    Macs, which otherwise say nothing."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -92,6 +94,7 @@ def make_windows(
                 command=server,
             ),
             read=read,
+            cluster=cluster or FakeCommandRunner(),
         )
     )
 

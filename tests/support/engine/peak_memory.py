@@ -32,17 +32,22 @@ def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
     """Load, then fill `context` tokens in a few turns, each answered with the longest drafts."""
     session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(16))
     loaded = mx.get_peak_memory()
+    fill(session, context)
+    return {
+        "peak_bytes": mx.get_peak_memory(),
+        "loaded_bytes": loaded,
+        "process_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def fill(session: Session, context: int) -> None:
+    """Fill `context` tokens in a few turns, each answered."""
     text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
     request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=_ANSWER_TOKENS)
     for turn in range(1, _TURNS + 1):
         prompt = text[: context * turn // _TURNS - _ANSWER_TOKENS]
         with closing(session.complete(prompt, request)) as events:
             list(islice((event for event in events if isinstance(event, Verdict)), _ROUNDS))
-    return {
-        "peak_bytes": mx.get_peak_memory(),
-        "loaded_bytes": loaded,
-        "process_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
 
 
 if __name__ == "__main__":

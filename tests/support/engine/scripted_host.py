@@ -1,12 +1,12 @@
-"""An engine that plays what it is told: protocol 5 over a pair of streams, without a model.
+"""An engine that plays what it is told: protocol 6 over a pair of streams, without a model.
 
 Beside the tests in their own event loop, `scripted(play)`; or as a process of its own, which plays
 what the prompt says: the last message, or the text, is JSON such as
 
     {"say": ["Hel", "lo"], "delay": 0.01, "then": "stop"}
 
-`then` is how it ends: "stop", "length", a cause of `Failed`, "hang" or "die". Anything else is
-answered with "You said: ", word by word.
+`then` is how it ends: "stop", "length", a cause of `Failed`, "hang", "die", or "lose" one of
+several Macs. Anything else is answered with "You said: ", word by word.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import get_args
 
 from engine import events, protocol
+from engine.cluster.states import RankState
 from engine.events import (
     Done,
     Draft,
@@ -37,11 +38,11 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.protocol import Cancel, Count, Generate, Load, Loaded, Quit, Unload
+from engine.protocol import Cancel, Count, Generate, Load, Loaded, Quit, SetDrafter, Unload
 from engine.request import Prompt, Request, Sampling
 from engine.server.link import READ_LIMIT_BYTES, EngineLink
 
-Step = Event | float
+Step = Event | protocol.Ranks | float
 """What a script does next: an event, or a wait in seconds."""
 Script = Callable[[Generate], Iterator[Step]]
 
@@ -64,7 +65,10 @@ LOADED = Loaded(
     parallel=4,
     exact=False,
     batching=False,
+    macs=protocol.Macs(),
 )
+RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
+LOST = "mini.local was lost: its connection ended.", "Switch it on."
 
 
 def script(
@@ -102,7 +106,11 @@ def script(
             accepted=stats.accepted + 1,
             bonuses=stats.bonuses + 1,
         )
-    if then == "die":
+    if then == "lose":
+        yield protocol.Ranks((RANKS[0], replace(RANKS[1], state="lost")))
+        yield Failed(id, *LOST)
+        yield Failed("", *LOST)
+    if then in ("die", "lose"):
         raise Die
     if then == "hang":
         yield 3600.0
@@ -163,12 +171,24 @@ class ScriptedHost:
             case Load() if not Path(command.target).is_absolute():
                 send(writer, Failed(command.id, "There is no such model.", "Choose another."))
             case Load():
+                if command.macs.hosts:
+                    send(writer, protocol.Ranks(RANKS))
                 self.loaded = replace(
                     self.loaded,
                     id=command.id,
                     target=command.target,
                     drafter=command.drafter,
                     parallel=command.parallel,
+                    macs=command.macs,
+                )
+                send(writer, self.loaded)
+            case SetDrafter():
+                drafter, length = command.drafter, command.draft_length
+                self.loaded = replace(
+                    self.loaded,
+                    id=command.id,
+                    drafter=drafter or self.loaded.drafter,
+                    draft_length=length or self.loaded.draft_length,
                 )
                 send(writer, self.loaded)
             case Unload():

@@ -253,6 +253,24 @@ def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
     assert_refused(run("models", "fit", "my model", "--drafter", "mtp"), "no MTP module")
 
 
+def test_fit_on_several_macs(run: Command, imported: Path, hub: HubServer, tmp_path: Path) -> None:
+    """Each of them is asked how much memory it has; the model need not be here."""
+    hosts = tmp_path / "two.json"
+    hosts.write_text(json.dumps([{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2))
+    told = answer_of(run("models", "fit", "my model", "--hosts", hosts, "--json"))
+    assert told["fits"]
+    assert told["mode"] == "pipeline"
+    (_, end), (first, border) = told["layers"]
+    assert (first, end) == (0, 4)
+    assert told["layers"][0][0] == border
+    assert [set(each) for each in told["ranks"]] == [keys(Fit)] * 2
+    shown = run("models", "fit", NAME, "--hosts", hosts)
+    for word in (*told["macs"], "pipeline", "needed", "available"):
+        assert word in shown.out
+    assert not hub.requests("safetensors")
+    assert_refused(run("models", "fit", "my model", "--hosts", tmp_path / "none.json"), "hostfile")
+
+
 def test_fit_with_a_drafter_that_is_not_here(
     run: Command, imported: Path, hub: HubServer, tmp_path: Path
 ) -> None:

@@ -1,0 +1,107 @@
+"""Offers under the last answer of the open conversation, where it knows only passages of documents
+that it was asked all about, or where notes on them were stopped.
+
+Joins the conversation, the transcript and what plans messages. Knows no pixel.
+"""
+
+from PySide6.QtCore import QObject
+
+from app.chat.answers import Answers
+from app.chat.conversation import OpenConversation
+from app.chat.documents_controller import BY_SECTION, DocumentsController
+from app.chat.message_row import MessageRow
+from app.chat.transcript import Transcript
+from app.conversations.records import Message
+from app.documents.noting import Noting
+from app.steps import Stepper, Steps
+from engine.documents.plan import asks_about_all
+from engine.documents.prompt import SentDocument
+
+_FROM_NOTES = "Answer from the notes so far"
+
+
+class SectionOffers(QObject):
+    """The window calls `refresh` when another model is loaded, and closes it at its end."""
+
+    def __init__(
+        self,
+        conversation: OpenConversation,
+        answers: Answers,
+        transcript: Transcript,
+        documents: DocumentsController,
+    ) -> None:
+        super().__init__(transcript)
+        self._conversation, self._answers = conversation, answers
+        self._transcript, self._documents = transcript, documents
+        self._stepper = Stepper(self)
+        conversation.changed.connect(self.refresh)
+        answers.saved.connect(self.refresh)
+        transcript.built.connect(self._on_built)
+
+    def refresh(self, *_: object) -> None:
+        """Find out what can be offered now."""
+        last = self._last
+        for row in self._transcript.messages:
+            if last is None or row is not last[2]:
+                self._transcript.set_offer(row, "", "")
+        if last is None:
+            return
+        question, answer, row = last
+        stopped = _stopped(question)
+        if any(one.notes for one in stopped):
+            words = " and ".join(one.in_words for one in stopped)
+            label = "" if answer.content else _FROM_NOTES
+            self._transcript.set_offer(row, label, f"There are {words}.")
+        elif stopped or _passages_only(question):
+            # Where there is no room for a part, nothing is offered.
+            self._stepper.run(self._steps(question), failed=lambda problem: None)
+        else:
+            self._transcript.set_offer(row, "", "")
+
+    def close(self) -> None:
+        """Offer nothing more."""
+        self._stepper.close()
+
+    def _steps(self, question: Message) -> Steps:
+        noting: Noting = yield self._documents.noting_again(question)
+        last = self._last
+        if last is not None and last[0].id == question.id and (ask := noting.ask) is not None:
+            why = "It was given passages only. " if _passages_only(question) else ""
+            words = f"{why}All is {self._documents.in_parts(ask)}."
+            self._transcript.set_offer(last[2], BY_SECTION, words)
+
+    def _on_built(self, row: MessageRow) -> None:
+        if row.widget is not None:
+            row.widget.offer.button.clicked.connect(self._take)
+
+    def _take(self) -> None:
+        if (last := self._last) is None:
+            return
+        question, answer, _ = last
+        if any(one.notes for one in _stopped(question)):
+            self._conversation.regenerate(answer.id)
+        else:
+            self._conversation.note(question.id, self._documents.noting_again(question))
+
+    @property
+    def _last(self) -> tuple[Message, Message, MessageRow] | None:
+        """The last question, its answer, and the row of that, where it is saved."""
+        branch, rows = self._conversation.branch, self._transcript.messages
+        if len(branch) < 2 or len(rows) != len(branch):
+            return None
+        question, answer = branch[-2:]
+        if answer.role != "assistant" or self._answers.writing(answer.id) is not None:
+            return None
+        return question, answer, rows[-1]
+
+
+def _stopped(question: Message) -> list[SentDocument]:
+    """The documents on whose parts there are notes, but not on all."""
+    sent = question.sent.documents if question.sent else ()
+    return [one for one in sent if one.noted and one.notes < one.among]
+
+
+def _passages_only(question: Message) -> bool:
+    """Whether it is about all of documents of which it was sent with passages."""
+    sent = question.sent.documents if question.sent else ()
+    return any(one.passages for one in sent) and asks_about_all(question.content)

@@ -1,0 +1,47 @@
+"""What a drafting model reads of a text: not all of the prompt (RAPID, arXiv 2502.20330).
+
+Long documents cost a drafter time and memory, and confuse a small one. So it reads the passages
+that the question needs, while the target reads everything and verifies as always: the answer stays
+the target's. RAPID's other half, which mixes the drafter's distribution into the target's, would
+change the answer and is not here.
+
+Knows places in a text; neither who chose the parts nor who reads the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+
+@dataclass(frozen=True, slots=True)
+class Abridged:
+    """A text without `gaps`: numbers of tokens, in order and apart, and none of them empty."""
+
+    gaps: tuple[range, ...] = ()
+
+    def of(self, tokens: list[int]) -> list[int]:
+        """What is read of these committed tokens."""
+        read: list[int] = []
+        place = 0
+        for gap in self.gaps:
+            read += tokens[place : gap.start]
+            place = gap.stop
+        return read + tokens[place:]
+
+    def ends_in_gap(self, tokens: list[int]) -> bool:
+        """Whether the last token is not read, so that no draft can begin behind it."""
+        return any(len(tokens) - 1 in gap for gap in self.gaps)
+
+    def length(self, length: int) -> int:
+        """How many of the first `length` tokens of a text are read."""
+        return length - sum(len(range(gap.start, min(gap.stop, length))) for gap in self.gaps)
+
+    def changed(self, gaps: Sequence[range], *, rewind: Callable[[int], None]) -> "Abridged":
+        """The same with other gaps. What was read by these up to where they differ stays read;
+        `rewind` takes back the rest."""
+        pairs = zip_longest(self.gaps, gaps)
+        differing = next((pair for pair in pairs if pair[0] != pair[1]), None)
+        if differing is None:
+            return self
+        rewind(min(gap.start for gap in differing if gap is not None))
+        return Abridged(tuple(gaps))

@@ -1,0 +1,396 @@
+"""A question about all of a long document is asked of each part, and the notes are kept."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.chat.activity import Activity, AwaitingModel, MakingNotes
+from app.chat.message import MessageWidget
+from app.conversations.store import Store
+from app.documents.text_dialog import TextDialog
+from app.window import Window
+from engine.documents.by_section import NOTE_TOKENS
+from engine.documents.prompt import Sent
+from engine.events import Done, Stats, Text
+from engine.request import ChatMessage, Request
+from tests.support.app.attached import Reader, attach, chips, file_in, planned
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_use import answered, send
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+QUESTION = "Summarize the lease"
+LONG = "\n\n".join(f"Clause {n}. " + "Nothing is said here. " * 30 for n in range(60))
+ONE_NOTE = "ready take load take text:found done"  # then the second part is asked about
+
+Asked = list[tuple[list[ChatMessage], Request]]
+
+
+class Desk:
+    """A window, what its engine is asked, and a long file that is attached."""
+
+    def __init__(self, window: Window, until: Until, seen: Asked) -> None:
+        self.window, self.until, self.seen = window, until, seen
+        self.composer = window.composer
+
+    def attach(self, path: Path, question: str = QUESTION) -> None:
+        self.until(lambda: self.window.loader.loaded is not None)
+        self.composer.field.setPlainText(question)
+        attach(self.window, self.until, path)
+        self.until(lambda: planned(self.window))
+
+    @property
+    def offered(self) -> str:
+        """What the button in the composer is called, with its words."""
+        button = self.composer.documents.offer.button
+        return button.accessibleName() if button.isVisibleTo(self.composer) else ""
+
+    def press(self) -> None:
+        self.until(lambda: self.offered)
+        self.composer.documents.offer.button.click()
+
+    @property
+    def answer(self) -> MessageWidget:
+        row = self.window.transcript.messages[-1]
+        assert row.view is not None, "it is built for that"
+        assert row.widget is not None
+        return row.widget
+
+    @property
+    def activity(self) -> Activity | None:
+        writing = self.window.conversation.writing
+        return writing.activity if writing else None
+
+    @property
+    def sent(self) -> Sent:
+        question = self.window.conversation.branch[-2]
+        assert question.sent is not None
+        return question.sent
+
+    @property
+    def stored(self) -> Sent | None:
+        """What the store has of the question."""
+        record = self.window.conversation.record
+        assert record is not None
+        return self.window.store.branch(record.id).result()[-2].sent
+
+    @property
+    def noted(self) -> tuple[int, int]:
+        (document,) = self.sent.documents
+        return document.notes, document.among
+
+    def until_answered(self, count: int = 2) -> None:
+        self.until(answered(self.window, count))
+        self.until(
+            lambda: self.window.answers.writing(self.window.conversation.branch[-1].id) is None
+        )
+
+
+@pytest.fixture
+def desk(open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
+    """Opens a window whose engine takes these steps."""
+
+    def desk(steps: str = "ready take load serve") -> Desk:
+        seen: Asked = []
+        window = open_window(steps, read=Reader())
+        generate = window.engine.generate
+
+        def spy(conversation: str, lines: Any, request: Request) -> str:
+            seen.append((list(lines), request))
+            return generate(conversation, lines, request)
+
+        monkeypatch.setattr(window.engine, "generate", spy)
+        return Desk(window, until, seen)
+
+    return desk
+
+
+@pytest.fixture
+def lease(tmp_path: Path) -> Path:
+    return file_in(tmp_path, "lease.txt", LONG)
+
+
+def test_only_a_question_about_all_of_it_is_offered_that(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease, "What is said about the deposit?")
+    assert one.offered == ""
+    one.composer.field.setPlainText(QUESTION)
+    until(lambda: one.offered)
+    assert "parts" in one.offered
+    one.composer.field.setPlainText("What is said about the deposit?")
+    until(lambda: not one.offered)
+
+
+def test_each_part_is_asked_about_and_then_the_notes(
+    desk: Callable[..., Desk], lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    *parts, (last, request) = one.seen
+    assert len(parts) > 2
+    assert all(part.max_tokens == NOTE_TOKENS for _, part in parts)
+    assert request.max_tokens == one.window.conversation.settings.max_tokens
+    clauses = [f"Clause {n}." for n in range(60)]
+    for clause in clauses:
+        assert sum(clause in lines[-1].content for lines, _ in parts) == 1
+    assert one.noted == (len(parts), len(parts))
+    assert last[-1].content == one.sent.text == one.stored.text  # type: ignore[union-attr]
+    assert last[-1].content.count("served") == len(parts)
+    assert one.window.conversation.branch[-1].content == "served"
+    assert chips(one.window) == []
+    assert one.composer.text == ""
+    assert one.window.transcript.messages[0].written == QUESTION
+    answer = one.window.conversation.branch[-1]
+    events = one.window.store.trace(answer.id).result()
+    assert "".join(event.delta for event in events if isinstance(event, Text)) == answer.content
+
+
+def test_the_notes_stand_with_the_answer_folded_and_with_the_question(
+    desk: Callable[..., Desk], lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    answer = one.answer
+    assert answer.notes.isVisibleTo(answer)
+    low = answer.height_at(600)
+    answer.notes.button.click()
+    assert "served" in answer.notes.text
+    assert answer.height_at(600) > low
+    question = one.window.transcript.messages[0].widget
+    assert question is not None
+    question.documents.view_asked.emit(0)
+    dialog = one.window.findChild(TextDialog)
+    assert dialog is not None
+    assert dialog.text == one.sent.given(1)
+    dialog.close()
+    send(one.window, "Thanks")
+    one.until_answered(4)
+    assert "served" in one.seen[-1][0][0].content, "the notes stay in the conversation"
+
+
+def test_progress_is_told(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go_on"
+    one = desk(f"{ONE_NOTE} take wait:{go_on} reading:10:40 hang")
+    one.attach(lease)
+    one.press()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
+    asked = one.activity
+    go_on.touch()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.part_share)
+    made = one.activity
+    assert isinstance(asked, MakingNotes)
+    assert isinstance(made, MakingNotes)
+    assert (made.number, made.among) == (2, one.noted[1])
+    assert made.part_share == 0.25
+    assert made.seconds == asked.seconds, "of the parts before it, however long this one takes"
+    assert made.place.startswith("lease.txt, line ")
+    assert made.place in one.window.lane.line
+    assert "found" in one.answer.notes.text
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in the middle of a note", "at its end"])
+def test_what_was_noted_when_it_is_stopped_is_kept_and_can_be_answered_from(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path, late: bool
+) -> None:
+    stopped = tmp_path / "stopped"
+    cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
+    end = "done" if late else f"play:{cancelled}"
+    one = desk(f"{ONE_NOTE} take reading:10:40 text:late wait:{stopped} {end} serve")
+    one.attach(lease)
+    one.press()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
+    one.window.conversation.stop()
+    stopped.touch()
+    one.until_answered()
+    assert [len(one.seen), one.window.conversation.branch[-1].state] == [2, "cancelled"]
+    assert one.noted == (1 + late, one.noted[1])
+    assert one.stored == one.sent
+    assert "found" in one.sent.text
+    assert ("late" in one.sent.text) == late
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    one.answer.offer.button.click()
+    until(lambda: len(one.seen) == 3)
+    one.until_answered()
+    assert one.seen[-1][0][-1].content == one.sent.text
+    assert one.window.conversation.branch[-1].content == "served"
+    assert not one.answer.offer.isVisibleTo(one.answer)
+
+
+def test_where_nothing_was_noted_the_parts_are_offered_again(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    stopped = tmp_path / "stopped"
+    cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
+    one = desk(f"ready take load take reading:10:40 wait:{stopped} play:{cancelled} serve")
+    one.attach(lease)
+    one.press()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.part_share)
+    one.window.conversation.stop()
+    stopped.touch()
+    one.until_answered()
+    assert one.noted[0] == 0
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    one.answer.offer.button.click()
+    until(lambda: len(one.seen) > 2)
+    one.until_answered()
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 2
+
+
+def test_a_fault_of_the_engine_keeps_the_notes_so_far(
+    desk: Callable[..., Desk], lease: Path
+) -> None:
+    one = desk(f"{ONE_NOTE} take kill -- ready take load serve")
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    assert one.window.conversation.branch[-1].state == "failed"
+    assert (one.noted[0], one.stored) == (1, one.sent)
+
+
+def test_after_a_crash_the_conversation_is_whole(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    one = desk(f"{ONE_NOTE} take hang")
+    one.attach(lease)
+    one.press()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
+    assert one.stored == one.sent, "it is on the disk"
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for file in one.window.store.path.parent.glob("conversations.sqlite*"):
+        shutil.copy(file, crashed)
+    with Store.open(crashed / "conversations.sqlite") as store:
+        (conversation,) = store.conversations().result()
+        question, answer = store.branch(conversation.id).result()
+        assert (answer.state, answer.content) == ("interrupted", "")
+        assert question.content == QUESTION
+        assert question.sent == one.sent
+        assert "found" in one.sent.text
+
+
+def test_the_same_is_offered_under_an_answer_from_passages(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.composer.send()
+    one.until_answered()
+    assert "passages" in one.sent.documents[0].in_words
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    assert "parts" in one.answer.offer.words
+    one.answer.offer.button.click()
+    until(lambda: len(one.seen) > 2)
+    one.until_answered()
+    question = one.window.conversation.branch[-2]
+    assert (question.content, question.place, question.siblings) == (QUESTION, 2, 2)
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 2
+    assert not one.answer.offer.isVisibleTo(one.answer)
+    one.window.conversation.switch(question.id, 1)
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    assert not one.answer.notes.isVisibleTo(one.answer)
+
+
+def test_another_version_has_the_notes_and_says_what_they_were_made_for(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    before = one.sent
+    one.window.menus.actions["edit"].trigger()
+    assert one.composer.documents.remark
+    assert one.offered == ""
+    one.composer.set_text("Is it long?")
+    one.composer.send()
+    until(lambda: one.window.conversation.branch[-2].siblings == 2)
+    one.until_answered()
+    assert one.sent == before.asked("Is it long?")
+    assert one.composer.documents.remark == ""
+
+
+def test_without_a_model_the_notes_wait_for_one(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.window.answers.hold()
+    one.press()
+    until(lambda: one.window.conversation.writing)
+    assert one.seen == []
+    assert one.stored is not None
+    assert one.noted[0] == 0
+    one.window.answers.release()
+    one.until_answered()
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 1
+
+
+def test_while_another_model_is_loaded_the_next_note_waits(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go_on"
+    one = desk(f"ready take load take wait:{go_on} text:found done serve")
+    one.attach(lease)
+    one.press()
+    until(lambda: len(one.seen) == 1)
+    one.window.answers.hold()
+    go_on.touch()
+    until(lambda: one.noted[0] == 1)
+    assert len(one.seen) == 1
+    assert isinstance(one.activity, AwaitingModel)
+    one.window.answers.release()
+    one.until_answered()
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 1
+
+
+def test_notes_that_wait_for_a_model_can_be_stopped(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.window.answers.hold()
+    one.press()
+    until(lambda: one.window.conversation.writing)
+    one.window.conversation.stop()
+    one.until_answered()
+    one.window.answers.release()
+    assert one.window.conversation.branch[-1].state == "cancelled"
+    assert one.seen == []
+
+
+def test_a_later_question_finds_passages_of_what_there_are_notes_on(
+    desk: Callable[..., Desk], lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    send(one.window, "What does clause 41 say?")
+    one.until_answered(4)
+    assert "Clause 41." in one.sent.text
+    assert one.sent.documents[0].passages
+
+
+def test_a_deleted_document_takes_its_notes_along(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    one.window.conversation.delete_document(1)
+    until(lambda: one.sent.documents[0].deleted)
+    assert "served" not in one.sent.text
+    assert one.stored == one.sent
+    assert not one.answer.notes.isVisibleTo(one.answer)

@@ -1,0 +1,89 @@
+"""What the engine keeps of documents is a person's choice, and can be deleted."""
+
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from filelock import FileLock
+from PySide6.QtWidgets import QPushButton
+
+from app.settings_dialog import SettingsDialog
+from app.window import Window
+from engine.protocol import Loaded
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+@pytest.fixture
+def window(open_window: Open, tmp_path: Path) -> Window:
+    """A window, and something that is kept of a document."""
+    window = open_window("ready take load take load take load serve")
+    window.store.kept = tmp_path / "kept"
+    folder = window.store.kept / "some"
+    folder.mkdir(parents=True)
+    (folder / "block.safetensors").write_bytes(b"x" * 1_500_000)
+    return window
+
+
+@pytest.fixture
+def deletion(window: Window, until: Until) -> QPushButton:
+    """The button in the settings, once the size is known."""
+    window.menus.actions["settings"].trigger()
+    (dialog,) = window.findChildren(SettingsDialog)
+    buttons = [one for one in dialog.findChildren(QPushButton) if one.text().startswith("Delete")]
+    (button,) = buttons
+    until(button.isEnabled)
+    return button
+
+
+def said(window: Window) -> str:
+    (dialog,) = window.findChildren(SettingsDialog)
+    return dialog.kept_in_words
+
+
+def test_documents_are_kept_while_that_is_switched_on(window: Window, until: Until) -> None:
+    application, loads = window.application, list[Loaded]()
+    load: Callable[..., str] = application.engine.load
+    window.engine.loaded.connect(loads.append)
+    until(lambda: window.loader.loaded is not None)
+    loads.clear()
+    with mock.patch.object(application.engine, "load", side_effect=load) as asked:
+        for times, keep in enumerate((False, True), start=1):
+            application.settings.keep_documents = keep
+            application.settings_changed.emit()
+            until(lambda times=times: len(loads) == times)
+    assert [call.kwargs["keep_bytes"] for call in asked.call_args_list] == [0, None]
+
+
+def test_it_is_told_how_much_is_kept_and_all_can_be_deleted(
+    window: Window, deletion: QPushButton, until: Until
+) -> None:
+    assert "1.50 MB" in said(window)
+    deletion.click()
+    until(lambda: not deletion.isEnabled())
+    assert not window.store.kept.exists()
+    assert "Nothing" in said(window)
+
+
+def test_what_cannot_be_deleted_is_said(
+    window: Window, deletion: QPushButton, until: Until
+) -> None:
+    kept = window.store.kept
+    with (
+        mock.patch("engine.kept_blocks._LOCK_SECONDS", 0.01),
+        FileLock(kept.with_name(f".{kept.name}.lock")),
+    ):
+        deletion.click()
+        until(lambda: window.notices.texts)
+    assert deletion.isEnabled()
+    assert kept.exists()
+
+
+def test_the_settings_may_be_closed_before_it_is_known(window: Window, until: Until) -> None:
+    window.menus.actions["settings"].trigger()
+    (dialog,) = window.findChildren(SettingsDialog)
+    dialog.close()
+    until(lambda: not window.findChildren(SettingsDialog))
+    window.store.kept_bytes().result()

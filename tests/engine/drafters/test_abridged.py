@@ -1,0 +1,303 @@
+"""A drafting model that does not read all of the prompt: the text stays the target's, what it holds
+is a prefix of what it should have read, and it says what its tokens were really drawn from."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.decoder import Decoder
+from engine.draft_length import DraftChoice
+from engine.draft_length.policy import Fixed
+from engine.drafters import DraftArrays, Drafter, NoDrafter
+from engine.drafters.abridged import Abridged
+from engine.drafters.cascade import Cascade
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
+from engine.drafters.pard import ParallelDrafter
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from tests.engine.test_distribution import (
+    DRAFTING,
+    PROMPT,
+    TABLE,
+    VOCABULARY,
+    WARM,
+    model_drafter,
+    short_texts,
+)
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
+from tests.support.engine.markov import exact, joint
+from tests.support.engine.tiny import build, noisy
+from tests.support.engine.writings import of_letters
+from tests.support.mostly_slow import mostly_slow
+
+KEY = mx.random.key(0)
+DRAWN = Sampling(temperature=0.8, repetition_penalty=1.3, penalty_window=16)
+
+
+def gaps_of(edges: Sequence[int]) -> tuple[range, ...]:
+    """Ranges between the first two, the next two, ... of these numbers, once each and in order."""
+    pairs = iter(sorted(set(edges)))
+    return tuple(range(*pair) for pair in zip(pairs, pairs, strict=False))
+
+
+GAPS = st.lists(st.integers(0, 40), max_size=8).map(gaps_of)
+TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=48)
+
+
+# --- Places
+
+
+@given(gaps=GAPS, tokens=TEXTS, more=TEXTS, length=st.integers(0, 48))
+def test_what_is_read_goes_on_as_the_text_does(
+    gaps: tuple[range, ...], tokens: list[int], more: list[int], length: int
+) -> None:
+    text, length = Abridged(gaps), min(length, len(tokens))
+    read = text.of(tokens)
+    left_out = {place for gap in gaps for place in gap}
+    assert read == [token for place, token in enumerate(tokens) if place not in left_out]
+    assert text.ends_in_gap(tokens) == (len(tokens) - 1 in left_out)
+    held = text.of(tokens[:length])
+    assert len(held) == text.length(length)
+    assert text.of([*tokens[:length], *more])[: len(held)] == held
+
+
+@given(before=GAPS, now=GAPS, tokens=TEXTS, held=st.integers(0, 48))
+def test_with_other_gaps_what_is_held_is_a_prefix_still(
+    before: tuple[range, ...], now: tuple[range, ...], tokens: list[int], held: int
+) -> None:
+    text = Abridged(before)
+    held = min(held, text.length(len(tokens)))
+    read = text.of(tokens)[:held]
+
+    def rewind(length: int) -> None:
+        del read[text.length(length) :]
+
+    other = text.changed(now, rewind=rewind)
+    assert other == Abridged(now)
+    assert other.of(tokens)[: len(read)] == read
+    if before == now:
+        assert len(read) == held
+
+
+# --- What it holds
+
+KINDS = ("model", "PARD", "other tokens")
+ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "mamba")
+
+
+@cache
+def model_of(kind: str, architecture: str) -> Any:
+    return build(architecture, seed=1)
+
+
+def new(kind: str, architecture: str = "llama") -> tuple[Any, Decoder]:
+    own = Decoder(model_of(kind, architecture), block=16)
+    if kind == "PARD":
+        return ParallelDrafter(own, vocabulary=64, mask=63), own
+    if kind == "other tokens":
+        pair = Translation(*of_letters(), vocabulary=64, rows=own.vocabulary)
+        return OtherTokenizerDrafter(own, pair), own
+    return ModelDrafter(own, vocabulary=64), own
+
+
+def told(draft: DraftArrays | None) -> Any:
+    if draft is None:
+        return None
+    whole = None if draft.distributions is None else draft.distributions.tolist()
+    return draft.tokens.tolist(), draft.q.tolist(), whole
+
+
+def turns(kind: str, architecture: str, sampling: Sampling, *, seed: int) -> None:
+    """Prompts that begin alike, each with other gaps: it always proposes what one proposes that has
+    just begun."""
+    luck = random.Random(seed)
+    used, own = new(kind, architecture)
+    prompt: list[int] = []
+    gaps: tuple[range, ...] = ()
+    for turn in range(4):
+        shared = luck.randrange(len(prompt) + 1)
+        prompt = [*prompt[:shared], *(luck.randrange(48) for _ in range(luck.randrange(20, 60)))]
+        if turn != 2:  # which has those of the turn before
+            edges = [luck.randrange(len(prompt) - 1) for _ in range(luck.choice([0, 2, 4, 6]))]
+            gaps = gaps_of(edges)
+        used.rewind(shared)
+        used.leave_out(lambda: gaps)  # noqa: B023
+        if turn % 2:
+            for _ in used.prepare(prompt):
+                pass
+        for accepted in (0, 3, 1):
+            draft = used.propose(prompt, up_to(4), sampling, KEY)
+            fresh, _ = new(kind, architecture)
+            fresh.leave_out(lambda: gaps)  # noqa: B023
+            assert told(draft) == told(fresh.propose(prompt, up_to(4), sampling, KEY))
+            assert own.length <= len(Abridged(gaps).of(prompt)) + 4
+            kept = [] if draft is None else draft.tokens.tolist()[:accepted]
+            if draft is not None:
+                used.accept(range(len(kept)))
+            prompt = [*prompt, *kept, luck.randrange(48)]
+            used.rewind(len(prompt))
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "drawn"])
+@pytest.mark.parametrize(
+    ("architecture", "seed"),
+    mostly_slow(
+        [
+            (each, seed)
+            for each in ("llama", "gemma3_text", "qwen3_5", "mamba")
+            for seed in range(5)
+        ],
+        quick=[("llama", 0), ("qwen3_5", 1)],
+    ),
+)
+def test_it_proposes_what_a_fresh_one_does(
+    kind: str, sampling: Sampling, architecture: str, seed: int
+) -> None:
+    turns(kind, architecture, sampling, seed=seed)
+
+
+def many_turns() -> None:
+    for seed in range(5):
+        turns("model", "llama", GREEDY, seed=seed)
+
+
+def in_numbers_of_the_whole_text(abridged: Abridged, length: int) -> int:
+    """A mutant of `length`."""
+    return length
+
+
+def without_a_rewind(abridged: Abridged, gaps: Sequence[range], *, rewind: Any) -> Abridged:
+    """A mutant of `changed`."""
+    return Abridged(tuple(gaps))
+
+
+@pytest.mark.usefixtures("on_the_cpu")
+@pytest.mark.parametrize(
+    ("method", "mutant"),
+    [("length", in_numbers_of_the_whole_text), ("changed", without_a_rewind)],
+)
+def test_what_is_not_taken_back_is_noticed(
+    method: str, mutant: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Abridged, method, mutant)
+    with pytest.raises((AssertionError, ValueError)):
+        many_turns()
+
+
+def test_a_long_document_is_not_read() -> None:
+    drafter, own = new("model")
+    prompt = [token % 48 for token in range(900)]
+    drafter.leave_out(lambda: [range(5, 400), range(450, 880)])
+    (candidate,) = drafter.candidates(prompt)
+    assert candidate.behind == 900 - 395 - 430 - 2
+    for _ in drafter.prepare(prompt):
+        pass
+    assert own.length == 900 - 395 - 430 - 1
+
+
+def test_only_who_reads_the_prompt_asks_what_is_not_needed() -> None:
+    def unneeded() -> Sequence[range]:
+        raise AssertionError("it takes a while to find out")
+
+    for drafter in (NoDrafter(), LookupDrafter(), Cascade(LookupDrafter(), NoDrafter())):
+        drafter.leave_out(unneeded)
+
+    model, own = new("model")
+    Cascade(LookupDrafter(), model).leave_out(lambda: [range(1, 9)])
+    for _ in model.prepare(list(range(12))):
+        pass
+    assert own.length == 12 - 8 - 1
+
+
+# --- The text is the target's
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
+def test_greedy_texts_are_those_without_drafts(kind: str, architecture: str) -> None:
+    model = build(architecture)
+    prompt = [token * 7 % 48 for token in range(40)]
+    expected = plainly(model, count=40, prompt=prompt)
+    for gaps in ([range(0, 30)], [range(1, 5), range(9, 38)]):
+
+        def drafting(target: Decoder) -> Drafter:
+            drafter: Drafter
+            drafter, _ = new(kind, architecture)
+            drafter.leave_out(lambda: gaps)  # noqa: B023
+            return drafter
+
+        for length in (1, 4):
+            run = run_greedily(model, drafting, length, count=40, prompt=prompt)
+            assert run.tokens == expected
+            assert run.proposed >= 20
+
+
+def test_what_matters_less_is_left_out_and_drafts_are_accepted() -> None:
+    model = build("llama")
+    prompt = [token * 7 % 48 for token in range(40)]
+    drafter = ModelDrafter(Decoder(noisy(model)), vocabulary=64)
+    drafter.leave_out(lambda: [range(2, 12)])
+    run = run_greedily(model, lambda _: drafter, 4, count=40, prompt=prompt)
+    assert run.tokens == plainly(model, count=40, prompt=prompt)
+    assert run.accepted > 0
+
+
+class OfTheWholeText(ModelDrafter):
+    """A mutant: draws by what it has read, and says what it would be by the whole text."""
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        draft = super().propose(tokens, choice, sampling, key)
+        assert draft is not None
+        table = DRAFTING["noisy"]
+        text = [*tokens, *draft.tokens.tolist()]
+        rows = mx.stack(
+            [table[text[-i - 2], text[-i - 1]] for i in range(draft.tokens.size, 0, -1)]
+        )
+        said = distribution(log_weights(scores(rows, None, sampling), sampling))
+        q = mx.take_along_axis(said, draft.tokens[:, None], axis=-1)[:, 0]
+        return replace(draft, distributions=said, q=q)
+
+
+@pytest.mark.parametrize(
+    ("drafter", "refuted"),
+    [
+        (model_drafter(DRAFTING["noisy"]), False),
+        (model_drafter(DRAFTING["hostile"]), False),
+        (OfTheWholeText(model_drafter(DRAFTING["noisy"])._decoder, vocabulary=VOCABULARY), True),
+    ],
+)
+def test_first_three_tokens(drafter: ModelDrafter, refuted: bool) -> None:
+    """The table looks at the last two tokens: the drafter does not read the first one of them."""
+    drafter.leave_out(lambda: [range(0, len(PROMPT) - 1)])
+    counts = short_texts(drafter, Fixed(2), WARM, texts=1_500)
+    found = excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, 3).ravel())
+    assert (found > 1.0) == refuted
+
+
+def test_penalties_look_at_the_whole_text() -> None:
+    """So p and q go through the same chain (law 2)."""
+    penalized = replace(WARM, repetition_penalty=2.0)
+    drafter = model_drafter(DRAFTING["noisy"])
+    drafter.leave_out(lambda: [range(0, 1)])
+    draft = drafter.propose(PROMPT, up_to(1), penalized, KEY)
+    assert draft is not None
+    assert draft.distributions is not None
+    history = History(PROMPT, penalized).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
+    scored = scores(DRAFTING["noisy"][0, PROMPT[1]][None], history, penalized)
+    expected = distribution(log_weights(scored, penalized))
+    assert np.allclose(np.array(draft.distributions), np.array(expected), atol=1e-6)
