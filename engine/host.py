@@ -314,7 +314,7 @@ class Host:
         caches = quantized_caches(folder, command.memory)
         self._led.check(command.macs)
         alone = not command.macs.hosts
-        fit = require_room(folder, drafters, command.memory) if alone else None
+        here = require_room(folder, drafters, command.memory) if alone else None
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -341,7 +341,7 @@ class Host:
         self._target, self._memory, self._macs = target, command.memory, command.macs
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._parallel, self._exact = command.parallel, command.exact
-        self._room = room_tokens(fit)
+        self._room = room_tokens(self._led.fits or ((here,) if here is not None else ()))
         several = command.parallel > 1 and not command.exact
         self._batching = several and session.decoder.branches
         self._schedule(session)
@@ -361,7 +361,9 @@ class Host:
         )  # a new one in any case: the old one has measured the old drafter
         folder = session.target.folder
         drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
-        if drafters is not None:
+        if drafters is not None and self._led.cluster is not None:
+            self._led.draft_with(drafters, self._memory)
+        elif drafters is not None:
             require_room(folder, drafters, self._memory)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
@@ -488,13 +490,15 @@ def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
     return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
 
 
-def room_tokens(fit: Fit | None) -> int:
-    """How many tokens all conversations together may have in their caches."""
-    if fit is None:
-        return MOST_CONTEXT
-    each = (fit.cache_bytes + fit.drafter_cache_bytes) / fit.context
-    spare = fit.available_bytes - fit.needed_bytes
-    return fit.context + int(spare / max(each, 1.0))
+def room_tokens(fits: Sequence[Fit]) -> int:
+    """How many tokens all conversations together may have in the caches of each Mac."""
+
+    def on(mac: Fit) -> int:
+        each = (mac.cache_bytes + mac.drafter_cache_bytes) / mac.context
+        spare = mac.available_bytes - mac.needed_bytes
+        return mac.context + int(spare / max(each, 1.0))
+
+    return min(map(on, fits), default=MOST_CONTEXT)
 
 
 def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:

@@ -17,7 +17,9 @@ from engine.protocol import Macs, Memory
 from models.errors import Problem
 from models.installed.resolve import Drafters
 from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.model_size import ModelSize
 from models.model_folder import ModelFolder
+from models.records import Fit
 
 Changed = Callable[[tuple[RankState, ...]], None]
 Lost = Callable[[Problem], None]
@@ -59,14 +61,11 @@ class LedMacs:
         if not macs.hosts:
             self.check(macs)
             return load(folder)
-        mode = None if macs.mode == "auto" else macs.mode
-        memory, drafter = memory or Memory(), None
-        with suppress(Problem):  # of a drafter's folder; to load it says so better
-            drafter = heaviest(drafters) if drafters else None
+        memory = memory or Memory()
         return self.join(macs).load(
             folder,
-            mode=mode,
-            drafter=drafter,
+            mode=None if macs.mode == "auto" else macs.mode,
+            drafter=_weighed(drafters),
             context=memory.context or DEFAULT_CONTEXT,
             cache_bits=memory.cache_bits or None,
         )
@@ -82,12 +81,30 @@ class LedMacs:
             )
         return self.cluster
 
+    @property
+    def fits(self) -> tuple[Fit, ...]:
+        """What each of several Macs needs for what is loaded on them; none for this one alone."""
+        led = self.cluster
+        return led.plan.fits if led is not None and led.plan is not None else ()
+
+    def draft_with(self, drafters: Drafters, memory: Memory) -> None:
+        """Raise `Problem` where there is no room to draft with these what several Macs hold."""
+        assert self.cluster is not None
+        self.cluster.draft_with(_weighed(drafters), cache_bits=memory.cache_bits or None)
+
     def leave(self) -> None:
         """End what runs on the other Macs."""
         if self.cluster is not None:
             self.cluster.close()
             self.cluster = None
             self._changed(())
+
+
+def _weighed(drafters: Drafters | None) -> ModelSize | None:
+    """The heaviest; None where that cannot be told: to load it says what is wrong with it."""
+    with suppress(Problem):
+        return heaviest(drafters) if drafters else None
+    return None
 
 
 def _place(macs: Macs) -> tuple[str, bool]:

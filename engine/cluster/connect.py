@@ -11,7 +11,7 @@ from typing import Any
 import mlx.nn as nn
 
 from engine.cluster import group as ranks
-from engine.cluster.control import Find, Found, Hello, Join, Joined, Load, Loaded, Meet
+from engine.cluster.control import Find, Found, Hello, Join, Joined, Linked, Load, Loaded, Meet
 from engine.cluster.follow import digest
 from engine.cluster.followers import AGAIN, Deadlines, Followers, follower_command
 from engine.cluster.hosts import Host, Hosts
@@ -26,7 +26,7 @@ from models.errors import Problem
 from models.memory.fit import DEFAULT_CONTEXT
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize
-from models.memory.shares import Plan, plan, require_plan
+from models.memory.shares import Plan, drafted_by, plan, require_plan
 from models.model_folder import ModelFolder
 
 _SECRET_BITS = 24  # so that the sum of all ranks' is a number of 30 bits
@@ -35,13 +35,15 @@ _SECRET_BITS = 24  # so that the sum of all ranks' is a number of 30 bits
 class Cluster:
     """The group that this process leads: one in its life, as MLX has one group in a process.
 
-    For the main thread, but for `close`. Attribute: `ranks`, the state of each.
+    For the main thread, but for `close`. Attributes: `ranks`, the state of each; `plan`, how they
+    hold what is loaded; None where nothing is.
     """
 
     def __init__(
         self, hosts: Hosts, followers: Followers, group: ranks.Group, waits: Waits
     ) -> None:
         self._hosts, self._followers, self._group, self._waits = hosts, followers, group, waits
+        self.plan: Plan | None = None
 
     @property
     def ranks(self) -> tuple[RankState, ...]:
@@ -113,18 +115,36 @@ class Cluster:
         made = plan(
             folder, machines, drafter=drafter, context=context, cache_bits=cache_bits, mode=mode
         )
-        require_plan(made, [self._followers.name(state.rank) for state in self.ranks])
+        self._require(made)
         for rank, machine in enumerate(machines):
             self._followers.change(
                 rank, free_bytes=machine.available_bytes, layers=None, needed_bytes=0
             )
         loaded, part = self._load(folder, made)
-        self._waits.leader = leader = _Leader(self._followers, part, links=self._hosts.backend)
+        self.plan = made
+        links = [
+            f"{state.chip} at {' and '.join(host.addresses)}"
+            for state, host in zip(self.ranks, self._hosts.each, strict=True)
+        ]
+        self._waits.leader = leader = _Leader(
+            self._followers, part, links=f"{self._hosts.backend} between {', '.join(links)}"
+        )
 
         def decoder(model: nn.Module, **options: Any) -> LeadingDecoder:
             return LeadingDecoder(model, leader=leader, **options)
 
         return replace(loaded, decoder=decoder)
+
+    def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
+        """Raise `Problem` where this Mac has no room to draft what is loaded with this one."""
+        assert self.plan is not None
+        own = this_machine().once_freed(held_bytes())
+        made = drafted_by(self.plan, drafter, own, cache_bits=cache_bits)
+        self._require(made)
+        self.plan = made
+
+    def _require(self, made: Plan) -> None:
+        require_plan(made, [self._followers.name(state.rank) for state in self.ranks])
 
     def _rest(self) -> None:
         """Have the followers listen to what is asked, instead of to the ring."""
@@ -139,7 +159,7 @@ class Cluster:
         raises `Problem`."""
         count = len(self._hosts.each)
         shares = [Share(made.mode, rank, count, made.split) for rank in range(count)]
-        self._waits.leader = None
+        self.plan = self._waits.leader = None
         free_memory()
         with self._followers.awake():
             self._followers.tell([Load(made.mode, made.split, made.expand)] * (count - 1))
@@ -222,6 +242,8 @@ def _join(
             group = ranks.join(
                 0, addresses, backend=hosts.backend, devices=devices, seconds=deadlines.join
             )
+        followers.replies(Linked, seconds=deadlines.join)
+        with followers.within(deadlines.show, apart):  # a stranger may say nothing for ever
             told = ranks.is_as_told(group, numbers[0], total)
     except (ranks.NotJoined, RuntimeError) as error:
         raise followers.why(apart) from error
@@ -261,5 +283,6 @@ def _check_links(host: Host, mac: Hello, name: str, *, trusted: bool) -> None:
             raise Problem(
                 f"Others may be on the network of {name}, {network}: what the Macs send each other "
                 "has neither a password nor encryption, and whoever is there could take part.",
-                "Use a cable between the Macs, or trust everybody there with --trust-network.",
+                "Use a cable between the Macs, or trust everybody there: with --trust-network, or in "
+                "the window in Engine, Several Macs.",
             )

@@ -24,6 +24,7 @@ from engine.cluster.control import (
     Found,
     Join,
     Joined,
+    Linked,
     Load,
     Loaded,
     Meet,
@@ -152,6 +153,7 @@ class Rank:
             )
         except ranks.NotJoined as error:
             raise Problem(f"It could not connect: {error}.", "Check the cables.") from error
+        self._control.say(Linked())
         self._rank, self._size = message.rank, len(message.addresses)
         if not ranks.is_as_told(self._group, message.secret, message.total):
             raise Problem("Another program has the place of a Mac.", "End it, and try again.")

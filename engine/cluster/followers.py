@@ -27,18 +27,19 @@ from models.memory.machine import Machine, this_machine
 
 _SAYS = re.compile(r"\w")
 _END_SECONDS = 2.0  # for a process to end when it is told to
-AGAIN = "Check it and its cables, then load the model again."
+AGAIN = "Check it and its cables, then ask again."
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """When a rank is given up, in seconds: until it says hello; until all are connected; without an
-    answer to a ping while it works; for one wait of a pass, and for one after a pass has failed.
-    `beat`: between two pings."""
+    """When a rank is given up, in seconds: until it says hello; until all are connected, and have
+    then shown who they are; without an answer to a ping while it works; for one wait of a pass, and
+    for one after a pass has failed. `beat`: between two pings."""
 
     start: float = 60.0
     join: float = 40.0
+    show: float = 10.0
     silence: float = 15.0
     round: float = 60.0
     broken: float = 2.0

@@ -25,11 +25,13 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a target is shared. `split`: the layers of each rank of a pipeline, rank 0's first, which
-    are the last ones; empty with tensor parallelism. `fits`: what each rank needs, in their order.
-    `expand`: whether weights become float32, as on a CPU with room for that on every rank."""
+    are the last ones; empty with tensor parallelism. `shares`: each rank's, in their order, and
+    `fits`, what it needs there. `expand`: whether weights become float32, as on a CPU with room for
+    that on every rank."""
 
     mode: Mode
     split: tuple[int, ...]
+    shares: tuple[ModelSize, ...]
     fits: tuple[Fit, ...]
     expand: bool
 
@@ -96,6 +98,21 @@ def plan(
     return made
 
 
+def drafted_by(
+    made: Plan, drafter: ModelSize | None, machine: Machine, *, cache_bits: int | None = None
+) -> Plan:
+    """The same shares with another drafter, which is on the first machine."""
+    first = fit(
+        made.shares[0],
+        drafter,
+        context=made.fits[0].context,
+        machine=machine,
+        cache_bits=cache_bits,
+        expand=made.expand,
+    )
+    return replace(made, fits=(first, *made.fits[1:]))
+
+
 def require_plan(made: Plan, hosts: Sequence[str]) -> None:
     """Raise `Problem` where a machine has no room for its share; `hosts` are their names."""
     for host, each in zip(hosts, made.fits, strict=True):
@@ -141,7 +158,7 @@ def _plan(
         check(config, mode=mode, ranks=ranks, split=split)
         sizes = model.pipeline(split)
     expand = _all_expand(sizes, machines)
-    return Plan(mode, split, needs(sizes, expand), expand)
+    return Plan(mode, split, tuple(sizes), needs(sizes, expand), expand)
 
 
 def _split(

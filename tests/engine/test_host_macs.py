@@ -25,16 +25,20 @@ from engine.protocol import (
     Memory,
     Ranks,
     Response,
+    SetDrafter,
     Unload,
     Unloaded,
 )
 from engine.request import Prompt, Request, Sampling, asked
 from models.errors import Problem
+from models.memory.machine import Machine
 from models.memory.model_size import weigh
+from models.memory.shares import plan
 from models.model_folder import ModelFolder
-from tests.support.engine.scripted_cluster import LOST, Connecting, ScriptedCluster
+from tests.support.engine.scripted_cluster import FULL, LOST, Connecting, ScriptedCluster
 from tests.support.engine.tiny import write_folder
 
+HUGE = Machine("Mac", 1 << 33, 1 << 33, unified=True)
 TWO = Macs("/two.json", trusted=True)
 Step = Command | Callable[[], object]
 
@@ -137,6 +141,40 @@ def test_there_must_be_room_for_the_drafter_and_the_conversation(play: Play, fol
     (room,) = play.cluster.rooms
     assert (room["context"], room["cache_bits"]) == (512, None)
     assert room["drafter"] == weigh(ModelFolder(Path(folder)))
+
+
+def test_another_drafter_needs_room_on_this_mac_alone(play: Play, folder: str) -> None:
+    """And not for a whole target, which may be larger than this Mac."""
+    play(Load("1", folder, macs=TWO), SetDrafter("2", folder), SetDrafter("3", "lookup"))
+    assert play.cluster.drafting == [weigh(ModelFolder(Path(folder))), None]
+    assert [each.drafter for each in play.of(Loaded)] == ["none", folder, "lookup"]
+
+
+def test_a_drafter_without_room_changes_nothing(play: Play, folder: str) -> None:
+    def crowd() -> None:
+        play.cluster.free_bytes = 1
+
+    play(Load("1", folder, "lookup", "2", macs=TWO), crowd, SetDrafter("2", folder), generate("g"))
+    (failed,) = play.of(Failed)
+    assert (failed.generation, failed.message) == ("2", FULL.message)
+    assert isinstance(play.told[-1], Done)
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_answers_share_the_room_that_the_macs_have(play: Play, folder: str, crowded: bool) -> None:
+    """Where that is too little for two, one waits for the other."""
+    memory = Memory(64)
+    if crowded:
+        made = plan(ModelFolder(Path(folder)), [HUGE, HUGE], context=64)
+        play.connect.free_bytes = max(each.needed_bytes for each in made.fits) + 1
+    load = Load("1", folder, memory=memory, parallel=2, macs=TWO)
+    play(load, generate("a", 40), generate("b", 40))
+    first = [told.generation for told in play.told if isinstance(told, Verdict | Done)]
+    assert play.cluster.plan is not None
+    assert play.cluster.plan.fits_all
+    together = "b" in first[: first.index("a") + 8]
+    assert together == (not crowded)
+    assert len(play.of(Done)) == 2
 
 
 def test_macs_stay_led_for_another_model_and_in_another_mode(play: Play, folder: str) -> None:

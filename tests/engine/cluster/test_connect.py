@@ -25,7 +25,7 @@ from tests.support.engine.tiny import write_folder
 
 QUESTION = "Tell me a story."
 LONG = 3000
-DEADLINES = {"silence": 3.0, "round": 10.0, "join": 10.0, "broken": 1.0, "beat": 0.2}
+DEADLINES = {"silence": 3.0, "round": 10.0, "join": 10.0, "show": 2.0, "broken": 1.0, "beat": 0.2}
 SECONDS = 60  # until what has lost its leader is gone; for hangs only
 
 
@@ -141,7 +141,7 @@ def test_followers_never_outlive_their_leader(folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("deed", ["stranger", "stranger that sends"])
 def test_a_stranger_in_a_ranks_place_is_noticed(tmp_path: Path, deed: str) -> None:
     follower = [sys.executable, between.__file__, deed]
-    with led(tmp_path, deadlines=DEADLINES, follower=follower) as group:
+    with led(tmp_path, deadlines=DEADLINES | {"join": 600.0}, follower=follower) as group:
         end = group.hear()
         assert end["said"] in ("lost", "problem"), end
         assert "127.0.0.1 (rank 1)" in end["message"]

@@ -1,5 +1,5 @@
 """How several machines share a target, by the figures. The slow test that measures what ranks hold
-is in tests/engine/cluster/test_fitting_ranks.py."""
+is in tests/engine/cluster/test_rank_room.py."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +14,7 @@ from models.errors import Problem
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize
 from models.memory.shape import read_shape
-from models.memory.shares import Plan, plan, require_plan
+from models.memory.shares import Plan, drafted_by, plan, require_plan
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 from models.sharing import check
@@ -61,6 +61,19 @@ def test_rank_0_has_fewer_layers_as_it_judges_and_drafts() -> None:
     drafter = ModelSize("small", 2 * GB, SMOL)
     first, second = planned(28, 28, drafter=drafter).split
     assert first < planned(28, 28).split[0] <= second
+
+
+def test_another_drafter_changes_what_the_first_mac_needs() -> None:
+    made = planned(28, 28)
+    drafter = ModelSize("small", 2 * GB, SMOL)
+    other = drafted_by(made, drafter, mac(28))
+    assert other.split == made.split
+    assert other.fits[1:] == made.fits[1:]
+    assert other.fits[0].needed_bytes - made.fits[0].needed_bytes >= 2 * GB
+    assert other.fits[0].fits
+    assert drafted_by(other, None, mac(28)) == made
+    with pytest.raises(Problem, match="here"):
+        require_plan(drafted_by(made, drafter, mac(21)), ["here", "there"])
 
 
 def test_a_pipeline_is_taken_where_both_fit_unless_the_other_was_asked_for() -> None:

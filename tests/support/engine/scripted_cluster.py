@@ -10,8 +10,12 @@ from engine.cluster.states import RankState
 from engine.decoder import Decoder
 from engine.loading import LoadedModel, load
 from models.errors import Problem
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize
+from models.memory.shares import Plan, plan
 from models.model_folder import ModelFolder
 
+FULL = Problem("There is no room for it.", "Draft with lookup.")
 LOST = Problem("mini.local was lost: its connection ended.", "Switch it on.")
 
 
@@ -21,9 +25,9 @@ class FarDecoder(Decoder):
 
 @dataclass
 class ScriptedCluster:
-    """Stands in for a `Cluster`: two Macs, the second one called mini.local. Attributes: `modes`,
-    those that were loaded; `rooms`, what there was to be room for; `closed`; `broken`, the errors
-    that `why` was asked about."""
+    """Stands in for a `Cluster`: two Macs, the second one called mini.local, with `free_bytes` each.
+    Attributes: `modes`, those that were loaded; `rooms`, what there was to be room for; `drafting`,
+    what was to draft later; `closed`; `broken`, the errors that `why` was asked about."""
 
     hosts: Hosts
     trusted: bool
@@ -33,6 +37,9 @@ class ScriptedCluster:
         RankState(0, "127.0.0.1", "ready"),
         RankState(1, "mini.local", "ready"),
     )
+    free_bytes: int = 1 << 33
+    plan: Plan | None = None
+    drafting: list[ModelSize | None] = field(default_factory=list)
     modes: list[Mode | None] = field(default_factory=list)
     rooms: list[dict[str, object]] = field(default_factory=list)
     broken: list[Exception] = field(default_factory=list)
@@ -41,14 +48,21 @@ class ScriptedCluster:
     def __post_init__(self) -> None:
         self.changed(self.ranks)
 
-    def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: object) -> LoadedModel:
+    def load(self, folder: ModelFolder, *, mode: Mode | None = None, **room: Any) -> LoadedModel:
         self.modes.append(mode)
         self.rooms.append(room)
+        mac = Machine("Mac", self.free_bytes, self.free_bytes, unified=True)
+        self.plan = plan(folder, [mac, mac], mode=mode, **room)
         layers = ((2, 4), (0, 2)) if mode != "tensor" else (None, None)
         pairs = zip(self.ranks, layers, strict=True)
         self.ranks = tuple(replace(rank, layers=own) for rank, own in pairs)
         self.changed(self.ranks)
         return replace(load(folder), decoder=FarDecoder)
+
+    def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
+        self.drafting.append(drafter)
+        if drafter is not None and drafter.size_bytes > self.free_bytes:
+            raise FULL
 
     def why(self, error: Exception) -> Problem:
         self.broken.append(error)
@@ -66,13 +80,15 @@ class ScriptedCluster:
 
 @dataclass
 class Connecting:
-    """Stands in for `Cluster.connect`. Attribute: `made`, all clusters so far."""
+    """Stands in for `Cluster.connect`. Attributes: `made`, all clusters so far;
+    `refusal`, why there will be none; `free_bytes`, on each Mac of the next one."""
 
     made: list[ScriptedCluster] = field(default_factory=list)
     refusal: Problem | None = None
+    free_bytes: int = 1 << 33
 
     def __call__(self, hosts: Hosts, **options: Any) -> ScriptedCluster:
         if self.refusal is not None:
             raise self.refusal
-        self.made.append(ScriptedCluster(hosts, **options))
+        self.made.append(ScriptedCluster(hosts, **options, free_bytes=self.free_bytes))
         return self.made[-1]
