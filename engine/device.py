@@ -12,8 +12,8 @@ def fetch(*arrays: mx.array) -> list[Any]:
     return [array.tolist() for array in arrays]
 
 
-def wait(*arrays: mx.array) -> None:
-    """Wait until these are computed."""
+def wait(*arrays: Any) -> None:
+    """Wait until these are computed: arrays, or lists and dicts of such."""
     mx.eval(*arrays)
 
 

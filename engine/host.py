@@ -200,10 +200,10 @@ class Host:
                 ended = command is None
                 if command is not None:
                     self._take(command)
-            elif self._answering:
-                self._step()
-            elif self._later:
+            elif self._later and (self._runs_beside(self._later[0]) or not self._answering):
                 self._do_safely(self._later.popleft())
+            else:
+                self._step()
 
     @property
     def _busy(self) -> bool:
@@ -231,8 +231,7 @@ class Host:
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
-        at_once = isinstance(command, Generate) and not self._is_race(command)
-        if isinstance(command, Count) or (at_once and not self._later):
+        if isinstance(command, Count) or (self._runs_beside(command) and not self._later):
             self._do_safely(command)
         else:
             self._later.append(command)
@@ -254,6 +253,10 @@ class Host:
             torn = reads and not isinstance(error, Problem)
             self._send(self._failure(command.id, error, torn=torn))
 
+    def _runs_beside(self, command: Work | Count) -> bool:
+        """Whether it can begin while others are answered."""
+        return isinstance(command, Generate) and not self._is_race(command)
+
     @staticmethod
     def _is_race(command: Work | Count) -> bool:
         return isinstance(command, Generate) and command.race
@@ -266,6 +269,8 @@ class Host:
         """The response to a failed command. Where several Macs may have been `torn` from the midst
         of a pass they are out of step, and this process is to end."""
         cluster = self._led.cluster
+        if isinstance(error, Problem):  # of this answer alone, unless it left them in mid-pass
+            torn = torn and cluster is not None and cluster.over
         if torn and cluster is not None and isinstance(error, RuntimeError):  # of the connection
             self._on_loss(cluster.why(error))
         failed = failure(id, error)

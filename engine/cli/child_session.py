@@ -41,6 +41,7 @@ _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _GRACE_SECONDS = 5.0  # to end by itself
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
+_NEXT = "The next message loads the model again."
 
 
 class _Gone(Exception):
@@ -109,7 +110,8 @@ class ChildSession:
         """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
         process ends."""
         id, told = uuid4().hex, False
-        for response in self._responses(Generate(id, "chat", chat(messages), request)):
+        asked = Generate(id, "chat", chat(messages), request)
+        for response in self._responses(asked, cancelled):
             if cancelled() and not told:
                 told = True
                 self._send(Cancel(id))
@@ -117,6 +119,7 @@ class ChildSession:
                 continue
             if isinstance(response, Failed):
                 self._has_ended(_LAST_WORDS_SECONDS)
+                self._said = ""  # the same
                 raise Problem(response.message, response.remedy)
             yield response
             if isinstance(response, Done):
@@ -147,7 +150,7 @@ class ChildSession:
             process.wait()
         process.stdout.close()
 
-    def _begin(self) -> None:
+    def _begin(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         self.close()
         self._said, self._pending = "", b""
         with tempfile.TemporaryFile() as complaints:  # of libraries, about what is said here better
@@ -161,7 +164,7 @@ class ChildSession:
                 start_new_session=True,  # the terminal's Ctrl-C is this process's
             )
         try:
-            self._await_loaded(replace(self._load, id=uuid4().hex))
+            self._await_loaded(replace(self._load, id=uuid4().hex), cancelled)
         except BaseException:
             self.close()
             raise
@@ -174,28 +177,34 @@ class ChildSession:
         self._load = replace(self._load, drafter=drafter, draft_length=draft_length)
         return self.loaded.remark
 
-    def _await_loaded(self, command: Load | SetDrafter) -> None:
+    def _await_loaded(
+        self, command: Load | SetDrafter, cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
         for response in self._responses(command):
+            if cancelled():
+                raise Problem("Loading was stopped.", _NEXT)
             if isinstance(response, Loaded) and response.id == command.id:
                 self.loaded = response
                 return
             if isinstance(response, Failed) and response.generation == command.id:
                 raise Problem(response.message, response.remedy)
 
-    def _responses(self, command: Command) -> Iterator[Response | None]:
+    def _responses(
+        self, command: Command, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Response | None]:
         """What comes behind a command; None now and then. Where the process had ended before, there
-        is another one for it. Raises `Problem` where it ends now."""
+        is another one for it, unless that is `cancelled`. Raises `Problem` where it ends now."""
         if self._has_ended():
-            self._tell("Loading the model again")
-            self._begin()
+            self._tell(f"{self._said} Loading the model again".lstrip())
+            self._begin(cancelled)
         try:
             self._send(command)
             while True:
                 yield self._next(_GLANCE_SECONDS)
         except _Gone:
             self.close()
-            reason = self._said or "The engine ended."
-            raise Problem(reason, "The next message loads the model again.") from None
+            reason, self._said = self._said or "The engine ended.", ""
+            raise Problem(reason, _NEXT) from None
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
         """Whether there is no process any more, or none after this time of silence."""

@@ -53,17 +53,21 @@ def check(
         if json and ranks:
             print(dumps({"ranks": [asdict(rank) for rank in ranks]}), flush=True)
 
+    def tell(problem: Problem) -> None:
+        if json:
+            print(dumps({"problem": [problem.message, problem.remedy]}), flush=True)
+
     try:
         folder = None if target is None else target_folder(target)
         macs = chosen_macs(hosts, trust_network, mode)
-        with leading(macs, note) as led:
+        with leading(macs, note, tell) as led:
             led.join(macs)
             if folder is not None:
                 led.load(folder, macs)
     except Problem as problem:
         if not json:
             raise
-        print(dumps({"problem": [problem.message, problem.remedy]}))
+        tell(problem)
         raise typer.Exit(2) from None
     finally:
         if not json:

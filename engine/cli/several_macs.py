@@ -4,7 +4,7 @@ process."""
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -62,19 +62,25 @@ def chosen_macs(hosts: Path | None, trust_network: bool, mode: Mode) -> "Macs":
 def leading(
     macs: "Macs",
     changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None,
+    lost: Callable[[Problem], None] = lambda problem: None,
 ) -> Iterator["LedMacs"]:
     """What loads a target on these Macs, which are left at the end. Where one of them is lost the
-    process ends, with the line that names it and status 1."""
+    process ends, with the line that names it and status 1; `lost` is told before."""
     from engine.macs import LedMacs
 
-    led = LedMacs(lost=_end, changed=changed)
+    def end(problem: Problem) -> None:
+        with suppress(OSError, ValueError):  # nobody may listen any more
+            lost(problem)
+        _end(problem)
+
+    led = LedMacs(lost=end, changed=changed)
     with _hushed() if macs.hosts else nullcontext():
         try:
             yield led
         except RuntimeError as error:  # MLX's, of the connection
             if led.cluster is None:
                 raise
-            _end(led.cluster.why(error))
+            end(led.cluster.why(error))
         finally:
             led.leave()
 
@@ -96,6 +102,7 @@ def _hushed() -> Iterator[None]:
 
 def _end(problem: Problem) -> None:
     """In whatever thread: the one that reads may never come back."""
-    sys.stdout.flush()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
     print(f"\nslipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr, flush=True)
     os._exit(1)

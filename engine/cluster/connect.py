@@ -109,7 +109,8 @@ class Cluster:
         share += ["--hostfile", str(self._hosts.path)]
         remedy = f"Copy {folder.path} to the same place there, or send it: {shlex.join(share)}"
         find = Find(folder.fingerprint, digest(folder), folder.name, str(folder.path), remedy)
-        found = self._followers.ask([find] * (len(self._hosts.each) - 1), Found)
+        with self._followers.awake():  # no Mac has leave to sleep now
+            found = self._followers.ask([find] * (len(self._hosts.each) - 1), Found)
         own = this_machine().once_freed(held_bytes())
         machines = [own, *(each.machine for each in found)]
         made = plan(
@@ -135,6 +136,12 @@ class Cluster:
 
         return replace(loaded, decoder=decoder)
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing can be read any more, as the ranks have lost each other."""
+        leader = self._waits.leader
+        return leader is not None and leader.over
+
     def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
         """Raise `Problem` where this Mac has no room to draft what is loaded with this one."""
         assert self.plan is not None
@@ -155,8 +162,8 @@ class Cluster:
                 raise self.why(RuntimeError("a pass was not finished"))
 
     def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, Part]:
-        """The own part, while each of the others loads its own. Nothing is loaded on any where this
-        raises `Problem`."""
+        """The own part, while each of the others loads its own. Where this raises `Problem`, the
+        others may keep theirs until the next load."""
         count = len(self._hosts.each)
         shares = [Share(made.mode, rank, count, made.split) for rank in range(count)]
         self.plan = self._waits.leader = None
@@ -165,8 +172,10 @@ class Cluster:
             self._followers.tell([Load(made.mode, made.split, made.expand)] * (count - 1))
             try:
                 loaded, part = load_part(folder, shares[0], self._group, expand=made.expand)
-            finally:
-                replies = self._followers.replies(Loaded)
+            except Problem:
+                self._followers.replies(Loaded)  # which may say more of it
+                raise
+            replies = self._followers.replies(Loaded)
         needed = [part.size_bytes, *(each.size_bytes for each in replies)]
         for share, size_bytes in zip(shares, needed, strict=True):
             layers = (share.first, share.first + made.split[share.rank]) if made.split else None
@@ -179,10 +188,12 @@ class Cluster:
         Waits a moment for the news of a rank; when `lost` was told, that ends the process.
         """
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        return self._followers.why(Problem(f"The Macs have lost each other: {reason}.", AGAIN))
+        return self._followers.why(Problem(f"A pass of the Macs failed: {reason}.", AGAIN))
 
     def close(self) -> None:
         """End the followers. Safe from any thread, and more than once."""
+        if self._waits.leader is not None:
+            self._waits.leader.over = True  # an answer that is closed later has nobody to tell
         self._followers.close()
 
 
@@ -230,7 +241,7 @@ def _join(
     os.environ |= dict(variable.split("=", 1) for variable in hosts.environment)
     followers.tell(joins[1:])
     places = [
-        f"{followers.name(rank)} at {' and '.join(host.addresses)}"
+        f"{followers.name(rank)} at {' and '.join(host.addresses or ('no address',))}"
         for rank, host in enumerate(hosts.each)
     ]
     apart = Problem(

@@ -27,7 +27,7 @@ from models.memory.machine import Machine, this_machine
 
 _SAYS = re.compile(r"\w")
 _END_SECONDS = 2.0  # for a process to end when it is told to
-AGAIN = "Check it and its cables, then ask again."
+AGAIN = "Check the Macs, their cables and their memory, then ask again."
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
@@ -327,10 +327,15 @@ class Followers:
                         line.greeted = True
                         line.reply = message
                 self._happened.notify_all()
-        detail = line.complaint()
+        name, detail = self.name(line.rank), line.complaint()
         said = f": {detail.rstrip('.')}." if detail else "."
-        ended = "ended" if line.greeted else "could not be started"
-        self._lose(line.rank, f"The process on {self.name(line.rank)} {ended}{said}")
+        if line.greeted:
+            self._lose(line.rank, f"The process on {name} ended{said}")
+            return
+        there = "" if line.host.is_here else f"ssh {line.host.ssh} works without a password, and "
+        remedy = f"Check that {there}this Slipstream is at the same place there."
+        problem = Problem(f"The process on {name} could not be started{said}", remedy)
+        self._end(problem, rank=line.rank)
 
     def _watch(self) -> None:
         stood, before, broken = 0.0, None, 0.0
@@ -343,8 +348,9 @@ class Followers:
                 line.quiet += self._awake
                 if line.quiet * beat > self._deadlines.silence:
                     self._lose(line.rank, f"{self.name(line.rank)} does not answer any more.")
-            if self._until is not None and monotonic() > self._until[0]:
-                self._end(self._until[1])
+            until = self._until  # the thread that waits may take it back meanwhile
+            if until is not None and monotonic() > until[0]:
+                self._end(until[1])
             now = self._standing()
             stood, before = (stood + beat if now is not None and now == before else 0.0), now
             if stood >= self._deadlines.round:
@@ -353,7 +359,7 @@ class Followers:
             broken += beat * any(line.broken for line in self._lines)
             if broken > self._deadlines.broken:
                 line = next(line for line in self._lines if line.broken)
-                message = f"{self.name(line.rank)} has lost the others: {line.broken}."
+                message = f"A pass failed on {self.name(line.rank)}: {line.broken}."
                 self._lose(line.rank, message)
 
     def _silent_link(self) -> int:
@@ -380,12 +386,14 @@ class Followers:
                 self.states = tuple(states)
         for line in self._lines:
             line.kill()
-        self._changed(self.states)
-        with self._happened:
-            self._problem = problem
-            self._happened.notify_all()
-        if self._told:
-            self._lost(problem)
+        try:
+            self._changed(self.states)
+        finally:  # whoever waits is to be told, even where nobody can be shown the states
+            with self._happened:
+                self._problem = problem
+                self._happened.notify_all()
+            if self._told:
+                self._lost(problem)
 
 
 def ask_machines(

@@ -23,8 +23,8 @@ _MAKE = "Make one: mlx.distributed_config --hosts MAC1,MAC2 --output-hostfile FI
 @dataclass(frozen=True, slots=True)
 class Host:
     """One Mac: `ssh`, how it is reached ("127.0.0.1" and "localhost" are this machine: no ssh);
-    `addresses`, its own on the links to its neighbours, as IPv4; `rdma`, its devices to each rank,
-    none to itself."""
+    `addresses`, its own on the links to its neighbours, as IPv4, without which RDMA does on all but
+    the first; `rdma`, its devices to each rank, none to itself."""
 
     ssh: str
     addresses: tuple[str, ...]
@@ -97,15 +97,16 @@ def _json(path: Path) -> Any:
 
 def _check(path: Path, file: _File) -> None:
     """Raise `Problem` unless each Mac can be reached, and has its own addresses."""
-    for each in file.hosts:
+    ring = not file.backend.startswith("jaccl")  # which needs rank 0's, to introduce them
+    for rank, each in enumerate(file.hosts):
         if not _SSH.fullmatch(each.ssh):
             raise _wrong(path, f"{each.ssh[:60]!r} is not the name of a Mac.")
-        if not each.ips:
+        if not each.ips and (ring or rank == 0):
             raise _wrong(path, f"It says no address (ips) of {each.ssh}.")
         for address in each.ips:
             if not is_ipv4(address):
                 raise _wrong(path, f"{address[:60]!r} of {each.ssh} is not an IPv4 address.")
-    if len({len(each.ips) for each in file.hosts}) > 1:
+    if ring and len({len(each.ips) for each in file.hosts}) > 1:
         raise _wrong(path, "Some Macs have more addresses (ips) than others.")
     for variable in file.envs:
         if not _VARIABLE.fullmatch(variable):

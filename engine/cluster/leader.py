@@ -4,6 +4,7 @@ The loop, drafters, sessions and calibration use it as any decoder. What it does
 told to the other ranks with the next pass: one message a round.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import finalize
@@ -41,7 +42,7 @@ class Leader:
         self.number = 0
         self.over = False
         self._wake, self._links = wake, links
-        self._told: list[Order] = []  # to be sent with the next pass
+        self._told: deque[Order] = deque()  # to be sent with the next pass
         self._opened = self._passes = 0
         self._resting = True
 
@@ -110,7 +111,9 @@ class Leader:
         ranks send each other at the same time could arrive in different orders."""
         if self.over:
             raise _lost()
-        told, self._told = self._told, []
+        told: list[Order] = []
+        while self._told:  # another thread may still add to it
+            told.append(self._told.popleft())
         for order in told:
             if isinstance(order, orders.Close):
                 del self.texts[order.decoder]

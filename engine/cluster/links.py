@@ -16,7 +16,7 @@ import psutil
 from engine.cluster.control import CONTROL, Hello
 from models.memory.machine import this_machine
 
-_ALONE = 30  # the prefix of a network in which there is room for two
+_ALONE = 30, 31  # the prefixes of networks with room for two; a tunnel's 32 leads anywhere
 
 
 def this_mac(addresses: Sequence[str]) -> Hello:
@@ -43,10 +43,11 @@ def this_mac(addresses: Sequence[str]) -> Hello:
 
 
 def point_to_point(network: str) -> bool:
-    """Whether nobody else is on a network, such as "192.168.0.1/30"."""
+    """Whether a network, such as "192.168.0.1/30", is that of a cable between two, or of this
+    machine alone. So is one that gave itself an address: it has nothing but what is plugged in."""
     interface = IPv4Interface(network)
     own = interface.ip
-    return own.is_loopback or own.is_link_local or interface.network.prefixlen >= _ALONE
+    return own.is_loopback or own.is_link_local or interface.network.prefixlen in _ALONE
 
 
 def open_network(networks: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
+from engine.device import wait
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
@@ -111,7 +112,7 @@ class BlockDrafter(Untaught):
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self.rewind(len(tokens) - 1)
         while self._extend(tokens):
-            mx.eval([cache.state for cache in self._cache])
+            wait([cache.state for cache in self._cache])
             yield self._end
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

@@ -14,6 +14,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
+from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
@@ -110,7 +111,7 @@ class StateDrafter(Untaught):
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()
         while self._next_position() < min(len(tokens) - 1, self._states.end):
-            mx.eval(self._read_target(tokens, rows=PREFILL_ROWS))
+            wait(self._read_target(tokens, rows=PREFILL_ROWS))
             yield self._base + self._read
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:

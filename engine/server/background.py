@@ -108,7 +108,7 @@ class Background:
     ) -> BackgroundStatus:
         """Start a server that takes this place, and wait until it can be asked; `changed` is told
         of what it says meanwhile. Raises `Problem` where it ends before; a Ctrl-C ends it."""
-        if self._is_taken():
+        if self._is_taken(seconds=1.0):  # one that ends holds the place a moment longer
             raise _running()
         if self._started is not None:
             self._started.wait()
@@ -142,8 +142,8 @@ class Background:
             return False
         until = time.monotonic() + _ENDING_SECONDS
         number = signal.SIGTERM
-        while self._is_taken():
-            with suppress(ProcessLookupError):
+        while self._is_taken() and ((now := self.status()) is None or now.pid == status.pid):
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(status.pid, number)
             if time.monotonic() > until:
                 number = signal.SIGKILL
@@ -155,12 +155,12 @@ class Background:
     def _lock(self) -> FileLock:
         return FileLock(self._folder / ".lock")
 
-    def _is_taken(self) -> bool:
+    def _is_taken(self, *, seconds: float = 0.0) -> bool:
         if not self._folder.is_dir():
             return False
         lock = self._lock()
         try:
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=seconds)
         except Timeout:
             return True
         lock.release()

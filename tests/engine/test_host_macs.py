@@ -248,6 +248,7 @@ def test_a_pass_that_fails_ends_the_process(
 
     def break_it() -> None:
         monkeypatch.setattr(Decoder, "read", fail)
+        play.cluster.over = isinstance(error, Problem)  # as where the ranks differ
 
     with pytest.raises(Ended):
         play(Load("1", folder, macs=TWO), break_it, generate("g"))
@@ -259,6 +260,21 @@ def test_a_pass_that_fails_ends_the_process(
 
 def test_a_request_that_cannot_be_answered_ends_nothing(play: Play, folder: str) -> None:
     play(Load("1", folder, macs=TWO), Generate("g", "chat", Prompt()), generate("h"))
+    assert [failed.generation for failed in play.of(Failed)] == ["g"]
+    assert isinstance(play.told[-1], Done)
+
+
+def test_what_is_wrong_with_one_answer_ends_no_group(
+    play: Play, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(decoder: Decoder, tokens: mx.array) -> mx.array:
+        raise Problem("The model has no token to go on with.", "Ask for something else.")
+
+    def break_it() -> None:
+        monkeypatch.setattr(Decoder, "read", fail)
+
+    script = Load("1", folder, macs=TWO), break_it, generate("g"), monkeypatch.undo, generate("h")
+    play(*script)
     assert [failed.generation for failed in play.of(Failed)] == ["g"]
     assert isinstance(play.told[-1], Done)
 

@@ -84,6 +84,23 @@ def test_a_lost_mac_is_named_and_the_next_answer_works(talk: Chat) -> None:
     assert len(talk.told) == 1, "that it is loaded again"
 
 
+def test_a_mac_that_was_lost_at_rest_is_named(talk: Chat) -> None:
+    talk.ask('{"say": ["a"], "then": "stop and lose"}')
+    psutil.wait_procs(engines())
+    assert talk.ask("hello")[0] == "You said: hello "
+    assert len(talk.told) == 1
+    assert LOST[0] in talk.told[0]
+
+
+def test_loading_again_can_be_stopped(talk: Chat) -> None:
+    with pytest.raises(Problem):
+        talk.ask('{"say": [], "then": "die"}')
+    with pytest.raises(Problem, match="stopped"):
+        talk.ask("hello", stop_after=0)
+    assert engines() == []
+    assert talk.ask("hello")[0] == "You said: hello "
+
+
 def test_a_process_that_dies_without_a_word_is_replaced_too(talk: Chat) -> None:
     with pytest.raises(Problem):
         talk.ask('{"say": ["a"], "then": "die"}')

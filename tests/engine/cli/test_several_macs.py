@@ -19,7 +19,7 @@ from engine.macs import LedMacs
 from engine.server.background import Background
 from models.errors import Problem
 from tests.support.engine.ended import PROMPT, ROOT, Command, assert_refused, events_of, text_of
-from tests.support.engine.scripted_cluster import Connecting
+from tests.support.engine.scripted_cluster import LOST, Connecting, ScriptedCluster
 
 LIMIT_SECONDS = 120  # for hangs only
 
@@ -109,6 +109,28 @@ def test_check_says_what_to_set_up(run: Command, connect: Connecting, hosts: Pat
         "mini.local does not answer.",
         "Switch it on.",
     ]
+
+
+def test_check_tells_programs_which_mac_was_lost(
+    run: Command,
+    connect: Connecting,
+    hosts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def end(code: int) -> None:
+        raise Ended
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(ScriptedCluster, "__post_init__", ScriptedCluster.lose)
+    with pytest.raises(Ended):
+        run("cluster", "check", "--hosts", hosts, "--json")
+    assert json.loads(capfd.readouterr().out.splitlines()[-1]) == {
+        "problem": [LOST.message, LOST.remedy]
+    }
 
 
 def test_without_a_server_in_the_background(run: Command) -> None:

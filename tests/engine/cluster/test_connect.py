@@ -171,6 +171,19 @@ def test_a_rank_that_is_there_and_takes_no_part_is_noticed(folder: Path, tmp_pat
         assert gone(group.followers, SECONDS)
 
 
+@pytest.mark.slow
+def test_a_follower_that_has_fallen_asleep_is_missed_when_a_target_is_loaded(
+    folder: Path, tmp_path: Path
+) -> None:
+    with led(tmp_path, deadlines=DEADLINES) as group:
+        assert group.hear()["said"] == "connected"
+        (follower,) = group.followers
+        follower.send_signal(signal.SIGSTOP)
+        end = group.ask(load=str(folder), mode="pipeline")
+        assert end["said"] in ("lost", "problem"), end
+        assert "rank 1" in end["message"]
+
+
 # Before anything is connected
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
@@ -39,6 +40,7 @@ class Group:
     def __init__(self, *scripts: dict[str, Any], deadlines: Deadlines, **options: Any) -> None:
         self.states: list[tuple[RankState, ...]] = []
         self.lost: Queue[Problem] = Queue()
+        self.show: Callable[[tuple[RankState, ...]], None] = lambda ranks: None
         self.off_the_main_thread = True
         waiting = list(scripts)
 
@@ -50,7 +52,7 @@ class Group:
         self.followers = Followers(
             hosts,
             deadlines=deadlines,
-            changed=self.states.append,
+            changed=self._on_change,
             lost=self._on_loss,
             command=command,
             **options,
@@ -62,6 +64,10 @@ class Group:
 
     def ask(self, message: Any, kind: type[Any], **options: Any) -> list[Any]:
         return self.followers.ask([message] * self.count, kind, **options)
+
+    def _on_change(self, ranks: tuple[RankState, ...]) -> None:
+        self.states.append(ranks)
+        self.show(ranks)
 
     def _on_loss(self, problem: Problem) -> None:
         self.off_the_main_thread = current_thread() is not main_thread()
@@ -238,6 +244,31 @@ def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(star
     assert "mac2 sends nothing" in group.lost.get(timeout=SECONDS).message
 
 
+def test_a_loss_is_told_where_nobody_can_be_shown_the_states(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = start({}, {"on": {"work": "die"}})
+    group.meet()
+
+    def unheard(ranks: tuple[RankState, ...]) -> None:
+        if ranks[2].state == "lost":
+            raise BrokenPipeError
+
+    group.show = unheard
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
+    group.followers.wake()
+    assert "mac2" in group.lost.get(timeout=SECONDS).message
+    group.followers.close()
+
+
+def test_one_that_cannot_be_started_has_a_remedy_of_its_own(start: Start) -> None:
+    group = start({}, {"on": {"start": "Permission denied (publickey)."}})
+    with pytest.raises(Problem) as refused:
+        group.meet()
+    assert "Permission denied" in refused.value.message
+    assert "ssh mac2" in refused.value.remedy
+
+
 def test_waits_that_end_are_none(start: Start) -> None:
     group = start({}, deadlines=QUICK, standing=object)
     group.meet()
@@ -250,7 +281,7 @@ def test_a_pass_that_failed_on_another_rank_is_told_where_none_has_ended(start: 
     group = start({"on": {"work": broken}}, deadlines=QUICK)
     group.meet()
     group.followers.wake()
-    assert "mac1 has lost the others" in group.lost.get(timeout=SECONDS).message
+    assert "A pass failed on mac1" in group.lost.get(timeout=SECONDS).message
 
 
 def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_ended(start: Start) -> None:

@@ -67,6 +67,15 @@ def test_devices_of_jaccl(tmp_path: Path) -> None:
     assert hosts.each[0].rdma == ((), ("rdma_en2",), ("rdma_en3", "rdma_en4"))
 
 
+def test_addresses_that_rdma_does_without(tmp_path: Path) -> None:
+    """mlx.distributed_config writes none where a Mac has nothing but cables."""
+    hosts = read_hosts(written(tmp_path, changed(JACCL, 1, ips=[])))
+    assert [host.addresses for host in hosts.each] == [("10.0.0.1",), (), ("10.0.0.3",)]
+    for file in (changed(JACCL, 0, ips=[]), changed(RING, 1, ips=[])):
+        with pytest.raises(Problem, match="no address"):
+            read_hosts(written(tmp_path, file))
+
+
 def test_which_machine_is_this_one() -> None:
     assert [Host(ssh, ()).is_here for ssh in ("127.0.0.1", "localhost", "mac2")] == [
         True,

@@ -15,7 +15,7 @@ from engine.cluster.links import open_network, point_to_point, this_mac
         ("169.254.7.7/16", True),  # a cable between two Macs that was never set up
         ("192.168.0.1/30", True),  # as mlx.distributed_config sets one up
         ("192.168.0.1/31", True),
-        ("10.0.0.5/32", True),
+        ("100.64.0.5/32", False),  # a tunnel's, with anything behind it
         ("192.168.0.1/29", False),
         ("192.168.1.5/24", False),
         ("10.0.0.5/8", False),

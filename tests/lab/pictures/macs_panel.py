@@ -40,7 +40,7 @@ OPEN = [
     RankState(1, "mini.local", "starting", "Apple M4 Pro", open_network="192.168.1.9/24"),
 ]
 REFUSED = ["Others may be on the network of localhost, 192.168.1.5/24.", "Use a cable."]
-STOPPED = [UNREACHED[1].detail, "Check it and its cables, then load the model again."]
+STOPPED = [UNREACHED[1].detail, "Check the Macs, their cables and their memory, then ask again."]
 STATES = ("none", "chosen", "unreached", "open", "checked", "loading", "used", "lost", "failed")
 
 

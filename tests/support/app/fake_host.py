@@ -103,7 +103,10 @@ def do(step: str, word: str, command: Command) -> Command:
         case "ranks":
             say(Ranks(tuple(map(mac, range(9), word.split(":")))))
         case "lost":
-            problem = (mac(1, "lost").detail, "Check it and its cables, then load the model again.")
+            problem = (
+                mac(1, "lost").detail,
+                "Check the Macs, their cables and their memory, then ask again.",
+            )
             ranks = (mac(0, "working"), mac(1, "lost"))
             say(Ranks(ranks), Failed(id, *problem), Failed("", *problem))
             os._exit(1)

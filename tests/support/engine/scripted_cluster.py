@@ -27,7 +27,7 @@ class FarDecoder(Decoder):
 class ScriptedCluster:
     """Stands in for a `Cluster`: two Macs, the second one called mini.local, with `free_bytes` each.
     Attributes: `modes`, those that were loaded; `rooms`, what there was to be room for; `drafting`,
-    what was to draft later; `closed`; `broken`, the errors that `why` was asked about."""
+    what was to draft later; `closed`; `broken`, the errors that `why` was asked about; `over`, whether the ranks are out of step."""
 
     hosts: Hosts
     trusted: bool
@@ -44,6 +44,7 @@ class ScriptedCluster:
     rooms: list[dict[str, object]] = field(default_factory=list)
     broken: list[Exception] = field(default_factory=list)
     closed: bool = False
+    over: bool = False
 
     def __post_init__(self) -> None:
         self.changed(self.ranks)

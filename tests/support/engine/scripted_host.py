@@ -5,8 +5,8 @@ what the prompt says: the last message, or the text, is JSON such as
 
     {"say": ["Hel", "lo"], "delay": 0.01, "then": "stop"}
 
-`then` is how it ends: "stop", "length", a cause of `Failed`, "hang", "die", or "lose" one of
-several Macs. Anything else is answered with "You said: ", word by word.
+`then` is how it ends: "stop", "length", a cause of `Failed`, "hang", "die", "lose" one of several
+Macs, or "stop and lose" it. Anything else is answered with "You said: ", word by word.
 """
 
 import asyncio
@@ -110,7 +110,10 @@ def script(
         yield protocol.Ranks((RANKS[0], replace(RANKS[1], state="lost")))
         yield Failed(id, *LOST)
         yield Failed("", *LOST)
-    if then in ("die", "lose"):
+    if then == "stop and lose":
+        yield Done(id, "stop", stats, cut)
+        yield Failed("", *LOST)
+    if then in ("die", "lose", "stop and lose"):
         raise Die
     if then == "hang":
         yield 3600.0
