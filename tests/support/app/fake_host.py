@@ -105,7 +105,7 @@ def do(step: str, word: str, command: Command) -> Command:
         case "lost":
             problem = (
                 mac(1, "lost").detail,
-                "Check the Macs, their cables and their memory, then ask again.",
+                "Check the Macs, then ask again.",
             )
             ranks = (mac(0, "working"), mac(1, "lost"))
             say(Ranks(ranks), Failed(id, *problem), Failed("", *problem))

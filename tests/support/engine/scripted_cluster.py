@@ -25,9 +25,12 @@ class FarDecoder(Decoder):
 
 @dataclass
 class ScriptedCluster:
-    """Stands in for a `Cluster`: two Macs, the second one called mini.local, with `free_bytes` each.
-    Attributes: `modes`, those that were loaded; `rooms`, what there was to be room for; `drafting`,
-    what was to draft later; `closed`; `broken`, the errors that `why` was asked about; `over`, whether the ranks are out of step."""
+    """Stands in for a `Cluster`: two Macs, the second one called mini.local.
+
+    Attributes: `free_bytes`, of each; `modes`, those that were loaded; `rooms`, what there was to
+    be room for; `drafting`, what was to draft later; `closed`; `broken`, the errors that `why` was
+    asked about; `over`, whether the ranks are out of step.
+    """
 
     hosts: Hosts
     trusted: bool
