@@ -14,6 +14,7 @@ from app.settings import Pair, Settings
 from app.window import Window
 from engine.cluster.states import RankState
 from engine.protocol import Macs
+from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommand, FakeCommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
 
@@ -263,14 +264,15 @@ def test_a_model_that_this_mac_alone_refuses_is_told(
     shown = open_panel(
         "ready take load take ranks:ready:ready load hang -- ready take failed hang"
     )
-    loader = shown.window.loader
+    loader, problems = shown.window.loader, list[Problem]()
+    loader.failed.connect(problems.append)
     shown.macs.choose(hosts)
     shown.panel.switch.click()
     until(lambda: shown.macs.loaded)
     shown.panel.switch.click()
+    until(lambda: problems)
     assert loader.loaded is None, "its process was ended"
-    assert not shown.macs.waiting
-    until(lambda: loader.problem)
+    assert loader.problem is problems[0]
     assert shown.window.pair_bar.status == "failed"
 
 
