@@ -29,6 +29,8 @@ class Switch(QAbstractButton):
             track = colours.warning if self.failed else colours.accepted
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            if not self.isEnabled():
+                painter.setOpacity(0.4)
             painter.setPen(QPen(QColor(track if on else colours.bar), 1.5))
             painter.setBrush(QColor(track))
             painter.drawRoundedRect(whole, whole.height() / 2, whole.height() / 2)

@@ -197,6 +197,7 @@ class WindowDialogs(QObject):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.changed.connect(application.settings_changed)
         store, stepper = application.store, Stepper(dialog)
+        dialog.finished.connect(lambda result: stepper.close())
 
         def measure() -> Steps:
             dialog.show_kept((yield store.kept_bytes()))

@@ -221,7 +221,10 @@ class Windows(QObject):
             window.notices.take_back("macs")
         if failed:
             show = Offer("Several Macs\u2026", self.current.dialogs.show_macs)
-            text = "This Mac can go on alone: switch the other Macs off."
+            text = (
+                "No model could be loaded on several Macs. To go on with this Mac alone, switch "
+                "Several Macs off."
+            )
             self.current.notices.say("macs", text, offer=show)
 
     def _on_server(self) -> None:

@@ -158,7 +158,7 @@ class WordsInDocuments(QObject):
     def _deleted_before(self, answer: int) -> bool:
         """Whether the answer was to a document that was deleted since."""
         sent = (each.sent.documents for each in self._before(answer) if each.sent)
-        return any(not one.ranges and not one.among for documents in sent for one in documents)
+        return any(one.deleted for documents in sent for one in documents)
 
     def _chat_before(self, answer: int) -> list[Sent | None]:
         """What each message of the answer's prompt has of documents."""

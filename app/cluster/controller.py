@@ -20,6 +20,7 @@ from models.errors import Problem
 
 _NONE = "Off. Choose the file that names the Macs, or make one."
 _OFF = "Off. Models are loaded on this Mac alone."
+_OFF_SOON = "Off as soon as the answer has ended and the model is loaded here."
 _UNTRUSTED = Problem(
     "Nobody on the network of the Macs is trusted.",
     "Use a cable between them, or answer the question above.",
@@ -68,6 +69,8 @@ class MacsController(QObject):
     def _line(self) -> tuple[str, Standing]:
         macs = self._macs
         if not macs.used:
+            if macs.waiting:
+                return _OFF_SOON, "plain"
             return (_OFF if macs.path else _NONE), "plain"
         if macs.lost is not None:
             lost = self._name(macs.lost)

@@ -22,7 +22,7 @@ from app.copying import CopyField
 from app.models.widgets import ToneLabel
 from app.status_line import StatusLine
 from app.theme.style import STYLE_SHEET
-from engine.cluster.hosts import HERE, MOST_HOSTS, hosts_of
+from engine.cluster.hosts import HERE, MOST_HOSTS, WrongHosts, hosts_of
 from models.errors import Problem
 
 _NAME = "macs.json"
@@ -30,6 +30,7 @@ _WORDS = (
     "This Mac is the first. Name each other one as ssh knows it (mini.local, or me@mini.local), "
     "and the address of each on the cable between them."
 )
+_INCOMPLETE = "Give each Mac a name and an address, or leave both empty."
 _MLX = (
     "Or let MLX set the addresses up and write the file, with mlx-lm in Terminal. Never run over "
     "Thunderbolt yet."
@@ -91,15 +92,18 @@ class HostfileDialog(QDialog):
 
     def save(self) -> None:
         """Ask for a file, and write it; unless what was entered is no hostfile."""
-        macs = [
-            {"ssh": name.text().strip(), "ips": [address.text().strip()]}
+        entered = [
+            (name.text().strip(), address.text().strip())
             for name, address in zip(self.names, self.addresses, strict=True)
-            if name.text().strip() or address.text().strip()
         ]
+        if any(bool(name) != bool(address) for name, address in entered):
+            self.line.say(_INCOMPLETE, "warning")
+            return
+        macs = [{"ssh": name, "ips": [address]} for name, address in entered if name]
         try:
             hosts_of(Path(_NAME), macs)
-        except Problem as problem:
-            self.line.say(problem.message, "warning")
+        except WrongHosts as wrong:
+            self.line.say(f"{wrong.reason} Correct it above.", "warning")
             return
         text = json.dumps(macs, indent=2) + "\n"
         files.ask_to_save(self, "Save the hostfile", _NAME, lambda path: self._write(path, text))

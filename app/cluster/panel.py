@@ -240,8 +240,8 @@ class MacsPanel(QDialog):
 
     def show_file(self, path: str, *, action: str) -> None:
         """Show which file was chosen; `action`: what the button beside it does."""
-        self.file.say(Path(path).name if path else "None is chosen.", "text" if path else "muted")
-        self.file.setToolTip(path)
+        name = Path(path).name if path else "None is chosen."
+        self.file.say(name, "text" if path else "muted", tip=path)
         self.check.setText(action or "Check")
         self.check.setEnabled(bool(action))
 

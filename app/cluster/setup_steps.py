@@ -53,7 +53,7 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """All of them; what was found belongs to the first one that is not done."""
     reached = bool(ranks) and all(rank.chip for rank in ranks)
-    done = [named, reached or joined or loaded, joined or loaded, loaded]
+    done = [named or loaded, reached or joined or loaded, joined or loaded, loaded]
     now = done.index(False) if False in done else len(done)
     return tuple(
         Step(

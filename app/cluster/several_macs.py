@@ -62,7 +62,7 @@ class SeveralMacs(QObject):
             engine.state_changed,
             loader.loaded_now,
             loader.failed,
-            loader.rested,
+            engine.unloaded,
         ):
             change.connect(self.changed)
         self._read()
@@ -122,11 +122,9 @@ class SeveralMacs(QObject):
 
     @property
     def finding(self) -> Problem | None:
-        """What is wrong, of what is known."""
-        if self._unreadable is not None:
-            return self._unreadable
+        """What is wrong, of what is known; where they are used, the engine tells it."""
         if not self.used:
-            return self._found
+            return self._unreadable or self._found
         return self._loader.problem if self._loader.loaded is None else None
 
     def choose(self, path: Path) -> None:
@@ -170,7 +168,6 @@ class SeveralMacs(QObject):
 
     def try_again(self) -> None:
         """Load on them what could not be loaded."""
-        self._read()
         self._load_again()
 
     def close(self) -> None:
@@ -178,8 +175,9 @@ class SeveralMacs(QObject):
         self._commands.close()
 
     def _load_again(self) -> None:
+        self._read()
         if not self._loader.resting:
-            self._pairs.use(self._loader.pair)
+            self._pairs.reload()
         self.changed.emit()
 
     def _read(self) -> None:

@@ -219,7 +219,8 @@ class EngineProcess(QObject):
     ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
-        A process that has led several Macs is replaced at once where these are others.
+        A process that has led several Macs is replaced at once where these are others; of what it
+        was to load nothing more is heard.
 
         Drafter and draft length as for `engine.pair`, the rest as in `Load`. Returns the id that
         `loading`, `loaded` or `failed` will carry.
@@ -238,10 +239,12 @@ class EngineProcess(QObject):
             keep_bytes,
             macs=macs,
         )
-        lost = Lost()
+        had_model, lost = False, Lost()
         if self._led and not self._work.leads(macs):
+            had_model = self._work.loaded is not None
             self._abandon()
-            lost = self._work.lose(keep_loads=False)
+            questions = self._work.lose(keep_loads=False).questions
+            lost = Lost(questions)  # without loads: they did not fail, as this one replaces them
         self._work.ask(command)
         if self._child is None:
             self._launch()
@@ -249,6 +252,8 @@ class EngineProcess(QObject):
             self._send(command)
             self._update_state()
         self._fail(lost, "Another model was loaded before it was done.", "Send it again.")
+        if had_model:
+            self.unloaded.emit()
         return command.id
 
     def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:

@@ -7,7 +7,7 @@ One rule decides whether a response is passed on: its generation is not over. An
 a new process is asked for after a death: what had been loaded, then the loads that had not begun.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import uuid4
 
@@ -67,7 +67,7 @@ class EngineWork:
         self._cancelled: set[str] = set()
         self._begun = ""  # the id of the load or change of drafter that is being done
         self._again = ""  # the id of the load that the window did not ask for
-        self._wanted: Loaded | None = None  # what to load again after a death
+        self._wanted: Load | None = None  # after a death: as it was asked for, drafting as now
         self.greeted = False
         self.loaded: Loaded | None = None
 
@@ -81,11 +81,15 @@ class EngineWork:
         return next(iter(self._owed.values()), None)
 
     def leads(self, macs: Macs) -> bool:
-        """Whether these several Macs are led now, and stay so until the next load."""
-        if self.loaded is None or any(isinstance(work, Unload) for work in self._owed.values()):
+        """Whether the target is where `macs` says, and stays there whatever is still owed."""
+        owed = self._owed.values()
+        if self.loaded is None or any(isinstance(work, Unload) for work in owed):
             return False
-        now = self.loaded.macs
-        return (now.hosts, now.trusted) == (macs.hosts, macs.trusted)
+        loads = (work.macs for work in owed if isinstance(work, Load))
+        return all(
+            (each.hosts, each.trusted) == (macs.hosts, macs.trusted)
+            for each in (self.loaded.macs, *loads)
+        )
 
     @property
     def generating(self) -> bool:
@@ -124,8 +128,16 @@ class EngineWork:
             case Loading():
                 self._begun = answer.id
             case Loaded():
+                asked = self._owed.get(answer.id)
+                load = asked if isinstance(asked, Load) else self._wanted
+                self._wanted = load and replace(
+                    load,
+                    target=answer.target,
+                    drafter=answer.drafter,
+                    draft_length=answer.draft_length,
+                )
                 self.finish(answer.id)
-                self.loaded = self._wanted = answer
+                self.loaded = answer
             case Unloaded():
                 self.loaded = None
                 if isinstance(self._owed.get(answer.id), Unload):
@@ -149,17 +161,8 @@ class EngineWork:
     def begin(self) -> tuple[Work, ...]:
         """There is a new process. Returns what to ask it for first."""
         if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
-            wanted, self._again = self._wanted, uuid4().hex
-            load = Load(
-                self._again,
-                wanted.target,
-                wanted.drafter,
-                wanted.draft_length,
-                wanted.memory,
-                wanted.parallel,
-                wanted.exact,
-                macs=wanted.macs,
-            )
+            self._again = uuid4().hex
+            load = replace(self._wanted, id=self._again)
             self._owed = {load.id: load, **self._owed}
         return tuple(self._owed.values())
 

@@ -44,7 +44,11 @@ class PairChoice(QObject):
     def load_again(self) -> None:
         """Load what is loaded once more, where it is not as the settings want it now."""
         if self._loader.outdated:
-            self.use(self._next or self._loader.pair)
+            self.reload()
+
+    def reload(self) -> None:
+        """Load the pair that is wanted, or wanted next, whatever is loaded."""
+        self.use(self._next or self._loader.pair)
 
     def use_drafter(self, drafter: str) -> None:
         """Draft with this from the next answer on."""

@@ -61,7 +61,8 @@ class ToneLabel(QLabel):
 
 
 class ShortenedLabel(ToneLabel):
-    """A label of one line, shortened in the middle or at the end where there is no room."""
+    """A label of one line, shortened in the middle or at the end where there is no room.
+    The tool tip has the whole text then."""
 
     def __init__(
         self,
@@ -71,11 +72,17 @@ class ShortenedLabel(ToneLabel):
         bold: bool = False,
         elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
     ) -> None:
-        self._elide = elide
+        self._elide, self._tip = elide, ""
         super().__init__(tone=tone, scale=scale, bold=bold)
         self.setWordWrap(False)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(40)
+
+    def say(self, words: str, tone: Tone | None = None, *, tip: str = "") -> None:
+        """Show this text. With a `tip`, that is the tool tip, whether there is room or not."""
+        self._tip = clean(tip)
+        super().say(words, tone)
+        self._fit()
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
@@ -89,7 +96,7 @@ class ShortenedLabel(ToneLabel):
         shown = self.fontMetrics().elidedText(self.words, self._elide, self.width())
         if shown != self.text():
             self.setText(shown)
-        self.setToolTip(self.words if shown != self.words else "")
+        self.setToolTip(self._tip or (self.words if shown != self.words else ""))
 
 
 class ThinBar(QProgressBar):

@@ -61,19 +61,27 @@ class _File:
     envs: tuple[str, ...] = ()
 
 
+class WrongHosts(Problem):
+    """A hostfile that cannot be used. `reason`: why, in a sentence."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"The hostfile {path} cannot be used. {reason}", _MAKE)
+        self.reason = reason
+
+
 def read_hosts(path: Path) -> Hosts:
     """The Macs in a hostfile. Raises `Problem`."""
     return hosts_of(path, _json(path))
 
 
 def hosts_of(path: Path, given: Any) -> Hosts:
-    """The Macs in what was read of the hostfile `path`, or is to be written. Raises `Problem`."""
+    """The Macs in what was read of the hostfile `path`, or is to be written. Raises WrongHosts."""
     try:
         file = decode(_File, {"hosts": given} if isinstance(given, list) else given, place="hosts")
     except WrongJson as wrong:
-        raise _wrong(path, wrong.message) from None
+        raise WrongHosts(path, wrong.message) from None
     if not 2 <= len(file.hosts) <= MOST_HOSTS:
-        raise _wrong(path, f"It names {len(file.hosts)} Macs, and 2 to {MOST_HOSTS} can join.")
+        raise WrongHosts(path, f"It names {len(file.hosts)} Macs, and 2 to {MOST_HOSTS} can join.")
     _check(path, file)
     hosts = tuple(Host(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
     if file.backend.startswith("jaccl"):
@@ -92,7 +100,7 @@ def _json(path: Path) -> Any:
             raise ValueError
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _wrong(path, "It is not JSON.") from error
+        raise WrongHosts(path, "It is not JSON.") from error
 
 
 def _check(path: Path, file: _File) -> None:
@@ -100,17 +108,17 @@ def _check(path: Path, file: _File) -> None:
     ring = not file.backend.startswith("jaccl")  # which needs rank 0's, to introduce them
     for rank, each in enumerate(file.hosts):
         if not _SSH.fullmatch(each.ssh):
-            raise _wrong(path, f"{each.ssh[:60]!r} is not the name of a Mac.")
+            raise WrongHosts(path, f"{each.ssh[:60]!r} is not the name of a Mac.")
         if not each.ips and (ring or rank == 0):
-            raise _wrong(path, f"It says no address (ips) of {each.ssh}.")
+            raise WrongHosts(path, f"It says no address (ips) of {each.ssh}.")
         for address in each.ips:
             if not is_ipv4(address):
-                raise _wrong(path, f"{address[:60]!r} of {each.ssh} is not an IPv4 address.")
+                raise WrongHosts(path, f"{address[:60]!r} of {each.ssh} is not an IPv4 address.")
     if ring and len({len(each.ips) for each in file.hosts}) > 1:
-        raise _wrong(path, "Some Macs have more addresses (ips) than others.")
+        raise WrongHosts(path, "Some Macs have more addresses (ips) than others.")
     for variable in file.envs:
         if not _VARIABLE.fullmatch(variable):
-            raise _wrong(path, f"{variable[:60]!r} is not NAME=value.")
+            raise WrongHosts(path, f"{variable[:60]!r} is not NAME=value.")
 
 
 def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
@@ -119,7 +127,7 @@ def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
     for given in host.rdma:
         names = [] if given is None else given if isinstance(given, list) else [given]
         if not all(isinstance(name, str) and name for name in names):
-            raise _wrong(path, f"The RDMA devices (rdma) of {host.ssh} are no names.")
+            raise WrongHosts(path, f"The RDMA devices (rdma) of {host.ssh} are no names.")
         found.append(tuple(names))
     return tuple(found)
 
@@ -128,11 +136,8 @@ def _check_devices(path: Path, hosts: tuple[Host, ...]) -> None:
     """JACCL takes a device for each other rank, and none for the own one."""
     for rank, host in enumerate(hosts):
         if len(host.rdma) != len(hosts) or host.rdma[rank]:
-            raise _wrong(path, f"The RDMA devices (rdma) of {host.ssh} are not one for each Mac.")
-
-
-def _wrong(path: Path, reason: str) -> Problem:
-    return Problem(f"The hostfile {path} cannot be used. {reason}", _MAKE)
+            reason = f"The RDMA devices (rdma) of {host.ssh} are not one for each Mac."
+            raise WrongHosts(path, reason)
 
 
 def is_ipv4(address: str) -> bool:

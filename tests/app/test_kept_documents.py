@@ -9,6 +9,7 @@ from filelock import FileLock
 from PySide6.QtWidgets import QPushButton
 
 from app.settings_dialog import SettingsDialog
+from app.steps import Stepper, Steps
 from app.window import Window
 from engine.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
@@ -87,3 +88,18 @@ def test_the_settings_may_be_closed_before_it_is_known(window: Window, until: Un
     dialog.close()
     until(lambda: not window.findChildren(SettingsDialog))
     window.store.kept_bytes().result()
+
+
+def test_the_settings_ask_nothing_once_they_are_closed(window: Window) -> None:
+    window.menus.actions["settings"].trigger()
+    (dialog,) = window.findChildren(SettingsDialog)
+    (stepper,) = dialog.findChildren(Stepper)
+    asked: list[bool] = []
+
+    def steps() -> Steps:
+        asked.append(True)
+        yield window.store.kept_bytes()
+
+    dialog.close()
+    stepper.run(steps(), failed=lambda problem: None)
+    assert asked == []

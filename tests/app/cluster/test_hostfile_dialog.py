@@ -45,7 +45,7 @@ def test_what_is_entered_is_a_hostfile(dialog: HostfileDialog, tmp_path: Path) -
     assert (mini.ssh, mini.addresses) == ("me@mini.local", ("192.168.0.2",))
 
 
-@pytest.mark.parametrize("address", ["", "192.168.0.300", "0.0.0.0", "fe80::1"])
+@pytest.mark.parametrize("address", ["192.168.0.300", "0.0.0.0", "fe80::1"])
 def test_what_is_no_address_is_told_before_anything_is_written(
     dialog: HostfileDialog, address: str
 ) -> None:
@@ -56,6 +56,27 @@ def test_what_is_no_address_is_told_before_anything_is_written(
     assert dialog.findChild(QFileDialog) is None
     assert dialog.line.standing == "warning"
     assert "mini.local" in dialog.line.text
+    assert "macs.json" not in dialog.line.text, "there is no such file yet"
+
+
+@pytest.mark.parametrize(
+    ("here", "name", "address"),
+    [
+        ("192.168.0.1", "mini.local", ""),
+        ("192.168.0.1", " ", "192.168.0.2"),
+        ("", "mini.local", "192.168.0.2"),
+    ],
+)
+def test_a_mac_without_a_name_or_an_address_is_told(
+    dialog: HostfileDialog, here: str, name: str, address: str
+) -> None:
+    dialog.addresses[0].setText(here)
+    dialog.names[1].setText(name)
+    dialog.addresses[1].setText(address)
+    dialog.save()
+    assert dialog.findChild(QFileDialog) is None
+    assert dialog.line.standing == "warning"
+    assert "''" not in dialog.line.text, "no empty text is quoted"
 
 
 def test_this_mac_alone_is_told(dialog: HostfileDialog) -> None:

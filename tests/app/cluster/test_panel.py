@@ -6,12 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
 from app.cluster.panel import MacsPanel
+from app.settings import Pair, Settings
 from app.window import Window
 from engine.cluster.states import RankState
 from engine.protocol import Macs
+from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommand, FakeCommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
 
@@ -212,6 +215,86 @@ def test_they_are_used_when_the_answer_has_ended(
     assert shown.macs.loaded
 
 
+def test_a_pair_that_waits_for_the_end_of_the_answer_is_loaded_on_them(
+    open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    shown = open_panel(f"ready take load take text:a wait:{go} done take load hang")
+    window = shown.window
+    shown.macs.choose(hosts)
+    window.composer.set_text("Hello")
+    window.composer.send()
+    until(lambda: window.application.answers.busy)
+    window.application.pairs.use(Pair("/models/better", "auto", "auto"))
+    shown.panel.switch.click()
+    go.touch()
+    until(lambda: shown.macs.loaded)
+    assert window.loader.loaded is not None
+    assert window.loader.loaded.target == "/models/better"
+
+
+def test_they_are_left_when_the_answer_has_ended(
+    open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    shown = open_panel(
+        "ready take load take ranks:ready:ready load "
+        f"take text:a wait:{go} done hang -- ready serve"
+    )
+    window, line = shown.window, shown.panel.line
+    off = line.text
+    shown.macs.choose(hosts)
+    alone = line.text
+    shown.panel.switch.click()
+    until(lambda: shown.macs.loaded)
+    window.composer.set_text("Hello")
+    window.composer.send()
+    until(lambda: window.application.answers.busy)
+    shown.panel.switch.click()
+    assert shown.macs.waiting
+    assert line.text not in (off, alone)
+    go.touch()
+    until(lambda: window.loader.loaded and window.loader.loaded.macs == Macs())
+    assert line.text == alone
+
+
+def test_a_model_that_this_mac_alone_refuses_is_told(
+    open_panel: OpenPanel, hosts: Path, until: Until
+) -> None:
+    shown = open_panel("ready take load take ranks:ready:ready load hang -- ready take failed hang")
+    loader, problems = shown.window.loader, list[Problem]()
+    loader.failed.connect(problems.append)
+    shown.macs.choose(hosts)
+    shown.panel.switch.click()
+    until(lambda: shown.macs.loaded)
+    shown.panel.switch.click()
+    until(lambda: problems)
+    assert loader.loaded is None, "its process was ended"
+    assert loader.problem is problems[0]
+    assert shown.window.pair_bar.status == "failed"
+
+
+def test_a_file_that_could_not_be_read_once_is_forgotten(
+    open_panel: OpenPanel, hosts: Path, tmp_path: Path
+) -> None:
+    written = hosts.read_text()
+    hosts.unlink()
+    settings = Settings(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
+    settings.hosts_file, settings.hosts_used = str(hosts), True
+    settings.save()
+    shown = open_panel("ready take ranks:ready:ready load hang -- ready serve")
+    assert shown.macs.loaded
+    assert shown.macs.finding is None
+    assert shown.panel.line.standing == "good"
+    assert shown.now == 5
+    assert "macs" not in shown.window.notices.texts
+    hosts.write_text(written)
+    shown.panel.switch.click()
+    assert shown.macs.finding is None
+    assert shown.panel.switch.isEnabled()
+    assert shown.macs.names == ("localhost", "mini.local")
+
+
 def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     open_panel: OpenPanel, hosts: Path, until: Until
 ) -> None:
@@ -263,7 +346,7 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(
     assert shown.panel.switch.failed
     assert shown.now == 2
     assert "It does not work." in shown.findings[1]
-    assert "macs" in window.notices.texts
+    assert "No model" in window.notices.texts["macs"]
     shown.panel.check.click()
     until(lambda: not shown.macs.finding)
     until(lambda: shown.macs.finding)
@@ -295,3 +378,11 @@ def test_what_can_have_the_focus_has_a_name(open_panel: OpenPanel, qtbot: QtBot)
     panel = open_panel().panel
     buttons = (panel.switch, panel.choose, panel.make, panel.check)
     assert all(button.accessibleName() or button.text() for button in buttons)
+
+
+def test_the_whole_path_of_the_file_is_in_a_tool_tip(open_panel: OpenPanel, hosts: Path) -> None:
+    shown = open_panel()
+    shown.macs.choose(hosts)
+    for width in (700, 560):
+        shown.panel.resize(width, 680)
+        assert shown.panel.file.toolTip() == str(hosts)

@@ -21,6 +21,7 @@ REACHED = tuple(RankState(rank, "mac", "starting", chip="M4") for rank in range(
         (True, REACHED, False, False, 2),
         (True, (), True, False, 3),
         (True, REACHED, True, True, 4),
+        (False, REACHED, True, True, 4),
     ],
 )
 def test_a_finding_belongs_to_what_is_not_done_yet(

@@ -102,6 +102,35 @@ def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
     assert heard.engine.pid != first
     assert not heard.all("died")
     assert not heard.all("failed")
+    assert heard.names().count("unloaded") == 1
+
+
+def test_what_a_replaced_process_was_to_load_did_not_fail(start: Start) -> None:
+    macs = Macs("/hosts.json")
+    heard = start("ready take load take hang -- ready serve")
+    heard.engine.load(MODEL, macs=macs)
+    heard.until_told("loaded")
+    heard.engine.load(MODEL, macs=replace(macs, mode="tensor"))
+    heard.engine.use_drafting(drafter="lookup")
+    heard.engine.load(MODEL)
+    assert heard.until_told("loaded", 2).macs == Macs()
+    assert not heard.all("failed")
+
+
+def test_macs_that_were_to_be_led_are_left_before_they_are(start: Start) -> None:
+    heard = start("ready take load take hang -- ready serve")
+    told: list[object] = []
+    heard.engine.told_guest.connect(told.append)
+    heard.engine.load(MODEL)
+    heard.until_told("loaded")
+    first = heard.engine.pid
+    heard.engine.pass_on(Generate("http-1", "", Prompt(text="a")))
+    heard.engine.load(MODEL, macs=Macs("/hosts.json"))
+    heard.engine.load(MODEL)
+    assert heard.engine.pid != first
+    assert heard.until_told("loaded", 2).macs == Macs()
+    assert [type(answer) for answer in told] == [Failed]
+    assert not heard.all("failed")
 
 
 def test_the_order_of_things(start: Start) -> None:

@@ -70,22 +70,30 @@ def test_a_load_that_makes_room_first_is_still_owed() -> None:
     assert work.next == Load("next", "/b")
 
 
-def test_what_is_loaded_again_has_the_same_memory() -> None:
+def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
     work = EngineWork()
-    memory = Memory(2048, 8)
-    work.ask(Load("load", "/a", memory=memory))
+    asked = Load(
+        "load",
+        "/a",
+        memory=Memory(2048, 8),
+        parallel=2,
+        exact=True,
+        learn=True,
+        keep_bytes=0,
+        macs=Macs("/hosts.json", trusted=True, mode="tensor"),
+    )
+    work.ask(asked)
     work.take(READY)
-    work.take(replace(loaded("load", "/a"), memory=memory))
-    work.lose(keep_loads=True)
-    assert [item.memory for item in work.begin() if isinstance(item, Load)] == [memory]
-
-
-def test_what_is_loaded_again_is_on_the_same_macs() -> None:
-    macs = Macs("/hosts.json", trusted=True, mode="tensor")
-    work = with_model()
-    work.take(replace(loaded("load", "/a"), macs=macs))
-    work.lose(keep_loads=True)
-    assert [item.macs for item in work.begin() if isinstance(item, Load)] == [macs]
+    work.take(loaded("load", "/a"))
+    work.ask(SetDrafter("d", "lookup", "4"))
+    work.take(replace(loaded("d", "/a"), drafter="lookup", draft_length="4"))
+    work.ask(replace(asked, id="refused", keep_bytes=None))
+    work.take(Failed("refused", "seen before it began", "r"))
+    for _ in range(2):
+        work.lose(keep_loads=True)
+        (load,) = work.begin()
+        assert load == replace(asked, id=load.id, drafter="lookup", draft_length="4")
+        work.take(replace(loaded(load.id, "/a"), drafter="lookup", draft_length="4"))
 
 
 def test_macs_are_led_until_they_are_left() -> None:
@@ -98,6 +106,17 @@ def test_macs_are_led_until_they_are_left() -> None:
     assert not work.leads(Macs())
     work.ask(Unload("u"))
     assert not work.leads(macs)
+
+
+def test_macs_that_are_to_be_left_or_led_first_are_not_led() -> None:
+    macs = Macs("/hosts.json")
+    work = with_model()
+    work.ask(Load("b", "/b", macs=macs))
+    assert not work.leads(Macs())
+    assert not work.leads(macs), "joining them may fail, and is tried once by a process"
+    work.take(replace(loaded("b", "/b"), macs=macs))
+    work.ask(Load("c", "/c", macs=macs))
+    assert work.leads(macs)
 
 
 def test_the_state_of_macs_is_about_the_process() -> None:

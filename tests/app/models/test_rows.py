@@ -134,6 +134,12 @@ def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot: QtBot) -> None
     label.resize(900, 20)
     qtbot.waitUntil(lambda: label.text() == label.words)
     assert label.toolTip() == ""
+    label.say("a-model", tip="/models/a-model")
+    for width in (40, 900):
+        label.resize(width, 20)
+        assert label.toolTip() == "/models/a-model"
+    label.say("a-model")
+    assert label.toolTip() == ""
 
 
 def test_text_is_plain_and_follows_a_dark_window(rows: Rows) -> None:
