@@ -294,6 +294,6 @@ def _check_links(host: Host, mac: Hello, name: str, *, trusted: bool) -> None:
             raise Problem(
                 f"Others may be on the network of {name}, {network}: what the Macs send each other "
                 "has neither a password nor encryption, and whoever is there could take part.",
-                "Use a cable between the Macs, or trust everybody there: with --trust-network, in the "
-                "window in Engine, Several Macs.",
+                "Use a cable between the Macs, or trust everybody there: with --trust-network; in "
+                "the window: Engine, Several Macs.",
             )
