@@ -103,13 +103,15 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        options: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
         process ends."""
         id, told = uuid4().hex, False
-        for response in self._responses(Generate(id, "chat", chat(messages), request)):
+        prompt = chat(messages, options=options)
+        for response in self._responses(Generate(id, "chat", prompt, request)):
             if cancelled() and not told:
                 told = True
                 self._send(Cancel(id))

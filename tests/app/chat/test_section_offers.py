@@ -98,9 +98,9 @@ def desk(open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch) -> Ca
         window = open_window(steps, read=Reader())
         generate = window.engine.generate
 
-        def spy(conversation: str, lines: Any, request: Request) -> str:
+        def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
             seen.append((list(lines), request))
-            return generate(conversation, lines, request)
+            return generate(conversation, lines, request, **options)
 
         monkeypatch.setattr(window.engine, "generate", spy)
         return Desk(window, until, seen)
