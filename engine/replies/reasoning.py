@@ -10,7 +10,7 @@ def said_in(reply: str, *, prompt_ending: str = "") -> Said:
     """A reply as an answer about a part of a document. There are names of special tokens in both
     texts: see `engine.request.Request` and `engine.events.Prefill`."""
     for marks in (*REASONING, _HARMONY):
-        _, closing, behind = reply.rpartition(marks.closing)
+        _, closing, behind = reply.partition(marks.closing)
         inside = ReplySyntax(reasoning=marks).begins_inside(prompt_ending)
         if closing or inside or reply.lstrip().startswith(marks.opening.rstrip()):
             return Said((closing and behind.strip()) or None, reasoned=True)
