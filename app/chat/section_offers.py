@@ -71,7 +71,8 @@ class SectionOffers(QObject):
         noting: Noting = yield self._documents.noting_again(question)
         if (ask := noting.ask) is not None:
             why = "It was given passages only. " if _passages_only(question) else ""
-            self._offer(question, BY_SECTION, f"{why}All of it has {self._documents.in_parts(ask)}.")
+            words = f"{why}All of it has {self._documents.in_parts(ask)}."
+            self._offer(question, BY_SECTION, words)
 
     def _offer(self, question: Message, label: str, words: str) -> None:
         """Offer this under the answer to the question, where that is still the last one."""

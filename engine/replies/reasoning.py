@@ -1,4 +1,4 @@
-"""Tells the reasoning from an answer whose model's syntax is not known, by the marks of them all."""
+"""Tells reasoning from an answer whose model's syntax is not known, by the marks of all models."""
 
 from engine.documents.by_section import Said
 from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax

@@ -237,11 +237,12 @@ def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(
     talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
     asked: list[Request] = []
     generate = talk.engine.generate
-    monkeypatch.setattr(
-        talk.engine,
-        "generate",
-        lambda chat, lines, request, **_: (asked.append(request), generate(chat, lines, request))[1],
-    )
+
+    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+        asked.append(request)
+        return generate(conversation, messages, request, **options)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
     talk.ask("go")
     talk.conversation.go_on(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)

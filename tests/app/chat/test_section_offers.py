@@ -409,7 +409,8 @@ def test_while_notes_are_made_for_a_version_no_document_is_deleted(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go_on"
-    one = desk(f"ready take load take text:short done take text:found done take wait:{go_on} done serve")
+    steps = "ready take load take text:short done take text:found done"
+    one = desk(f"{steps} take wait:{go_on} done serve")
     one.attach(lease)
     one.composer.send()
     one.until_answered()
@@ -514,16 +515,27 @@ def test_without_the_last_note_on_the_disk_nothing_is_answered_and_nothing_lost(
 
 
 def test_what_could_not_be_saved_when_it_is_stopped_is_saved_with_the_end(
-    desk: Callable[..., Desk], until: Until, lease: Path, refusing: Callable[..., None]
+    desk: Callable[..., Desk],
+    until: Until,
+    lease: Path,
+    tmp_path: Path,
+    refusing: Callable[..., None],
 ) -> None:
-    one, refused = desk(f"{ONE_NOTE} take reading:10:40 hang"), list[Sent]()
-    refusing(one, lambda sent: not refused and not refused.append(sent))  # type: ignore[func-returns-value]
+    stopped, refused = tmp_path / "stopped", list[Sent]()
+    cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
+    one = desk(f"{ONE_NOTE} take reading:10:40 wait:{stopped} play:{cancelled}")
+
+    def refuses(sent: Sent) -> bool:
+        refused.append(sent)
+        return len(refused) == 1
+
+    refusing(one, refuses)
     one.attach(lease)
     one.press()
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     assert len(refused) == 1
     one.window.conversation.stop()
-    one.window.engine.stop()
+    stopped.touch()
     one.until_answered()
     assert (one.noted[0], one.stored) == (1, one.sent)
 
