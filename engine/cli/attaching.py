@@ -259,8 +259,8 @@ def _about_all(made: Plan, *, context: int) -> str:
     names = " and ".join(each.name for each in made.sent.documents if each.passages)
     return (
         f"This asks about all of {names}, and the model gets passages only: it cannot count or "
-        f"sum up what it does not get. All of it has about {made.whole_tokens:,} tokens, the context "
-        f"{context:,}. A larger --context would hold it, where the model has one; "
+        f"sum up what it does not get. All of it has about {made.whole_tokens:,} tokens, and the "
+        f"context {context:,}. A larger --context would hold it, where the model has one; "
         "slipstream generate --section-by-section answers section by section, as does /sections in "
         "a chat."
     )

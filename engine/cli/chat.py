@@ -140,9 +140,7 @@ class TerminalChat:
     def _ask_by_section(self, question: str) -> None:
         if not question:
             raise Problem("There is no question.", "For example: /sections Which dates are named?")
-        asked = self._attachments.write_by_section(
-            question, self._request, before=self._still_read
-        )
+        asked = self._attachments.write_by_section(question, self._request, before=self._still_read)
         self._answer([*self.messages, asked])
 
     def _attach(self, argument: str) -> None:

@@ -40,7 +40,6 @@ class _Part:
     tokens: int
 
 
-
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A prompt about a part of a document, the `number`-th, from 1, of `among`, which have about so
@@ -128,9 +127,7 @@ class _Asking:
     """Asks a question of parts, and learns whether the model reasons. Attribute: `noted`, by the
     documents' numbers."""
 
-    def __init__(
-        self, question: str, noted: dict[int, Noted], count: Callable[[str], int]
-    ) -> None:
+    def __init__(self, question: str, noted: dict[int, Noted], count: Callable[[str], int]) -> None:
         self.noted = noted
         self._question, self._count = question, count
         self._most_tokens = NOTE_TOKENS

@@ -35,9 +35,7 @@ Asked = list[tuple[list[ChatMessage], Request]]
 class Desk:
     """A window, what its engine is asked, with which options, and a long file that is attached."""
 
-    def __init__(
-        self, window: Window, until: Until, seen: Asked, options: list[str]
-    ) -> None:
+    def __init__(self, window: Window, until: Until, seen: Asked, options: list[str]) -> None:
         self.window, self.until, self.seen, self.options = window, until, seen, options
         self.composer = window.composer
 

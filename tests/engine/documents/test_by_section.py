@@ -102,9 +102,9 @@ def test_a_part_that_has_nothing_leaves_no_note() -> None:
     assert sent.documents[0].notes == sent.documents[0].among
 
 
-
-
-@pytest.mark.parametrize("word", ["Nothing", "“Nothing.”", '"Nothing."', "**Nothing.**", "nothing!"])
+@pytest.mark.parametrize(
+    "word", ["Nothing", "“Nothing.”", '"Nothing."', "**Nothing.**", "nothing!"]
+)
 def test_the_word_alone_is_no_note(word: str) -> None:
     _, sent = played({1: document("a.pdf", 2)}, lambda ask: word)
     assert word not in sent.text
