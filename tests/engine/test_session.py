@@ -53,13 +53,13 @@ from tests.support.engine.tiny import byte_tokenizer
 def test_a_template_is_given_its_options(tmp_path: Path) -> None:
     byte_tokenizer(tmp_path)
     own = load_tokenizer(tmp_path, eos_token_ids=[END])
-    own.chat_template = "{% if not enable_thinking | default(true) %}<no>{% endif %}<assistant>"
+    own.chat_template = "{{ mood }}<assistant>"
     session = Session(loaded(tiny_model("llama"), own))
     read = [
         done_of(list(session.answer(QUESTION, Request(max_tokens=1), options=options)))
-        for options in ("", '{"enable_thinking": false}')
+        for options in ("", '{"mood": "calm"}')
     ]
-    assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("<no>")
+    assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
 
 
 @pytest.mark.parametrize("architecture", CORE)
