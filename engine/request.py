@@ -74,9 +74,9 @@ class Prompt:
     tokens: tuple[int, ...] = ()
 
 
-def chat(messages: Sequence[ChatMessage]) -> Prompt:
-    """A chat as a prompt."""
-    return Prompt(messages=tuple(messages))
+def chat(messages: Sequence[ChatMessage], *, options: str = "") -> Prompt:
+    """A chat as a prompt, with these `options`."""
+    return Prompt(messages=tuple(messages), options=options)
 
 
 def asked(text: str) -> Prompt:

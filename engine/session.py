@@ -173,6 +173,7 @@ class Session:
             calibration = None
         self._measured = calibration
         if calibration is None:
+            self.drafter.leave_out(tuple)  # what is measured may stand in a gap
             contention = Contention()
             try:
                 calibration = calibrate(
@@ -235,13 +236,14 @@ class Session:
         messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
+        options: str = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat: see `begin`."""
-        answer = self.prepare(chat(messages), request, generation=generation)
+        """Answer a chat, with these `options` of its template: see `begin`."""
+        answer = self.prepare(chat(messages, options=options), request, generation=generation)
         return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
 
     def complete(

@@ -116,7 +116,7 @@ def in_a_line(activity: Activity) -> str:
             return f"Reading the prompt: {processed:,} of {total:,} tokens{rest}"
         case MakingNotes(number=number, among=among, place=place, left_seconds=seconds):
             rest = "" if seconds is None else f", {left(seconds)}"
-            return f"Part {number:,} of {among:,}: {one_line(place)}{rest}"
+            return f"Making notes on part {number:,} of {among:,}: {one_line(place)}{rest}"
         case BeingWritten():
             return "Writing"
         case Stopping():

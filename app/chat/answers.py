@@ -5,7 +5,8 @@ asked, so that it is there whatever happens, and is kept in memory until its end
 disk delays that, and loses nothing. Several are written at once, each as if it were alone.
 
 Before some, notes are made on every part of documents: short answers that are kept with the
-question, one after the other, and have no trace. Knows no widget.
+question, one after the other, and have no trace. A note that cannot be saved is saved with the next
+one, or with the end of the answer. Knows no widget.
 """
 
 from collections import deque
@@ -32,11 +33,12 @@ from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps, in_thread
-from engine.documents.by_section import NOTE_TOKENS
+from engine.documents.by_section import TEMPLATE_OPTIONS
 from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.loops import REACH, loops
 from engine.protocol import Loaded, Loading
+from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
@@ -50,7 +52,8 @@ class Writing:
 
     Attributes: `message`, as it was begun; `title`, its conversation's then; `text` and `events`
     so far; `activity`, what is being done for it, None once it has ended; `state`, which is
-    `streaming` until it has ended; `failure`, if it failed.
+    `streaming` until it has ended; `failure`, if it failed; `notes`, the message that it is the
+    answer to, with those that are not saved yet.
     """
 
     def __init__(self, message: Message, *, before: Sequence[Event], title: str = "") -> None:
@@ -66,6 +69,7 @@ class Writing:
         self._trace = Trace()
         self.state: MessageState = "streaming"
         self.failure: Failed | None = None
+        self.notes: Sent | None = None
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
         self._rounds = 0  # the number of rounds of the answer before
@@ -136,20 +140,29 @@ class _Notes:
     noting: Noting
     lines: tuple[ChatMessage, ...]
     request: Request
-    written: str = ""  # of the note
+    written: str = ""  # of the note, with the names of special tokens
+    ending: str = ""  # of the prompt that it is asked for with
     began: float = 0.0  # by the clock `monotonic`
     seconds: float = 0.0  # that the notes so far took
 
     @property
-    def prompt(self) -> tuple[tuple[ChatMessage, ...], Request]:
-        """What is asked now: for a note, or at last for the answer."""
+    def asked(self) -> tuple[tuple[ChatMessage, ...], Request, str]:
+        """What is asked now, for a note, or at last for the answer: the chat, the request, and the
+        options of the template."""
         ask, before = self.noting.ask, self.lines[:-1]
         if ask is None:
-            return (*before, ChatMessage("user", self.noting.sent.text)), self.request
-        most = min(self.request.max_tokens, NOTE_TOKENS)
-        return (*before, ChatMessage("user", ask.prompt)), replace(
-            self.request, max_tokens=most, grammar=None, stops=(), keep_as=()
+            sent = self.noting.sent
+            said = ChatMessage("user", sent.text, attached=sent.attached)
+            return (*before, said), self.request, ""
+        request = replace(
+            self.request,
+            max_tokens=min(self.request.max_tokens, ask.most_tokens),
+            grammar=None,
+            stops=(),
+            special=True,
+            keep_as=(),
         )
+        return (*before, ChatMessage("user", ask.prompt)), request, TEMPLATE_OPTIONS
 
     def progress(self, part_share: float) -> MakingNotes | None:
         if (ask := self.noting.ask) is None:
@@ -327,6 +340,8 @@ class Answers(QObject):
         for writing in self._writings.values():
             if writing.state == "streaming":
                 writing.state = "interrupted"
+            if writing.notes is not None and writing.message.parent is not None:
+                self._store.keep_notes(writing.message.parent, writing.notes)
             self._store.finish_answer(
                 writing.message.id, writing.text, tuple(writing.events), state=writing.state
             )
@@ -352,16 +367,16 @@ class Answers(QObject):
             self._ask(writing, lines, request)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        conversation = str(writing.message.conversation)
+        conversation, options = str(writing.message.conversation), ""
         if (notes := self._notes.get(writing.message.id)) is not None:
-            lines, request = notes.prompt
+            lines, request, options = notes.asked
             if notes.noting.ask is not None and notes.noting.ask.number == 1:
                 notes.began = monotonic()
             notes.seconds = monotonic() - notes.began
             writing.progress = notes.progress(0.0)
             if notes.noting.ask is None:
                 del self._notes[writing.message.id]
-        writing.generation = self._engine.generate(conversation, lines, request)
+        writing.generation = self._engine.generate(conversation, lines, request, options=options)
 
     def _hear(self, event: Event) -> None:
         for writing in self._writings.values():
@@ -382,7 +397,8 @@ class Answers(QObject):
 
     def _take_of_note(self, writing: Writing, notes: _Notes, event: Event) -> None:
         match event:
-            case Prefill(processed=processed, total=total):
+            case Prefill(processed=processed, total=total, ending=ending):
+                notes.ending = ending or notes.ending
                 writing.progress = notes.progress(processed / total if total else 0.0)
                 self._review(writing)
             case Text(delta=delta):
@@ -401,13 +417,17 @@ class Answers(QObject):
 
     def _go_on(self, writing: Writing, notes: _Notes) -> Steps:
         """Keep a note with the question, and ask for the next one, or for the answer."""
-        note, notes.written = notes.written, ""
-        yield in_thread(lambda: notes.noting.take(note))
+        said = said_in(notes.written, prompt_ending=notes.ending)
+        notes.written = notes.ending = ""
+        yield in_thread(lambda: notes.noting.take(said))
         if self._over or writing.message.parent is None:
             return
-        sent = notes.noting.sent
-        yield self._store.keep_notes(writing.message.parent, sent)
-        self.noted.emit(writing, sent)
+        writing.notes = notes.noting.sent
+        try:
+            yield from self._keep_notes(writing)
+        except Problem:
+            if notes.noting.ask is None:
+                raise
         if writing.state != "streaming" or self._over:
             return
         if writing.stopping:  # it came too late for this note
@@ -415,6 +435,21 @@ class Answers(QObject):
         else:
             self._ask_or_wait(writing, notes.lines, notes.request)
             self._review(writing)
+
+    def _keep_notes(self, writing: Writing) -> Steps:
+        """Keep with the question the notes that are not saved yet. Raises Problem."""
+        notes, question = writing.notes, writing.message.parent
+        if notes is None or question is None:
+            return
+        try:
+            kept = yield self._store.keep_notes(question, notes)
+        except Problem as problem:
+            self._cannot_save(problem)
+            raise
+        self._can_save()
+        if writing.notes is notes:
+            writing.notes = None
+        self.noted.emit(writing, kept)
 
     def _fail(self, writing: Writing, problem: Problem) -> None:
         if self._notes.pop(writing.message.id, None) is not None:
@@ -457,6 +492,7 @@ class Answers(QObject):
         """Save what there is of it, and its end if it has ended; what comes meanwhile is next."""
         count, message = len(writing.events), writing.message.id
         try:
+            yield from self._keep_notes(writing)
             if writing.state == "streaming":
                 yield self._store.flush_answer(message, writing.text, tuple(writing.events))
             else:
@@ -467,16 +503,22 @@ class Answers(QObject):
                 self.saved.emit(ended)
         except Problem as problem:
             writing.saving = False
-            if not self._unsaved:
-                self._unsaved = True
-                self.unsaved.emit(problem)
+            self._cannot_save(problem)
             return
         writing.saved, writing.saving = count, False
+        self._can_save()
+        if message in self._writings and writing.state != "streaming":
+            self.flush()  # it ended meanwhile
+
+    def _cannot_save(self, problem: Problem) -> None:
+        if not self._unsaved:
+            self._unsaved = True
+            self.unsaved.emit(problem)
+
+    def _can_save(self) -> None:
         if self._unsaved:
             self._unsaved = False
             self.saving_again.emit()
-        if message in self._writings and writing.state != "streaming":
-            self.flush()  # it ended meanwhile
 
     def _forget(self, writing: Writing) -> None:
         del self._writings[writing.message.id]

@@ -301,7 +301,8 @@ class OpenConversation(QObject):
     def delete_document(self, number: int) -> None:
         """Delete a document, for good: a line stands in its place, in all messages."""
         record = self.record
-        if record is None or self.busy:
+        writing = {one.message.conversation for one in self._answers.unfinished}
+        if record is None or self._sending or record.id in writing:
             self.remarked.emit("An answer is being written. Stop it, then delete the document.")
             return
 

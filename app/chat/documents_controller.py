@@ -57,10 +57,12 @@ _DELETION = (
 
 
 class DocumentsController(QObject):
-    """Attributes: `attachments`. Signals: `changed()`: other texts are to be counted; and
-    `failed(Problem)`, `remarked(str)` for a line on what was asked for."""
+    """Attributes: `attachments`. Signals: `changed()`: other texts are to be counted; `counted()`:
+    texts were, so that nothing need be estimated any more; `failed(Problem)`; `remarked(str)` for a
+    line on what was asked for."""
 
     changed = Signal()
+    counted = Signal()
     failed = Signal(Problem)
     remarked = Signal(str)
 
@@ -116,6 +118,11 @@ class DocumentsController(QObject):
         sent = self._plan.sent
         return tuple(sent.given(document.number) for document in sent.documents)
 
+    @property
+    def estimates(self) -> bool:
+        """Whether tokens are estimated, as the target's tokenizer cannot be read, or not yet."""
+        return self._tokens.counting is None
+
     def use(self, loaded: Loaded) -> None:
         """Plan for this model."""
         self._target = loaded.target
@@ -148,7 +155,8 @@ class DocumentsController(QObject):
 
     def in_parts(self, first: Ask) -> str:
         """How many parts there are to ask about, and how long they take to read."""
-        told = f"{first.among:,} part{'s' * (first.among != 1)}, about {first.tokens:,} tokens"
+        parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
+        told = f"{parts}, about {first.tokens:,} tokens"
         return f"{told}, {_to_read(first.tokens * self._seconds)}" if self._seconds else told
 
     def _send[T](
@@ -273,7 +281,7 @@ class DocumentsController(QObject):
             stored = store.documents_of(record.id).result() if partly else ()
             return {number: document for number, document in stored if number in partly} | new
 
-        self._estimated = self._tokens.counting is None
+        self._estimated = self.estimates
         return self._to_plan(question, documents, still_read, conversation=record.id)
 
     def _to_plan(
@@ -356,6 +364,7 @@ class DocumentsController(QObject):
     def _on_counted(self) -> None:
         if self._estimated:
             self._plan_soon()
+        self.counted.emit()
 
     def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if isinstance(happening, Prefill):
@@ -429,7 +438,9 @@ class DocumentsController(QObject):
         if self._plan is None or not self._plan.about_all:
             return ""
         instead = (
-            "let it read part by part" if self._parts else "ask about one part after the other"
+            "let it answer section by section"
+            if self._parts
+            else "ask about one part after the other"
         )
         return (
             "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "

@@ -34,8 +34,10 @@ class SectionOffers(QObject):
         self._conversation, self._answers = conversation, answers
         self._transcript, self._documents = transcript, documents
         self._stepper = Stepper(self)
+        self._estimated = False  # what is offered, as the target's tokenizer was not read yet
         conversation.changed.connect(self.refresh)
         answers.saved.connect(self.refresh)
+        documents.counted.connect(self._on_counted)
         transcript.built.connect(self._on_built)
 
     def refresh(self, *_: object) -> None:
@@ -54,7 +56,9 @@ class SectionOffers(QObject):
             self._transcript.set_offer(row, label, f"There are {words}.")
         elif stopped or _passages_only(question):
             # Where there is no room for a part, nothing is offered.
-            self._stepper.run(self._steps(question), failed=lambda problem: None)
+            self._stepper.run(
+                self._steps(question), failed=lambda problem: self._offer(question, "", "")
+            )
         else:
             self._transcript.set_offer(row, "", "")
 
@@ -63,12 +67,23 @@ class SectionOffers(QObject):
         self._stepper.close()
 
     def _steps(self, question: Message) -> Steps:
+        self._estimated = self._documents.estimates
         noting: Noting = yield self._documents.noting_again(question)
-        last = self._last
-        if last is not None and last[0].id == question.id and (ask := noting.ask) is not None:
+        if (ask := noting.ask) is not None:
             why = "It was given passages only. " if _passages_only(question) else ""
-            words = f"{why}All is {self._documents.in_parts(ask)}."
-            self._transcript.set_offer(last[2], BY_SECTION, words)
+            words = f"{why}All of it has {self._documents.in_parts(ask)}."
+            self._offer(question, BY_SECTION, words)
+
+    def _offer(self, question: Message, label: str, words: str) -> None:
+        """Offer this under the answer to the question, where that is still the last one."""
+        last = self._last
+        if last is not None and last[0].id == question.id:
+            self._transcript.set_offer(last[2], label, words)
+
+    def _on_counted(self) -> None:
+        if self._estimated and not self._documents.estimates:
+            self._estimated = False
+            self.refresh()
 
     def _on_built(self, row: MessageRow) -> None:
         if row.widget is not None:
@@ -77,9 +92,9 @@ class SectionOffers(QObject):
     def _take(self) -> None:
         if (last := self._last) is None:
             return
-        question, answer, _ = last
+        question, _, _ = last
         if any(one.notes for one in _stopped(question)):
-            self._conversation.regenerate(answer.id)
+            self._conversation.regenerate(question.id)
         else:
             self._conversation.note(question.id, self._documents.noting_again(question))
 

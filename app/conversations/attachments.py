@@ -71,7 +71,7 @@ def send(
     """Keep with a message what is sent of it. Its documents are not unsent any more."""
     if sent is None:
         return
-    renew(connection, message, sent)
+    _renew(connection, message, sent)
     for number in dict.fromkeys(document.number for document in sent.documents):
         row = connection.execute(
             "SELECT max(document) FROM attachments WHERE conversation = ? AND number = ?",
@@ -81,8 +81,19 @@ def send(
         detach(connection, conversation, number)
 
 
-def renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
-    """Keep with a message what is sent of it now, of the same documents."""
+def keep_notes(connection: sqlite3.Connection, message: int, sent: Sent) -> Sent:
+    """Keep with a message what is sent of it by now, of the same documents; of those that were
+    deleted meanwhile there stays the line which says so. Returns what is kept."""
+    row = connection.execute("SELECT sent FROM messages WHERE id = ?", (message,)).fetchone()
+    kept = unpacked(row[0]) if row else None
+    for document in kept.documents if kept else ():
+        if document.deleted:
+            sent = sent.without(document.number)
+    _renew(connection, message, sent)
+    return sent
+
+
+def _renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
     connection.execute("UPDATE messages SET sent = ? WHERE id = ?", (packed(sent), message))
 
 
@@ -108,7 +119,7 @@ def delete(connection: sqlite3.Connection, conversation: int, number: int) -> No
     ).fetchall()
     for message, blob in rows:
         if (sent := unpacked(blob)) is not None:
-            renew(connection, message, sent.without(number))
+            _renew(connection, message, sent.without(number))
     where = "conversation = ? AND number = ?"
     connection.execute(
         f"UPDATE attachments SET document = NULL WHERE {where}", (conversation, number)

@@ -368,9 +368,10 @@ class Store:
             attachments.keep_copy(original, self.attachments, document.digest)
         return number
 
-    def keep_notes(self, message: int, sent: Sent) -> Future[None]:
-        """Keep what a message has of its documents by now, while notes are made on their parts."""
-        return self._do(attachments.renew, message, sent)
+    def keep_notes(self, message: int, sent: Sent) -> Future[Sent]:
+        """Keep what a message has of its documents by now, while notes are made on their parts.
+        Returns it, without the documents that were deleted meanwhile."""
+        return self._do(attachments.keep_notes, message, sent)
 
     def detach(self, conversation: int, number: int) -> Future[None]:
         """Take a document from the message that is not sent yet."""

@@ -280,16 +280,18 @@ class EngineProcess(QObject):
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        options: str = "",
         race: bool = False,
     ) -> str:
-        """Answer a chat, beside others. Returns the generation's id.
+        """Answer a chat, with these `options` of its template, beside others. Returns the
+        generation's id.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
         command = Generate(
             uuid4().hex,
             conversation,
-            chat(messages),
+            chat(messages, options=options),
             request,
             race=race,
         )

@@ -18,15 +18,16 @@ from rich.text import Text as Styled
 
 from engine.cli.child_session import ChildSession
 from engine.documents import Document
-from engine.documents.by_section import NOTE_TOKENS, Ask, section_by_section
+from engine.documents.by_section import TEMPLATE_OPTIONS, Ask, Said, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled
-from engine.events import Stats, Text
+from engine.events import Prefill, Stats, Text
 from engine.interrupts import noting
+from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request, chat
 from engine.session import Session
 from models.errors import Problem
@@ -126,9 +127,9 @@ class Attachments:
 
     def write_by_section(
         self, question: str, request: Request, *, before: Sequence[ChatMessage]
-    ) -> str:
-        """The text of a message with notes on every part of the documents, which the model makes
-        now and which are told; a Ctrl-C ends that. Raises Problem."""
+    ) -> ChatMessage:
+        """A message with notes on every part of the documents, which the model makes now and which
+        are told; a Ctrl-C ends that. Raises Problem."""
         if not self._documents:
             raise Problem("No file is attached.", "/attach FILE attaches one.")
         room = self._room([*before, ChatMessage("user", question)], request, more=False)
@@ -136,34 +137,51 @@ class Attachments:
         with noting(signal.SIGINT) as interrupted:
             sent = self._make_notes(asks, request, before, interrupted)
         self._sent[sent.text] = sent
-        return sent.text
+        return ChatMessage("user", sent.text, attached=sent.attached)
 
     def _make_notes(
         self,
-        asks: Generator[Ask, str, Sent],
+        asks: Generator[Ask, Said, Sent],
         request: Request,
         before: Sequence[ChatMessage],
         interrupted: Callable[[], bool],
     ) -> Sent:
         """The message with the notes, or with those until a Ctrl-C."""
-        shorter = replace(
-            request, max_tokens=min(request.max_tokens, NOTE_TOKENS), grammar=None, stops=()
-        )
         try:
             ask = next(asks)
             while True:
-                asked = [*before, ChatMessage("user", ask.prompt)]
-                with self._console.status(escape(f"Part {ask.number} of {ask.among}: {ask.place}")):
-                    events = self._session.answer(asked, shorter, cancelled=interrupted)
-                    note = "".join(event.delta for event in events if isinstance(event, Text))
+                said = self._ask_of_part(ask, request, before, interrupted)
                 if interrupted():
                     _tell(self._console, "Stopped. The answer is from the notes so far.", "yellow")
                     return ask.sent
-                _tell(self._console, f"{ask.place}: {one_line(note)}")
-                ask = asks.send(note)
+                if said.note is not None:
+                    _tell(self._console, f"{ask.place}: {one_line(said.note)}")
+                ask = asks.send(said)
         except StopIteration as end:
             made: Sent = end.value
             return made
+
+    def _ask_of_part(
+        self,
+        ask: Ask,
+        request: Request,
+        before: Sequence[ChatMessage],
+        interrupted: Callable[[], bool],
+    ) -> Said:
+        most = min(request.max_tokens, ask.most_tokens)
+        shorter = replace(request, max_tokens=most, grammar=None, stops=(), special=True)
+        asked = [*before, ChatMessage("user", ask.prompt)]
+        reply = ending = ""
+        doing = f"Making notes on part {ask.number} of {ask.among}: {ask.place}"
+        with self._console.status(escape(doing)):
+            for event in self._session.answer(
+                asked, shorter, options=TEMPLATE_OPTIONS, cancelled=interrupted
+            ):
+                if isinstance(event, Text):
+                    reply += event.delta
+                elif isinstance(event, Prefill):
+                    ending = ending or event.ending
+        return said_in(reply, prompt_ending=ending)
 
     def learn(self, stats: Stats) -> None:
         """Learn from an answer how fast prompts are read."""
@@ -241,7 +259,8 @@ def _about_all(made: Plan, *, context: int) -> str:
     names = " and ".join(each.name for each in made.sent.documents if each.passages)
     return (
         f"This asks about all of {names}, and the model gets passages only: it cannot count or "
-        f"sum up what it does not get. All has about {made.whole_tokens:,} tokens, and the context "
-        f"{context:,}. A larger --context would hold it, where the model has one; "
-        "slipstream generate --section-by-section, and /sections in a chat, read it part by part."
+        f"sum up what it does not get. All of it has about {made.whole_tokens:,} tokens, and the "
+        f"context {context:,}. A larger --context would hold it, where the model has one; "
+        "slipstream generate --section-by-section answers section by section, as does /sections in "
+        "a chat."
     )

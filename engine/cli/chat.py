@@ -140,8 +140,8 @@ class TerminalChat:
     def _ask_by_section(self, question: str) -> None:
         if not question:
             raise Problem("There is no question.", "For example: /sections Which dates are named?")
-        text = self._attachments.write_by_section(question, self._request, before=self._still_read)
-        self._answer([*self.messages, ChatMessage("user", text)])
+        asked = self._attachments.write_by_section(question, self._request, before=self._still_read)
+        self._answer([*self.messages, asked])
 
     def _attach(self, argument: str) -> None:
         if not argument:

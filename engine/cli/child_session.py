@@ -104,13 +104,14 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
+        options: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
         process ends."""
         id, told = uuid4().hex, False
-        asked = Generate(id, "chat", chat(messages), request)
+        asked = Generate(id, "chat", chat(messages, options=options), request)
         for response in self._responses(asked, cancelled):
             if cancelled() and not told:
                 told = True

@@ -208,8 +208,7 @@ def generate(
         before = [ChatMessage("system", system)] * bool(system)
         with closing(Attachments(session, errors, documents)) as attachments:
             if section_by_section:
-                notes = attachments.write_by_section(text, request, before=before)
-                asked = ChatMessage("user", notes)
+                asked = attachments.write_by_section(text, request, before=before)
             else:
                 asked = attachments.write(text, request, before=before, more=False)
         messages = [*before, asked]

@@ -14,15 +14,19 @@ from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, 
 from models.errors import Problem
 
 NOTE_TOKENS = 256
-"""That an answer about a part may have."""
+"""That an answer about a part may have, beside reasoning."""
+REASONING_TOKENS = 2048
+"""That it may have more, where the model reasons."""
+TEMPLATE_OPTIONS = '{"enable_thinking": false}'
+"""With these a part is asked about: chat templates that know the word then begin no reasoning."""
 
 _FEWEST_TOKENS = 4 * NOTE_TOKENS  # of a part: its note is much shorter, also of other notes
 _OF_A_PART = (
     "\n\nAnswer from this part of the document only, briefly, with the names and figures that it "
     'has. If it has nothing on that, write "Nothing."'
 )
-_NOTHING = "nothing"
-_END_OF_REASONING = "</think>"
+_NOTHING = ("", "nothing")
+_AROUND_NOTHING = " \n\"'“”\u2018’«»„.!*_`"
 _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
 
 
@@ -40,7 +44,8 @@ class _Part:
 class Ask:
     """A prompt about a part of a document, the `number`-th, from 1, of `among`, which have about so
     many `tokens` together; at what `place` it is. `sent`: the message with the notes so far, which
-    can be answered if no more are made."""
+    can be answered if no more are made. `most_tokens`: what the answer may have. After the first
+    one with reasoning its part is asked about again, with more of them."""
 
     prompt: str
     number: int
@@ -48,17 +53,27 @@ class Ask:
     tokens: int
     place: str
     sent: Sent
+    most_tokens: int = NOTE_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The answer about a part: a `note`, None where it ended within reasoning. `reasoned`: whether
+    it began with some."""
+
+    note: str | None
+    reasoned: bool = False
 
 
 def section_by_section(
     question: str, documents: Mapping[int, Document], *, count: Callable[[str], int], room: int
-) -> Generator[Ask, str, Sent]:
+) -> Generator[Ask, Said, Sent]:
     """What to ask, one after the other; each is sent its answer. Returns the message to answer at
     last.
 
     `count` says how many tokens a text has; `room` is how many a prompt may have beside the
     question. Notes that are too long for one prompt are read as documents are. Raises Problem where
-    there is hardly any room.
+    there is hardly any room, or where reasoning comes to no end.
     """
     room -= count(_OF_A_PART)
     if room < _FEWEST_TOKENS:
@@ -69,14 +84,15 @@ def section_by_section(
     parts = {n: list(_parts(n, document, count, room)) for n, document in documents.items()}
     noted = {n: Noted(n, documents[n], len(cut)) for n, cut in parts.items() if cut}
     every = [part for cut in parts.values() for part in cut]
+    asking = _Asking(question, noted, count)
     number = 0
     for each in noted:
         for part in parts[each]:
             number += 1
             place = documents[each].place
             note = Note(place(part.start), place(part.end), "")
-            note = yield from _ask(question, note, noted, every, number)
-            notes = (*noted[each].notes, *_worth_keeping(note))
+            made = yield from asking.about(every, number, note)
+            notes = (*noted[each].notes, *made)
             noted[each] = replace(noted[each], read=noted[each].read + 1, notes=notes)
     while (excess := count(write_notes("", list(noted.values())).text) - room) > 0:
         longest = max(noted.values(), key=lambda each: count(write_notes("", [each]).text))
@@ -85,17 +101,13 @@ def section_by_section(
                 f"The notes on {len(noted):,} documents are {excess:,} tokens too long.",
                 "Attach fewer documents, or give a larger context.",
             )
-        yield from _read_again(question, longest, noted, count, room)
+        yield from _read_again(asking, longest, count, room)
     return write_notes(question, list(noted.values()))
 
 
 def _read_again(
-    question: str,
-    long: Noted,
-    noted: dict[int, Noted],
-    count: Callable[[str], int],
-    room: int,
-) -> Generator[Ask, str]:
+    asking: "_Asking", long: Noted, count: Callable[[str], int], room: int
+) -> Generator[Ask, Said]:
     """Make notes on the notes on a document, in their place."""
     sections = tuple(
         Section("part", number, note.text, note.place)
@@ -107,29 +119,54 @@ def _read_again(
     for number, part in enumerate(parts, start=1):
         first, last = document.section_at(part.start), document.section_at(part.end)
         note = Note(long.notes[first].first, long.notes[last].last, "")
-        note = yield from _ask(question, note, noted, parts, number)
-        done = (*done, *_worth_keeping(note))
-        noted[long.number] = replace(long, notes=(*done, *long.notes[last + 1 :]))
+        done = (*done, *(yield from asking.about(parts, number, note)))
+        asking.noted[long.number] = replace(long, notes=(*done, *long.notes[last + 1 :]))
 
 
-def _ask(
-    question: str, note: Note, noted: dict[int, Noted], parts: Sequence[_Part], number: int
-) -> Generator[Ask, str, Note]:
-    """The note with what is said of the part with this number, from 1."""
-    part = parts[number - 1].attached
-    said = yield Ask(
-        write_message(question + _OF_A_PART, [part]).text,
-        number,
-        len(parts),
-        sum(each.tokens for each in parts),
-        f"{part.document.name}, {note.place}",
-        write_notes(question, list(noted.values())),
-    )
-    return replace(note, text=said.rpartition(_END_OF_REASONING)[2].strip())
+class _Asking:
+    """Asks a question of parts, and learns whether the model reasons. Attribute: `noted`, by the
+    documents' numbers."""
 
+    def __init__(self, question: str, noted: dict[int, Noted], count: Callable[[str], int]) -> None:
+        self.noted = noted
+        self._question, self._count = question, count
+        self._most_tokens = NOTE_TOKENS
 
-def _worth_keeping(note: Note) -> tuple[Note, ...]:
-    return () if note.text.casefold().startswith(_NOTHING) or not note.text else (note,)
+    def about(
+        self, parts: Sequence[_Part], number: int, note: Note
+    ) -> Generator[Ask, Said, tuple[Note, ...]]:
+        """The note with what is said of the part with this number, from 1; none where that is
+        nothing."""
+        part = parts[number - 1].attached
+        ask = Ask(
+            write_message(self._question + _OF_A_PART, [part]).text,
+            number,
+            len(parts),
+            sum(each.tokens for each in parts),
+            f"{part.document.name}, {note.place}",
+            write_notes(self._question, list(self.noted.values())),
+            self._most_tokens,
+        )
+        said = yield ask
+        if said.reasoned and self._most_tokens == NOTE_TOKENS:
+            self._most_tokens += REASONING_TOKENS
+            said = yield replace(ask, most_tokens=self._most_tokens)
+        if said.note is None:
+            raise Problem(
+                f"The model reasoned about {ask.place}, and came to no answer in the tokens that "
+                "one may have.",
+                "Allow more tokens for an answer, or choose a model that reasons less.",
+            )
+        text = said.note.strip()
+        if text.strip(_AROUND_NOTHING).casefold() in _NOTHING:
+            return ()
+        return (replace(note, text=self._cut(text) if said.reasoned else text),)
+
+    def _cut(self, text: str) -> str:
+        """The beginning of a note that has tokens which were meant for reasoning."""
+        while (length := self._count(text)) > NOTE_TOKENS:
+            text = text[: len(text) * NOTE_TOKENS // length]
+        return text
 
 
 def _parts(

@@ -2,12 +2,14 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlx_lm.tokenizer_utils import load as load_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from engine.draft_length.policy import Fixed
@@ -43,8 +45,21 @@ from tests.support.engine.sessions import (
     use,
 )
 from tests.support.engine.shares import clipped, shares
+from tests.support.engine.tiny import byte_tokenizer
 
 # One answer
+
+
+def test_a_template_is_given_its_options(tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    own = load_tokenizer(tmp_path, eos_token_ids=[END])
+    own.chat_template = "{{ mood }}<assistant>"
+    session = Session(loaded(tiny_model("llama"), own))
+    read = [
+        done_of(list(session.answer(QUESTION, Request(max_tokens=1), options=options)))
+        for options in ("", '{"mood": "calm"}')
+    ]
+    assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
 
 
 @pytest.mark.parametrize("architecture", CORE)

@@ -227,3 +227,13 @@ def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
         if drafter == "early-exit":
             list(session.answer(QUESTION, Request(max_tokens=8)))
     trial.assert_not_called()
+
+
+def test_what_the_last_prompt_left_out_does_not_matter(target: LoadedModel) -> None:
+    session = use(Session(target), "model", "llama")
+    session.policy = Automatic()
+    session.drafter.leave_out(lambda: [range(8, 40)])
+    session.calibrate(again=True)
+    assert isinstance(session.policy, Automatic)
+    assert session.policy.calibration is not None
+    assert "model" in {each.drafter for each in session.policy.calibration.drafts}

@@ -42,10 +42,10 @@ def test_the_next_message_is_answered_with_all_that_was_said(
     asked: list[tuple[str, ...]] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: object, request: Request) -> str:
+    def spy(conversation: str, messages: object, request: Request, **options: str) -> str:
         lines = list(messages)  # type: ignore[call-overload]
         asked.append(tuple(f"{line.role}: {line.content}" for line in lines))
-        return generate(conversation, lines, request)
+        return generate(conversation, lines, request, **options)
 
     monkeypatch.setattr(talk.engine, "generate", spy)
     talk.conversation.configure(system_prompt="Be brief.", settings=Request(max_tokens=5))
@@ -142,9 +142,9 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(
     asked: list[Request] = []
     generate = talk.engine.generate
 
-    def spy(conversation: str, messages: Any, request: Request) -> str:
+    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
         asked.append(request)
-        return generate(conversation, messages, request)
+        return generate(conversation, messages, request, **options)
 
     monkeypatch.setattr(talk.engine, "generate", spy)
     talk.ask("one")
@@ -237,11 +237,12 @@ def test_a_grammar_holds_for_a_whole_answer_and_not_for_the_rest_of_one(
     talk.beginning = ("", replace(DEFAULTS, grammar=grammar))
     asked: list[Request] = []
     generate = talk.engine.generate
-    monkeypatch.setattr(
-        talk.engine,
-        "generate",
-        lambda chat, lines, request: (asked.append(request), generate(chat, lines, request))[1],
-    )
+
+    def spy(conversation: str, messages: Any, request: Request, **options: str) -> str:
+        asked.append(request)
+        return generate(conversation, messages, request, **options)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
     talk.ask("go")
     talk.conversation.go_on(talk.conversation.branch[-1].id)
     talk.until_told("saved", 2)

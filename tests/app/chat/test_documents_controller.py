@@ -71,10 +71,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, requests: list[Request]) -> Asked:
         seen: list[list[ChatMessage]] = []
         generate = window.engine.generate
 
-        def spy(conversation: str, lines: Any, request: Request) -> str:
+        def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
             seen.append(list(lines))
             requests.append(request)
-            return generate(conversation, lines, request)
+            return generate(conversation, lines, request, **options)
 
         monkeypatch.setattr(window.engine, "generate", spy)
         return seen

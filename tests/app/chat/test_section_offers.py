@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from app.chat.message import MessageWidget
 from app.conversations.store import Store
 from app.documents.text_dialog import TextDialog
 from app.window import Window
-from engine.documents.by_section import NOTE_TOKENS
+from engine.documents.by_section import NOTE_TOKENS, TEMPLATE_OPTIONS
 from engine.documents.prompt import Sent
-from engine.events import Done, Stats, Text
-from engine.request import ChatMessage, Request
+from engine.events import Done, Prefill, Stats, Text
+from engine.request import ChatMessage, Request, Sampling
+from models.errors import Problem
 from tests.support.app.attached import Reader, attach, chips, file_in, planned
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 from tests.support.app.window_use import answered, send
@@ -30,10 +33,10 @@ Asked = list[tuple[list[ChatMessage], Request]]
 
 
 class Desk:
-    """A window, what its engine is asked, and a long file that is attached."""
+    """A window, what its engine is asked, with which options, and a long file that is attached."""
 
-    def __init__(self, window: Window, until: Until, seen: Asked) -> None:
-        self.window, self.until, self.seen = window, until, seen
+    def __init__(self, window: Window, until: Until, seen: Asked, options: list[str]) -> None:
+        self.window, self.until, self.seen, self.options = window, until, seen, options
         self.composer = window.composer
 
     def attach(self, path: Path, question: str = QUESTION) -> None:
@@ -95,15 +98,17 @@ def desk(open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch) -> Ca
 
     def desk(steps: str = "ready take load serve") -> Desk:
         seen: Asked = []
+        given = list[str]()
         window = open_window(steps, read=Reader())
         generate = window.engine.generate
 
-        def spy(conversation: str, lines: Any, request: Request) -> str:
+        def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
             seen.append((list(lines), request))
-            return generate(conversation, lines, request)
+            given.append(options.get("options", ""))
+            return generate(conversation, lines, request, **options)
 
         monkeypatch.setattr(window.engine, "generate", spy)
-        return Desk(window, until, seen)
+        return Desk(window, until, seen, given)
 
     return desk
 
@@ -136,12 +141,14 @@ def test_each_part_is_asked_about_and_then_the_notes(
     *parts, (last, request) = one.seen
     assert len(parts) > 2
     assert all(part.max_tokens == NOTE_TOKENS for _, part in parts)
+    assert [bool(options) for options in one.options] == [True] * len(parts) + [False]
     assert request.max_tokens == one.window.conversation.settings.max_tokens
     clauses = [f"Clause {n}." for n in range(60)]
     for clause in clauses:
         assert sum(clause in lines[-1].content for lines, _ in parts) == 1
     assert one.noted == (len(parts), len(parts))
     assert last[-1].content == one.sent.text == one.stored.text  # type: ignore[union-attr]
+    assert last[-1].attached == one.sent.attached
     assert last[-1].content.count("served") == len(parts)
     assert one.window.conversation.branch[-1].content == "served"
     assert chips(one.window) == []
@@ -394,3 +401,190 @@ def test_a_deleted_document_takes_its_notes_along(
     assert "served" not in one.sent.text
     assert one.stored == one.sent
     assert not one.answer.notes.isVisibleTo(one.answer)
+
+
+def test_while_notes_are_made_for_a_version_no_document_is_deleted(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go_on"
+    steps = "ready take load take text:short done take text:found done"
+    one = desk(f"{steps} take wait:{go_on} done serve")
+    one.attach(lease)
+    one.composer.send()
+    one.until_answered()
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    one.answer.offer.button.click()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
+    conversation, question = one.window.conversation, one.window.conversation.branch[-2]
+    conversation.switch(question.id, 1)
+    until(lambda: conversation.writing is None)
+    remarks: list[str] = []
+    conversation.remarked.connect(remarks.append)
+    conversation.delete_document(1)
+    assert len(remarks) == 1
+    go_on.touch()
+    until(lambda: not one.window.answers.busy)
+    stored = one.window.store.message(question.id).result().sent
+    assert stored is not None
+    (document,) = stored.documents
+    assert (document.notes, document.deleted) == (document.among, False)
+
+
+def test_reasoning_is_no_note(
+    desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
+) -> None:
+    begun, length = Prefill("", 40, 40, 0, 0.1, ending="<think>\n"), Done("", "length", Stats())
+    cut = events_file(tmp_path, [begun, Text("", "Hm"), length], name="cut")
+    whole = [begun, Text("", "Hm, so.</think>\n\nA "), Text("", "deposit."), length]
+    first = f"take play:{cut} take play:{events_file(tmp_path, whole)}"
+    one = desk(f"ready take load {first} serve")
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    (short, few), (long, more), *_ = one.seen
+    assert short == long
+    assert few.max_tokens == NOTE_TOKENS < more.max_tokens
+    assert (few.special, one.options[0]) == (True, TEMPLATE_OPTIONS)
+    assert "A deposit." in one.sent.text
+    assert "Hm" not in one.sent.text
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 2
+
+
+def test_reasoning_without_an_end_is_told(
+    desk: Callable[..., Desk], lease: Path, tmp_path: Path
+) -> None:
+    cut = events_file(tmp_path, [Text("", "<think>Hm"), Done("", "length", Stats())])
+    one = desk(f"{ONE_NOTE} take play:{cut} take play:{cut} serve")
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    assert one.window.conversation.branch[-1].state == "failed"
+    assert (one.noted[0], one.stored) == (1, one.sent)
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has the store refuse notes of which `refuses` says so."""
+
+    def refusing(one: Desk, refuses: Callable[[Sent], bool]) -> None:
+        keep_notes = one.window.store.keep_notes
+
+        def keep(message: int, sent: Sent) -> Future[Sent]:
+            if not refuses(sent):
+                return keep_notes(message, sent)
+            refused: Future[Sent] = Future()
+            refused.set_exception(Problem("The disk is full.", "Make room on it."))
+            return refused
+
+        monkeypatch.setattr(one.window.store, "keep_notes", keep)
+
+    return refusing
+
+
+def test_a_note_that_cannot_be_saved_is_saved_with_the_next(
+    desk: Callable[..., Desk], lease: Path, refusing: Callable[..., None]
+) -> None:
+    one = desk()
+    refusing(one, lambda sent: sent.documents[0].notes == 1)
+    one.attach(lease)
+    one.press()
+    one.until_answered()
+    assert one.window.conversation.branch[-1].content == "served"
+    assert one.noted[0] == one.noted[1] == len(one.seen) - 1
+    assert one.stored == one.sent
+
+
+def test_without_the_last_note_on_the_disk_nothing_is_answered_and_nothing_lost(
+    desk: Callable[..., Desk], until: Until, lease: Path, refusing: Callable[..., None]
+) -> None:
+    one, full = desk(), [True]
+    refusing(one, lambda sent: full[0] and sent.documents[0].notes == sent.documents[0].among)
+    one.attach(lease)
+    one.press()
+    until(lambda: one.window.conversation.branch and not one.window.answers.busy)
+    assert len(one.seen) == one.noted[1]
+    full.clear()
+    full.append(False)
+    one.window.answers.flush()
+    one.until_answered()
+    assert one.window.conversation.branch[-1].state == "failed"
+    assert one.noted[0] == one.noted[1]
+    assert one.stored == one.sent
+
+
+def test_what_could_not_be_saved_when_it_is_stopped_is_saved_with_the_end(
+    desk: Callable[..., Desk],
+    until: Until,
+    lease: Path,
+    tmp_path: Path,
+    refusing: Callable[..., None],
+) -> None:
+    stopped, refused = tmp_path / "stopped", list[Sent]()
+    cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
+    one = desk(f"{ONE_NOTE} take reading:10:40 wait:{stopped} play:{cancelled}")
+
+    def refuses(sent: Sent) -> bool:
+        refused.append(sent)
+        return len(refused) == 1
+
+    refusing(one, refuses)
+    one.attach(lease)
+    one.press()
+    until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
+    assert len(refused) == 1
+    one.window.conversation.stop()
+    stopped.touch()
+    one.until_answered()
+    assert (one.noted[0], one.stored) == (1, one.sent)
+
+
+def test_what_another_model_has_no_room_for_is_offered_no_more(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.composer.send()
+    one.until_answered()
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    loaded = one.window.loader.loaded
+    assert loaded is not None
+    one.window.loader.loaded_now.emit(replace(loaded, context_length=400))
+    until(lambda: not one.answer.offer.isVisibleTo(one.answer))
+    one.window.loader.loaded_now.emit(loaded)
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+
+
+def test_what_was_estimated_is_told_anew_once_tokens_are_counted(
+    desk: Callable[..., Desk], until: Until, lease: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = desk()
+    one.attach(lease)
+    one.composer.send()
+    one.until_answered()
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    estimated = one.answer.offer.words
+    known = "app.engine_client.token_counter.load_count"
+    monkeypatch.setattr(known, lambda target: lambda text: 2 * len(text) // 3)
+    one.composer.field.setPlainText("And now?")  # is counted
+    until(lambda: one.answer.offer.words != estimated)
+
+
+def test_from_the_notes_so_far_it_is_answered_with_the_same_seed(
+    desk: Callable[..., Desk], until: Until, lease: Path
+) -> None:
+    one = desk(f"{ONE_NOTE} take failed serve")
+    one.attach(lease)
+    conversation = one.window.conversation
+    seeded = replace(conversation.settings, sampling=Sampling(seed=7))
+    conversation.configure(system_prompt="", settings=seeded)
+    until(lambda: conversation.settings == seeded)
+    one.press()
+    one.until_answered()
+    remarks: list[str] = []
+    conversation.remarked.connect(remarks.append)
+    until(lambda: one.answer.offer.isVisibleTo(one.answer))
+    one.answer.offer.button.click()
+    until(lambda: len(one.seen) == 3)
+    one.until_answered()
+    assert one.seen[-1][1].sampling == seeded.sampling
+    assert remarks == []

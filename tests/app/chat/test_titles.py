@@ -95,9 +95,11 @@ class Titles:
         self.writer.titled.connect(self.titled.append)
         generate = talk.engine.generate
 
-        def spy(conversation: str, messages: tuple[ChatMessage, ...], request: Request) -> str:
+        def spy(
+            conversation: str, messages: tuple[ChatMessage, ...], request: Request, **options: str
+        ) -> str:
             self.asked.append((conversation, tuple(messages), request))
-            return generate(conversation, messages, request)
+            return generate(conversation, messages, request, **options)
 
         monkeypatch.setattr(talk.engine, "generate", spy)
 

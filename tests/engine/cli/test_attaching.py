@@ -18,7 +18,7 @@ from engine.cli.attaching import Attachments, read_attached
 from engine.cli.chat import TerminalChat, typed_path
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
-from engine.events import Done, Prefill, from_json
+from engine.events import Done, Event, Prefill, Stats, Text, from_json
 from engine.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
 from engine.loading import LoadedModel, load
 from engine.pair import require_pair
@@ -190,9 +190,35 @@ def test_a_question_is_asked_of_each_part_then_of_the_notes(table: Table) -> Non
     assert asked.endswith("How many dragons?")
     assert f"[Document 1: huge.pdf, notes on all {parts} parts]" in asked
     assert "About dragons" not in asked, "that stands in a part"
+    (message, *_) = table.chat.messages
+    assert message.content[message.attached :] == "How many dragons?"
     assert f"notes on all {parts} parts" in table.say("/attachments")
     table.say("Tell me of dragons")
     assert "About dragons" in table.asked[1]
+
+
+def test_of_a_model_that_reasons_the_notes_are_what_comes_behind(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, asked, answer = table.session.answer, list[Request](), "Hm. </think>A dragon."
+
+    def played(
+        messages: Sequence[ChatMessage], request: Request, *, options: str = "", **more: Any
+    ) -> Iterator[Event]:
+        if not options:
+            yield from given(messages, request, **more)
+            return
+        assert json.loads(options) == {"enable_thinking": False}
+        asked.append(request)
+        yield Prefill("", 9, 9, 0, 0.0, ending="<think>\n")
+        yield Text("", answer[:3] if len(asked) == 1 else answer)
+        yield Done("", "length", Stats())
+
+    monkeypatch.setattr(table.session, "answer", played)
+    table.say("/attach huge.pdf", "/sections How many dragons?")
+    assert all(request.special for request in asked)
+    assert table.asked[0].count("A dragon.") == len(asked) - 1
+    assert "Hm." not in table.asked[0]
 
 
 def test_ctrl_c_between_parts_keeps_the_notes_so_far(table: Table) -> None:

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from engine.documents import Document, Section
-from engine.documents.by_section import Ask, section_by_section
+from engine.documents.by_section import (
+    NOTE_TOKENS,
+    REASONING_TOKENS,
+    Ask,
+    Said,
+    section_by_section,
+)
 from engine.documents.prompt import Sent, sent_from_json
 from models.errors import Problem
 
@@ -24,7 +30,7 @@ def count(text: str) -> int:
 
 
 def played(
-    documents: dict[int, Document], answer: Callable[[Ask], str], *, room: int = 1200
+    documents: dict[int, Document], answer: Callable[[Ask], str | Said], *, room: int = 1200
 ) -> tuple[list[Ask], Sent]:
     """All that is asked, where `answer` answers; and the message that is answered at last."""
     asks = section_by_section(QUESTION, documents, count=count, room=room)
@@ -33,7 +39,8 @@ def played(
         ask = next(asks)
         while True:
             asked.append(ask)
-            ask = asks.send(answer(ask))
+            said = answer(ask)
+            ask = asks.send(Said(said) if isinstance(said, str) else said)
     except StopIteration as end:
         return asked, end.value
 
@@ -95,10 +102,68 @@ def test_a_part_that_has_nothing_leaves_no_note() -> None:
     assert sent.documents[0].notes == sent.documents[0].among
 
 
-def test_what_was_thought_aloud_is_no_note() -> None:
-    _, sent = played({1: document("a.pdf", 2)}, lambda ask: "<think>Hm, fruit9.</think>\nA plum.")
-    assert fruits(sent.text) == ""
-    assert "A plum." in sent.text
+@pytest.mark.parametrize(
+    "word", ["Nothing", "“Nothing.”", '"Nothing."', "**Nothing.**", "nothing!"]
+)
+def test_the_word_alone_is_no_note(word: str) -> None:
+    _, sent = played({1: document("a.pdf", 2)}, lambda ask: word)
+    assert word not in sent.text
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "Nothing was decided on the merger; the budget of 4 million was approved.",
+        "Nothing.\nBut on page 2: 40 plums.",
+        "Nothingness is mentioned twice.",
+    ],
+)
+def test_a_note_may_begin_with_that_word(note: str) -> None:
+    _, sent = played({1: document("a.pdf", 2)}, lambda ask: note)
+    assert note in sent.text
+
+
+def reasoning(ask: Ask) -> Said:
+    """Says something behind reasoning, where there are tokens for both."""
+    return Said("A plum." if ask.most_tokens > NOTE_TOKENS else None, reasoned=True)
+
+
+def test_reasoning_has_tokens_of_its_own() -> None:
+    asked, sent = played({1: document("a.pdf", 20)}, reasoning)
+    among = asked[0].among
+    assert [ask.number for ask in asked] == [1, *range(1, among + 1)]
+    assert asked[1].prompt == asked[0].prompt
+    most = [ask.most_tokens for ask in asked]
+    assert most == [NOTE_TOKENS, *[NOTE_TOKENS + REASONING_TOKENS] * among]
+    assert sent.text.count("A plum.") == among
+
+
+def test_a_first_note_that_reasoning_left_few_tokens_is_made_again() -> None:
+    def answer(ask: Ask) -> Said:
+        return Said("A pl" if ask.most_tokens == NOTE_TOKENS else "A plum.", reasoned=True)
+
+    asked, sent = played({1: document("a.pdf", 20)}, answer)
+    assert len(asked) == asked[0].among + 1
+    assert sent.text.count("A plum.") == asked[0].among
+
+
+def test_tokens_for_reasoning_make_no_note_longer() -> None:
+    said = Said("so " * 900, reasoned=True)
+    _, sent = played({1: document("a.pdf", 60)}, lambda ask: said)
+    assert max(map(count, sent.text.split("\n"))) <= NOTE_TOKENS
+
+
+def test_reasoning_without_an_end_is_refused() -> None:
+    asked = list[Ask]()
+
+    def answer(ask: Ask) -> Said:
+        asked.append(ask)
+        return Said(None, reasoned=True)
+
+    with pytest.raises(Problem) as refused:
+        played({1: document("a.pdf", 20)}, answer)
+    assert refused.value.remedy
+    assert len(asked) == 2
 
 
 def test_notes_that_are_too_long_are_read_again() -> None:
