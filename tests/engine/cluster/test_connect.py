@@ -141,7 +141,7 @@ def test_followers_never_outlive_their_leader(folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("deed", ["stranger", "stranger that sends"])
 def test_a_stranger_in_a_ranks_place_is_noticed(tmp_path: Path, deed: str) -> None:
     follower = [sys.executable, between.__file__, deed]
-    with led(tmp_path, deadlines=DEADLINES | {"join": 600.0}, follower=follower) as group:
+    with led(tmp_path, deadlines=DEADLINES, follower=follower) as group:
         end = group.hear()
         assert end["said"] in ("lost", "problem"), end
         assert "127.0.0.1 (rank 1)" in end["message"]
