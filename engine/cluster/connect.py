@@ -11,7 +11,7 @@ from typing import Any
 import mlx.nn as nn
 
 from engine.cluster import group as ranks
-from engine.cluster.control import Find, Found, Hello, Join, Joined, Linked, Load, Loaded, Meet
+from engine.cluster.control import Find, Found, Hello, Join, Joined, Load, Loaded, Meet
 from engine.cluster.follow import digest
 from engine.cluster.followers import AGAIN, Deadlines, Followers, follower_command
 from engine.cluster.hosts import Host, Hosts
@@ -253,8 +253,6 @@ def _join(
             group = ranks.join(
                 0, addresses, backend=hosts.backend, devices=devices, seconds=deadlines.join
             )
-        followers.replies(Linked, seconds=deadlines.join)
-        with followers.within(deadlines.show, apart):  # a stranger may say nothing for ever
             told = ranks.is_as_told(group, numbers[0], total)
     except (ranks.NotJoined, RuntimeError) as error:
         raise followers.why(apart) from error

@@ -4,7 +4,7 @@ Knows messages and lines. What a follower does with them stands in `follow.py`, 
 process does in `followers.py`; numbers of a pass travel on the ring alone.
 
     Meet -> Hello | Refused          which versions, how much memory, on which networks
-    Join -> Linked, Joined | Refused all connect at the same time, then show who they are
+    Join -> Joined | Refused         all connect at the same time, then show who they are
     Find -> Found | Refused          a model, by its weights
     Load -> Loaded | Refused         instead of the one before
     Work -> no reply; the follower obeys the orders that come on the ring, until `Rest`
@@ -59,11 +59,6 @@ class Join:
     devices: tuple[tuple[tuple[str, ...], ...], ...]
     secret: int
     total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Linked:
-    """Somebody is at the other end of each link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +141,7 @@ class Quit:
 
 
 Told = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
-Said = Hello | Linked | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
+Said = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
 _KINDS: dict[str, type[Any]] = {
     kind.__name__.lower(): kind for kind in (*get_args(Told), *get_args(Said))
 }

@@ -24,7 +24,6 @@ from engine.cluster.control import (
     Found,
     Join,
     Joined,
-    Linked,
     Load,
     Loaded,
     Meet,
@@ -153,7 +152,6 @@ class Rank:
             )
         except ranks.NotJoined as error:
             raise Problem(f"It could not connect: {error}.", "Check the cables.") from error
-        self._control.say(Linked())
         self._rank, self._size = message.rank, len(message.addresses)
         if not ranks.is_as_told(self._group, message.secret, message.total):
             raise Problem("Another program has the place of a Mac.", "End it, and try again.")

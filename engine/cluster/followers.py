@@ -34,12 +34,11 @@ _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """When a rank is given up, in seconds: until it says hello; until all are connected, and have
-    then shown who they are; without an answer to a ping while it works; for one wait of a pass, and
-    for one after a pass has failed. `beat`: between two pings."""
+    shown who they are; without an answer to a ping while it works; for one wait of a pass, and for
+    one after a pass has failed. `beat`: between two pings."""
 
     start: float = 60.0
     join: float = 40.0
-    show: float = 10.0
     silence: float = 15.0
     round: float = 60.0
     broken: float = 2.0

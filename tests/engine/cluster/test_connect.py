@@ -25,7 +25,7 @@ from tests.support.engine.tiny import write_folder
 
 QUESTION = "Tell me a story."
 LONG = 3000
-DEADLINES = {"silence": 3.0, "round": 10.0, "join": 10.0, "show": 2.0, "broken": 1.0, "beat": 0.2}
+DEADLINES = {"silence": 3.0, "round": 10.0, "join": 10.0, "broken": 1.0, "beat": 0.2}
 SECONDS = 60  # until what has lost its leader is gone; for hangs only
 
 

@@ -22,7 +22,6 @@ MESSAGES = [
     control.Ping(),
     control.Quit(),
     this_mac(["127.0.0.1"]),
-    control.Linked(),
     control.Joined(),
     control.Found("/a/model", this_mac([]).machine),
     control.Loaded(7),
