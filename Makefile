@@ -16,7 +16,7 @@ comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
 WORKERS := 2
 PARALLEL = --numprocesses=$(WORKERS) --dist=worksteal
-LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py cache.py)
+LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py tree_distribution.py cache.py)
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
 override PROMPT := $(value PROMPT)

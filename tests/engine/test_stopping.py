@@ -14,7 +14,8 @@ from engine.drafters import DraftArrays
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import AcceptanceRule
-from tests.engine.test_distribution import (
+from tests.support.engine.chi_square import excess
+from tests.support.engine.drawn_texts import (
     DRAFTING,
     TABLE,
     VOCABULARY,
@@ -22,7 +23,6 @@ from tests.engine.test_distribution import (
     long_text,
     model_drafter,
 )
-from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, exact
 
 

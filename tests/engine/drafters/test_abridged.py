@@ -25,7 +25,8 @@ from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
-from tests.engine.test_distribution import (
+from tests.support.engine.chi_square import excess
+from tests.support.engine.drawn_texts import (
     DRAFTING,
     PROMPT,
     TABLE,
@@ -34,7 +35,6 @@ from tests.engine.test_distribution import (
     model_drafter,
     short_texts,
 )
-from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
 from tests.support.engine.markov import exact, joint
 from tests.support.engine.tiny import build, noisy

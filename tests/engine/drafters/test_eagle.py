@@ -25,12 +25,12 @@ from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
 from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
-from tests.engine.test_distribution import no_ends
-from tests.engine.test_distribution import write as write_afresh
 from tests.lab.parity import eagle3, eagle_options
 from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.chi_square import excess
+from tests.support.engine.drawn_texts import no_ends
+from tests.support.engine.drawn_texts import write as write_afresh
 from tests.support.engine.eagles import KINDS, eagle_drafter, eagle_subject
 from tests.support.engine.helpers import (
     GREEDY,

@@ -19,8 +19,9 @@ from engine.drafters.chain import draft_chain
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.reencoding import Writing
 from engine.request import Sampling
-from tests.engine.test_distribution import PROMPT as SHORT_PROMPT
-from tests.engine.test_distribution import (
+from tests.support.engine.chi_square import excess
+from tests.support.engine.drawn_texts import PROMPT as SHORT_PROMPT
+from tests.support.engine.drawn_texts import (
     TABLE,
     VOCABULARY,
     WARM,
@@ -29,8 +30,7 @@ from tests.engine.test_distribution import (
     no_ends,
     short_texts,
 )
-from tests.engine.test_distribution import write as write_text
-from tests.support.engine.chi_square import excess
+from tests.support.engine.drawn_texts import write as write_text
 from tests.support.engine.helpers import GREEDY, plainly, run_greedily, up_to
 from tests.support.engine.markov import decoder as table_decoder
 from tests.support.engine.markov import exact, joint, random_table

@@ -1,0 +1,90 @@
+"""Texts drawn by the loop from models that are tables (`markov.py`), to compare their counts
+with the exact distribution.
+"""
+
+from dataclasses import replace
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.accept import by_block
+from engine.decoder import Decoder
+from engine.draft_length import DraftLengthPolicy
+from engine.drafters import Drafter
+from engine.drafters.model import ModelDrafter
+from engine.request import Sampling
+from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from tests.support.engine.markov import decoder, drafting_tables, random_table
+
+VOCABULARY = 5
+TABLE = random_table(VOCABULARY)
+DRAFTING = drafting_tables(TABLE)
+WARM = Sampling(temperature=0.8)
+PENALIZED = replace(
+    WARM, repetition_penalty=1.4, frequency_penalty=0.8, penalty_window=3, logit_bias={2: 1.0}
+)
+PROMPT = [2, 1]
+SHORT = 3  # tokens of a short text
+
+
+def no_ends(
+    sampling: Sampling, *, seed: int, length: int, accept: AcceptanceRule = by_block
+) -> Task:
+    return Task(sampling, seed=seed, max_tokens=length, ends=frozenset(), accept=accept)
+
+
+def write(
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, task: Task, prompt: list[int]
+) -> tuple[list[int], list[RoundVerdict]]:
+    """A text by models that have read nothing yet, and what was ruled on the way."""
+    target.rewind(0)
+    drafter.rewind(0)
+    tokens = list(prompt)
+    items = list(speculate(target, drafter, policy, tokens, task))
+    return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
+
+
+def short_texts(
+    drafter: Drafter,
+    policy: DraftLengthPolicy,
+    sampling: Sampling,
+    *,
+    texts: int,
+    accept: AcceptanceRule = by_block,
+    first_seed: int = 0,
+) -> NDArray[np.int_]:
+    """Counts of short texts, one axis per token."""
+    target = decoder(TABLE)
+    counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
+    for seed in range(first_seed, first_seed + texts):
+        task = no_ends(sampling, seed=seed, length=SHORT, accept=accept)
+        counts[tuple(write(target, drafter, policy, task, PROMPT)[0])] += 1
+    return counts
+
+
+def long_text(
+    drafter: Drafter,
+    policy: DraftLengthPolicy,
+    sampling: Sampling,
+    *,
+    length: int,
+    accept: AcceptanceRule = by_block,
+    table: mx.array = TABLE,
+    seed: int = 0,
+) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
+    """Counts of every token by the two before it, and what was ruled on the way."""
+    task = no_ends(sampling, seed=seed, length=length, accept=accept)
+    text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
+    tokens = np.array(PROMPT + text)
+    counts = np.zeros(table.shape, dtype=np.int_)
+    np.add.at(counts, (tokens[:-2], tokens[1:-1], tokens[2:]), 1)
+    return counts, rulings
+
+
+def model_drafter(table: mx.array, vocabulary: int = VOCABULARY) -> ModelDrafter:
+    return ModelDrafter(decoder(table), vocabulary=vocabulary)
+
+
+def accepted(rulings: list[RoundVerdict]) -> int:
+    return sum(verdict.accepted for verdict in rulings)
