@@ -217,45 +217,29 @@ class SettingsDialog(QDialog):
         return _row(box, exact)
 
     def _learn_box(self) -> QWidget:
-        box = EdgedCheckBox("Learn from earlier answers: drafts only, on this machine")
-        box.setAccessibleName(box.text())
-        box.setChecked(self._settings.learn)
-        box.toggled.connect(self._choose_learn)
-        note = _Note(
+        return _explained_box(
+            "Learn from earlier answers: drafts only, on this machine",
             "Answers are then kept a second time, as tokens in a private file, and guesses are "
             "copied from them too. Deleting any conversation, or switching this off, deletes the "
-            "whole file. Changes load the model again."
+            "whole file. Changes load the model again.",
+            on=self._settings.learn,
+            chosen=self._choose_learn,
         )
-        box.setAccessibleDescription(note.text())
-        column = QWidget()
-        down = QVBoxLayout(column)
-        down.setContentsMargins(0, 0, 0, 0)
-        down.addWidget(box)
-        down.addWidget(note)
-        return column
 
     def _keep_box(self) -> QWidget:
-        box = EdgedCheckBox("Keep on disk what was read of documents")
-        box.setAccessibleName(box.text())
-        box.setChecked(self._settings.keep_documents)
-        box.toggled.connect(self._choose_keep)
-        note = _Note(
-            "A document is then read once, also after a restart. The files are private and hold "
-            "what it says; deleting the document or a conversation with it deletes them. Changes "
-            "load the model again."
-        )
-        box.setAccessibleDescription(note.text())
         self._kept = _label("")
         self._delete = QPushButton("Delete what is kept")
         self._delete.setEnabled(False)
         self._delete.clicked.connect(self.deletion_asked)
-        column = QWidget()
-        down = QVBoxLayout(column)
-        down.setContentsMargins(0, 0, 0, 0)
-        down.addWidget(box)
-        down.addWidget(note)
-        down.addWidget(_row(self._kept, self._delete))
-        return column
+        return _explained_box(
+            "Keep on disk what was read of documents",
+            "A document is then read once, also after a restart. The files are private and hold "
+            "what it says; deleting the document or a conversation with it deletes them. Changes "
+            "load the model again.",
+            _row(self._kept, self._delete),
+            on=self._settings.keep_documents,
+            chosen=self._choose_keep,
+        )
 
     def _notifications_box(self) -> QWidget:
         box = EdgedCheckBox("When an answer ends while you are elsewhere")
@@ -385,6 +369,23 @@ def _choices(
     box.set_value(value)
     box.chosen.connect(chosen)
     return box
+
+
+def _explained_box(
+    words: str, explained: str, *below: QWidget, on: bool, chosen: Callable[[bool], None]
+) -> QWidget:
+    """A check box, and under it what it does and more widgets."""
+    box = EdgedCheckBox(words)
+    box.setAccessibleName(words)
+    box.setAccessibleDescription(explained)
+    box.setChecked(on)
+    box.toggled.connect(chosen)
+    column = QWidget()
+    down = QVBoxLayout(column)
+    down.setContentsMargins(0, 0, 0, 0)
+    for widget in (box, _Note(explained), *below):
+        down.addWidget(widget)
+    return column
 
 
 def _row(*widgets: QWidget) -> QWidget:

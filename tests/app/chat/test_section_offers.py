@@ -55,6 +55,16 @@ class Desk:
         self.until(lambda: self.offered)
         self.composer.documents.offer.button.click()
 
+    def make_notes(self, path: Path) -> None:
+        """Attach a file, and ask for notes on each of its parts."""
+        self.attach(path)
+        self.press()
+
+    def press_below(self) -> None:
+        """The button under the answer."""
+        self.until(lambda: self.answer.offer.isVisibleTo(self.answer))
+        self.answer.offer.button.click()
+
     @property
     def answer(self) -> MessageWidget:
         row = self.window.transcript.messages[-1]
@@ -135,8 +145,7 @@ def test_each_part_is_asked_about_and_then_the_notes(
     desk: Callable[..., Desk], lease: Path
 ) -> None:
     one = desk()
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     *parts, (last, request) = one.seen
     assert len(parts) > 2
@@ -163,8 +172,7 @@ def test_the_notes_stand_with_the_answer_folded_and_with_the_question(
     desk: Callable[..., Desk], lease: Path
 ) -> None:
     one = desk()
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     answer = one.answer
     assert answer.notes.isVisibleTo(answer)
@@ -189,8 +197,7 @@ def test_progress_is_told(
 ) -> None:
     go_on = tmp_path / "go_on"
     one = desk(f"{ONE_NOTE} take wait:{go_on} reading:10:40 hang")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     asked = one.activity
     go_on.touch()
@@ -214,8 +221,7 @@ def test_what_was_noted_when_it_is_stopped_is_kept_and_can_be_answered_from(
     cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
     end = "done" if late else f"play:{cancelled}"
     one = desk(f"{ONE_NOTE} take reading:10:40 text:late wait:{stopped} {end} serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     one.window.conversation.stop()
     stopped.touch()
@@ -225,8 +231,7 @@ def test_what_was_noted_when_it_is_stopped_is_kept_and_can_be_answered_from(
     assert one.stored == one.sent
     assert "found" in one.sent.text
     assert ("late" in one.sent.text) == late
-    until(lambda: one.answer.offer.isVisibleTo(one.answer))
-    one.answer.offer.button.click()
+    one.press_below()
     until(lambda: len(one.seen) == 3)
     one.until_answered()
     assert one.seen[-1][0][-1].content == one.sent.text
@@ -240,15 +245,13 @@ def test_where_nothing_was_noted_the_parts_are_offered_again(
     stopped = tmp_path / "stopped"
     cancelled = events_file(tmp_path, [Done("", "cancelled", Stats())])
     one = desk(f"ready take load take reading:10:40 wait:{stopped} play:{cancelled} serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.part_share)
     one.window.conversation.stop()
     stopped.touch()
     one.until_answered()
     assert one.noted[0] == 0
-    until(lambda: one.answer.offer.isVisibleTo(one.answer))
-    one.answer.offer.button.click()
+    one.press_below()
     until(lambda: len(one.seen) > 2)
     one.until_answered()
     assert one.noted[0] == one.noted[1] == len(one.seen) - 2
@@ -258,8 +261,7 @@ def test_a_fault_of_the_engine_keeps_the_notes_so_far(
     desk: Callable[..., Desk], lease: Path
 ) -> None:
     one = desk(f"{ONE_NOTE} take kill -- ready take load serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     assert one.window.conversation.branch[-1].state == "failed"
     assert (one.noted[0], one.stored) == (1, one.sent)
@@ -269,8 +271,7 @@ def test_after_a_crash_the_conversation_is_whole(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
     one = desk(f"{ONE_NOTE} take hang")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     assert one.stored == one.sent, "it is on the disk"
     crashed = tmp_path / "crashed"
@@ -312,8 +313,7 @@ def test_another_version_has_the_notes_and_says_what_they_were_made_for(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
     one = desk()
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     before = one.sent
     one.window.menus.actions["edit"].trigger()
@@ -348,8 +348,7 @@ def test_while_another_model_is_loaded_the_next_note_waits(
 ) -> None:
     go_on = tmp_path / "go_on"
     one = desk(f"ready take load take wait:{go_on} text:found done serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: len(one.seen) == 1)
     one.window.answers.hold()
     go_on.touch()
@@ -380,8 +379,7 @@ def test_a_later_question_finds_passages_of_what_there_are_notes_on(
     desk: Callable[..., Desk], lease: Path
 ) -> None:
     one = desk()
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     send(one.window, "What does clause 41 say?")
     one.until_answered(4)
@@ -393,8 +391,7 @@ def test_a_deleted_document_takes_its_notes_along(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
     one = desk()
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     one.window.conversation.delete_document(1)
     until(lambda: one.sent.documents[0].deleted)
@@ -412,8 +409,7 @@ def test_while_notes_are_made_for_a_version_no_document_is_deleted(
     one.attach(lease)
     one.composer.send()
     one.until_answered()
-    until(lambda: one.answer.offer.isVisibleTo(one.answer))
-    one.answer.offer.button.click()
+    one.press_below()
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     conversation, question = one.window.conversation, one.window.conversation.branch[-2]
     conversation.switch(question.id, 1)
@@ -438,8 +434,7 @@ def test_reasoning_is_no_note(
     whole = [begun, Text("", "Hm, so.</think>\n\nA "), Text("", "deposit."), length]
     first = f"take play:{cut} take play:{events_file(tmp_path, whole)}"
     one = desk(f"ready take load {first} serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     (short, few), (long, more), *_ = one.seen
     assert short == long
@@ -455,8 +450,7 @@ def test_reasoning_without_an_end_is_told(
 ) -> None:
     cut = events_file(tmp_path, [Text("", "<think>Hm"), Done("", "length", Stats())])
     one = desk(f"{ONE_NOTE} take play:{cut} take play:{cut} serve")
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     assert one.window.conversation.branch[-1].state == "failed"
     assert (one.noted[0], one.stored) == (1, one.sent)
@@ -486,8 +480,7 @@ def test_a_note_that_cannot_be_saved_is_saved_with_the_next(
 ) -> None:
     one = desk()
     refusing(one, lambda sent: sent.documents[0].notes == 1)
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     one.until_answered()
     assert one.window.conversation.branch[-1].content == "served"
     assert one.noted[0] == one.noted[1] == len(one.seen) - 1
@@ -499,8 +492,7 @@ def test_without_the_last_note_on_the_disk_nothing_is_answered_and_nothing_lost(
 ) -> None:
     one, full = desk(), [True]
     refusing(one, lambda sent: full[0] and sent.documents[0].notes == sent.documents[0].among)
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: one.window.conversation.branch and not one.window.answers.busy)
     assert len(one.seen) == one.noted[1]
     full.clear()
@@ -528,8 +520,7 @@ def test_what_could_not_be_saved_when_it_is_stopped_is_saved_with_the_end(
         return len(refused) == 1
 
     refusing(one, refuses)
-    one.attach(lease)
-    one.press()
+    one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     assert len(refused) == 1
     one.window.conversation.stop()
@@ -582,8 +573,7 @@ def test_from_the_notes_so_far_it_is_answered_with_the_same_seed(
     one.until_answered()
     remarks: list[str] = []
     conversation.remarked.connect(remarks.append)
-    until(lambda: one.answer.offer.isVisibleTo(one.answer))
-    one.answer.offer.button.click()
+    one.press_below()
     until(lambda: len(one.seen) == 3)
     one.until_answered()
     assert one.seen[-1][1].sampling == seeded.sampling
