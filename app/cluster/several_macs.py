@@ -4,6 +4,7 @@ Knows their file, the command that checks them and what the engine says of them;
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -13,6 +14,7 @@ from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
 from app.models.pair_choice import PairChoice
 from app.settings import Settings
+from app.steps import Stepper, Steps, in_thread
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState
 from models.errors import Problem
@@ -26,8 +28,8 @@ def cluster_command() -> tuple[str, ...]:
 
 
 class SeveralMacs(QObject):
-    """Attributes: `names`, those in the chosen file; `checking`, whether they are being checked;
-    `checked`, whether nothing was found.
+    """Attributes: `names`, those in the chosen file, once it is read; `checking`, whether they are
+    being checked; `checked`, whether nothing was found.
 
     Signals: `changed()`, anything of this.
     """
@@ -51,7 +53,9 @@ class SeveralMacs(QObject):
         self._commands = commands or CommandRunner(
             cluster_command(), name="The check of the Macs", parent=self
         )
+        self._stepper = Stepper(self)
         self._check: RunningCommand | None = None
+        self._check_waits = False  # for the file to be read
         self._found: Problem | None = None
         self._ranks: tuple[RankState, ...] = ()  # as the check told them
         self._unreadable: Problem | None = None
@@ -84,7 +88,7 @@ class SeveralMacs(QObject):
 
     @property
     def checking(self) -> bool:
-        return self._check is not None
+        return self._check_waits or self._check is not None
 
     @property
     def ranks(self) -> tuple[RankState, ...]:
@@ -130,16 +134,20 @@ class SeveralMacs(QObject):
     def choose(self, path: Path) -> None:
         """Take the Macs in this file from now on, and check them. Nobody else is trusted then."""
         self.use(False)
+        self.names = ()
         self._settings.hosts_file = str(path.expanduser().absolute())
         self._settings.hosts_trusted = False
         self.check()
 
     def check(self) -> None:
         """Read the file again, and join the Macs for a moment, to see what there is to set up."""
-        self._commands.drop(self._check)
-        self._check, self._found, self._ranks, self.checked = None, None, (), False
-        self._read()
-        if self.names and not self.used:
+        self._forget_check()
+        self._check_waits = True
+        self._read(then=self._begin_check)
+
+    def _begin_check(self) -> None:
+        waits, self._check_waits = self._check_waits, False
+        if waits and self.names and not self.used:
             trust = ("--trust-network",) if self.trusted else ()
             self._check = check = self._commands.start(
                 "check", "--json", "--hosts", self.path, *trust
@@ -147,14 +155,12 @@ class SeveralMacs(QObject):
             check.line_received.connect(lambda line: self._on_line(check, line))
             check.done.connect(lambda last: self._on_checked(check, None))
             check.failed.connect(lambda problem: self._on_checked(check, problem))
-        self.changed.emit()
 
     def use(self, on: bool) -> None:
         """Load targets on them from now on, or on this Mac alone; what is loaded too."""
         if on == self.used or (on and not self.path):
             return
-        self._commands.drop(self._check)
-        self._check, self._found, self._ranks, self.checked = None, None, (), False
+        self._forget_check()
         self._settings.hosts_used = on
         self._load_again()
 
@@ -172,21 +178,39 @@ class SeveralMacs(QObject):
 
     def close(self) -> None:
         """End the check."""
+        self._stepper.close()
         self._commands.close()
+
+    def _forget_check(self) -> None:
+        self._commands.drop(self._check)
+        self._check, self._check_waits = None, False
+        self._found, self._ranks, self.checked = None, (), False
 
     def _load_again(self) -> None:
         self._read()
         if not self._loader.resting:
             self._pairs.reload()
-        self.changed.emit()
 
-    def _read(self) -> None:
-        self.names, self._unreadable = (), None
-        if self.path:
-            try:
-                self.names = tuple(host.ssh for host in read_hosts(Path(self.path)).each)
-            except Problem as problem:
-                self._unreadable = problem
+    def _read(self, then: Callable[[], None] = lambda: None) -> None:
+        """Read the file again, in a thread, as disks may be slow; then do this."""
+        path = self.path
+
+        def read() -> Steps:
+            names: tuple[str, ...] = ()
+            if path:
+                hosts = yield in_thread(lambda: read_hosts(Path(path)))
+                names = tuple(host.ssh for host in hosts.each)
+            done(names, None)
+
+        def done(names: tuple[str, ...], unreadable: Problem | None) -> None:
+            if path == self.path:
+                self.names, self._unreadable = names, unreadable
+                then()
+                self.changed.emit()
+
+        self._unreadable = None
+        self._stepper.run(read(), failed=lambda problem: done((), problem))
+        self.changed.emit()
 
     def _on_line(self, check: RunningCommand, line: JsonObject) -> None:
         if check is self._check:

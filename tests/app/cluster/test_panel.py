@@ -4,14 +4,17 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 
 import pytest
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
+from app.cluster import several_macs
 from app.cluster.panel import MacsPanel
 from app.settings import Pair, Settings
 from app.window import Window
+from engine.cluster.hosts import Hosts
 from engine.cluster.states import RankState
 from engine.protocol import Macs
 from models.errors import Problem
@@ -41,8 +44,8 @@ def hosts(tmp_path: Path) -> Path:
 class Panel:
     """A window with the panel over it. Attributes: `window`, `panel`, `macs`, `commands`."""
 
-    def __init__(self, window: Window, commands: FakeCommandRunner) -> None:
-        self.window, self.commands = window, commands
+    def __init__(self, window: Window, commands: FakeCommandRunner, until: Until) -> None:
+        self.window, self.commands, self.until = window, commands, until
         self.macs = window.application.macs
         window.menus.actions["macs"].trigger()
         panel = window.findChild(MacsPanel)
@@ -53,6 +56,16 @@ class Panel:
     def check(self) -> FakeCommand:
         """The newest."""
         return self.commands.started[-1]
+
+    def choose(self, hosts: Path) -> None:
+        """Take this file, and wait until it has been read."""
+        self.macs.choose(hosts)
+        self.until(lambda: self.macs.names or self.macs.finding)
+
+    def answer_begins(self) -> None:
+        self.window.composer.set_text("Hello")
+        self.window.composer.send()
+        self.until(lambda: self.window.application.answers.busy)
 
     def tell(self, ranks: list[RankState]) -> None:
         self.check.tell({"ranks": json.loads(json.dumps([asdict(rank) for rank in ranks]))})
@@ -83,7 +96,7 @@ def open_panel(open_window: Open, until: Until) -> OpenPanel:
         commands = FakeCommandRunner()
         window = open_window(steps, cluster=commands)
         until(lambda: window.loader.loaded)
-        return Panel(window, commands)
+        return Panel(window, commands, until)
 
     return open_panel
 
@@ -96,9 +109,9 @@ def test_without_a_file_there_is_nothing_to_switch(open_panel: OpenPanel) -> Non
     assert shown.now == 1
 
 
-def test_a_chosen_file_is_checked_at_once(open_panel: OpenPanel, hosts: Path) -> None:
+def test_a_chosen_file_is_checked_at_once(open_panel: OpenPanel, hosts: Path, until: Until) -> None:
     shown = open_panel()
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     assert shown.window.application.settings.hosts_file == str(hosts)
     assert shown.check.words == ("check", "--json", "--hosts", str(hosts))
     assert shown.states == ["Connecting…", "Connecting…"]
@@ -109,12 +122,30 @@ def test_a_chosen_file_is_checked_at_once(open_panel: OpenPanel, hosts: Path) ->
     assert "52.0 GB" in shown.panel.macs.cards[1].accessibleDescription()
     assert shown.now == 4
     shown.panel.check.click()
-    assert len(shown.commands.started) == 2
+    until(lambda: len(shown.commands.started) == 2)
+
+
+def test_a_slow_disk_holds_nothing_up(
+    open_panel: OpenPanel, hosts: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go = several_macs.read_hosts, Event()
+
+    def slow(path: Path) -> Hosts:
+        assert go.wait(60)
+        return read(path)
+
+    shown = open_panel()
+    monkeypatch.setattr(several_macs, "read_hosts", slow)
+    shown.macs.choose(hosts)
+    assert shown.macs.checking
+    assert shown.commands.started == []
+    go.set()
+    until(lambda: shown.commands.started)
 
 
 def test_what_a_check_finds_is_said_at_its_step(open_panel: OpenPanel, hosts: Path) -> None:
     shown = open_panel()
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     shown.tell([RankState(0, "localhost", "starting"), RankState(1, "mini.local", "lost")])
     shown.check.fail(*REFUSED)
     assert shown.now == 2
@@ -126,7 +157,7 @@ def test_a_file_that_names_no_macs_is_said(open_panel: OpenPanel, tmp_path: Path
     path = tmp_path / "other.json"
     path.write_text("[]")
     shown = open_panel()
-    shown.macs.choose(path)
+    shown.choose(path)
     assert shown.commands.started == []
     assert shown.now == 1
     assert str(path) in shown.findings[0]
@@ -135,7 +166,7 @@ def test_a_file_that_names_no_macs_is_said(open_panel: OpenPanel, tmp_path: Path
 
 def test_the_answer_of_an_older_check_is_not_shown(open_panel: OpenPanel, hosts: Path) -> None:
     shown = open_panel()
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     first = shown.check
     shown.macs.check()
     assert first.dropped
@@ -144,11 +175,11 @@ def test_the_answer_of_an_older_check_is_not_shown(open_panel: OpenPanel, hosts:
 
 
 def test_an_open_network_is_asked_about_and_nobody_is_trusted_before(
-    open_panel: OpenPanel, hosts: Path, tmp_path: Path
+    open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
 ) -> None:
     shown = open_panel()
     question = shown.panel.trust
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     assert not question.isVisible()
     shown.tell(OPEN)
     shown.check.fail(*REFUSED)
@@ -159,17 +190,17 @@ def test_an_open_network_is_asked_about_and_nobody_is_trusted_before(
     assert shown.now == 3
     assert "--trust-network" not in shown.findings[2]
     question.trust.click()
-    assert shown.check.words[-1] == "--trust-network"
+    until(lambda: shown.check.words[-1] == "--trust-network")
     shown.tell(OPEN)
     assert question.distrust.isVisible()
     assert not question.trust.isVisible()
     shown.check.answer()
     question.distrust.click()
-    assert "--trust-network" not in shown.check.words
+    until(lambda: "--trust-network" not in shown.check.words)
     question.trust.click()
     other = tmp_path / "other.json"
     other.write_bytes(hosts.read_bytes())
-    shown.macs.choose(other)
+    shown.choose(other)
     assert not shown.macs.trusted, "of other Macs that is asked again"
 
 
@@ -181,7 +212,7 @@ def test_the_engine_uses_them_and_stops_using_them(
         "-- ready serve"
     )
     loader = shown.window.loader
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     shown.panel.switch.click()
     assert shown.check.dropped
     until(lambda: loader.loaded and loader.loaded.macs == Macs(str(hosts)))
@@ -203,10 +234,8 @@ def test_they_are_used_when_the_answer_has_ended(
     go = tmp_path / "go"
     shown = open_panel(f"ready take load take text:a wait:{go} done take load hang")
     window = shown.window
-    shown.macs.choose(hosts)
-    window.composer.set_text("Hello")
-    window.composer.send()
-    until(lambda: window.application.answers.busy)
+    shown.choose(hosts)
+    shown.answer_begins()
     shown.panel.switch.click()
     assert shown.macs.waiting
     assert window.loader.loaded is not None
@@ -221,10 +250,8 @@ def test_a_pair_that_waits_for_the_end_of_the_answer_is_loaded_on_them(
     go = tmp_path / "go"
     shown = open_panel(f"ready take load take text:a wait:{go} done take load hang")
     window = shown.window
-    shown.macs.choose(hosts)
-    window.composer.set_text("Hello")
-    window.composer.send()
-    until(lambda: window.application.answers.busy)
+    shown.choose(hosts)
+    shown.answer_begins()
     window.application.pairs.use(Pair("/models/better", "auto", "auto"))
     shown.panel.switch.click()
     go.touch()
@@ -243,13 +270,11 @@ def test_they_are_left_when_the_answer_has_ended(
     )
     window, line = shown.window, shown.panel.line
     off = line.text
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     alone = line.text
     shown.panel.switch.click()
     until(lambda: shown.macs.loaded)
-    window.composer.set_text("Hello")
-    window.composer.send()
-    until(lambda: window.application.answers.busy)
+    shown.answer_begins()
     shown.panel.switch.click()
     assert shown.macs.waiting
     assert line.text not in (off, alone)
@@ -264,7 +289,7 @@ def test_a_model_that_this_mac_alone_refuses_is_told(
     shown = open_panel("ready take load take ranks:ready:ready load hang -- ready take failed hang")
     loader, problems = shown.window.loader, list[Problem]()
     loader.failed.connect(problems.append)
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     shown.panel.switch.click()
     until(lambda: shown.macs.loaded)
     shown.panel.switch.click()
@@ -275,7 +300,7 @@ def test_a_model_that_this_mac_alone_refuses_is_told(
 
 
 def test_a_file_that_could_not_be_read_once_is_forgotten(
-    open_panel: OpenPanel, hosts: Path, tmp_path: Path
+    open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
 ) -> None:
     written = hosts.read_text()
     hosts.unlink()
@@ -290,9 +315,9 @@ def test_a_file_that_could_not_be_read_once_is_forgotten(
     assert "macs" not in shown.window.notices.texts
     hosts.write_text(written)
     shown.panel.switch.click()
+    until(lambda: shown.macs.names == ("localhost", "mini.local"))
     assert shown.macs.finding is None
     assert shown.panel.switch.isEnabled()
-    assert shown.macs.names == ("localhost", "mini.local")
 
 
 def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
@@ -311,7 +336,7 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     window.application.readiness.told.connect(
         lambda matter: notices.update(window.application.readiness.matters.values())
     )
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     shown.panel.switch.click()
     until(lambda: shown.macs.loaded)
     first = window.engine.pid
@@ -339,7 +364,7 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(
         "-- ready take begin failed hang -- ready serve"
     )
     window = shown.window
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     shown.panel.switch.click()
     until(lambda: shown.macs.finding)
     assert shown.panel.line.standing == "warning"
@@ -382,7 +407,7 @@ def test_what_can_have_the_focus_has_a_name(open_panel: OpenPanel, qtbot: QtBot)
 
 def test_the_whole_path_of_the_file_is_in_a_tool_tip(open_panel: OpenPanel, hosts: Path) -> None:
     shown = open_panel()
-    shown.macs.choose(hosts)
+    shown.choose(hosts)
     for width in (700, 560):
         shown.panel.resize(width, 680)
         assert shown.panel.file.toolTip() == str(hosts)

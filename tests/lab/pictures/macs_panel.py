@@ -86,6 +86,7 @@ def draw(application: QApplication, home: Path, folder: Path, *, state: str, dar
     assert panel is not None
     if state != "none":
         window.application.macs.choose(hosts)
+        _until(lambda: commands.started)
         _check(commands, state)
         if state in ("loading", "used", "lost", "failed"):
             panel.switch.click()
