@@ -86,6 +86,7 @@ class PairChoice(QObject):
         for kind, now in (("targets", self._loader.pair.target), ("drafters", loaded.drafter)):
             if self._opened.pop(kind, "") == now != "":
                 self._settings.remember_path(kind, now)
+        self.load_again()  # as the settings may have changed meanwhile
         if not self._library.inventory.answered:
             self._library.refresh()
         if loaded.target != self._library.target:

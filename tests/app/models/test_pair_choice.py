@@ -45,6 +45,21 @@ def test_other_answers_at_once_load_the_model_again(open_window: Open, until: Un
     assert not window.loader.outdated
 
 
+def test_settings_that_change_while_a_model_is_loaded_load_it_again(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    window = open_window(f"ready take begin wait:{go} load serve")
+    loads: list[Loaded] = []
+    window.engine.loaded.connect(loads.append)
+    until(lambda: window.pair_bar.status == "loading")
+    window.settings.parallel = 2
+    window.application.settings_changed.emit()
+    go.touch()
+    until(lambda: loads and loads[-1].parallel == 2)
+    assert len(loads) == 2
+
+
 def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
     heard: list[str] = []
