@@ -107,7 +107,7 @@ def tables(report: BenchReport) -> Iterator[ReportTable]:
             yield _speed(overall, words)
         yield _where(overall, words)
         if _compares_speeds(report):
-            yield _memory(overall, words)
+            yield _memory(overall, words, probed=not _probe_is_refuted(report))
         for shown in batched(overall, _RUNNERS):
             yield _by_category(here, shown, words)
         if any(row.acceptance_by_position for row in overall):
@@ -125,12 +125,23 @@ def _roofline_line(report: BenchReport) -> list[str]:
     roofline = report.roofline
     if roofline is None or not _compares_speeds(report):
         return []
+    gives = (
+        f"The memory gives {roofline.bandwidth.bytes_per_second / 1e9:.1f} GB/s "
+        f"({roofline.bandwidth.probe}): at most {roofline.passes_per_second:.1f} passes a second."
+    )
+    if _probe_is_refuted(report):
+        gives = "The probe of the memory was disturbed: passes read faster than it."
     return [
         f"A pass reads {roofline.weight_bytes / 1e6:,.0f} MB of weights and, {roofline.depth} "
-        f"tokens deep, {roofline.cache_bytes / 1e6:,.1f} MB of caches. The memory gives "
-        f"{roofline.bandwidth.bytes_per_second / 1e9:.1f} GB/s ({roofline.bandwidth.probe}): at "
-        f"most {roofline.passes_per_second:.1f} passes a second."
+        f"tokens deep, {roofline.cache_bytes / 1e6:,.1f} MB of caches. {gives}"
     ]
+
+
+def _probe_is_refuted(report: BenchReport) -> bool:
+    """Whether passes read more than the memory could have given them, so that shares of it would
+    be wrong."""
+    overall = (row for row in report.rows if row.category == ALL)
+    return any((row.pass_bandwidth_share or row.bandwidth_share or 0.0) > 1.0 for row in overall)
 
 
 def _cooling_line(report: BenchReport) -> list[str]:
@@ -185,7 +196,7 @@ def _where(rows: list[ResultRow], words: str) -> ReportTable:
     )
 
 
-def _memory(rows: list[ResultRow], words: str) -> ReportTable:
+def _memory(rows: list[ResultRow], words: str, *, probed: bool) -> ReportTable:
     return ReportTable(
         f"Memory, {words}",
         ("passes/s", "bandwidth", "in passes", "peak MiB"),
@@ -193,8 +204,8 @@ def _memory(rows: list[ResultRow], words: str) -> ReportTable:
             (
                 row.runner,
                 _number(_passes_per_second(row), ".1f"),
-                _number(row.bandwidth_share, ".0%"),
-                _number(row.pass_bandwidth_share, ".0%"),
+                _number(row.bandwidth_share if probed else None, ".0%"),
+                _number(row.pass_bandwidth_share if probed else None, ".0%"),
                 _number(None if row.peak_bytes is None else row.peak_bytes / 2**20, ",.0f"),
             )
             for row in rows

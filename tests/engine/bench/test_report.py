@@ -336,6 +336,16 @@ def test_rows_know_bandwidth_and_memory(report: BenchReport) -> None:
             assert row.pass_bandwidth_share > row.bandwidth_share
 
 
+@pytest.mark.parametrize("reached", [0.9, 1.3])
+def test_a_bandwidth_that_passes_refute_is_not_shown(report: BenchReport, reached: float) -> None:
+    first, *rest = [replace(r, bandwidth_share=0.4, pass_bandwidth_share=0.5) for r in report.rows]
+    shown = replace(report, rows=(replace(first, pass_bandwidth_share=reached), *rest))
+    memory = [table for table in tables(shown) if table.title.startswith("Memory")]
+    cells = {cell for table in memory for row in table.rows for cell in row[2:4]}
+    assert cells == ({"–"} if reached > 1 else {"40%", "50%", "90%"})
+    assert any("GB/s" in line for line in remarks(shown)) == (reached < 1)
+
+
 def test_histories_hold_every_round_of_those_who_draft(report: BenchReport) -> None:
     histories = {
         (history.runner, history.temperature): history for history in report.draft_histories
