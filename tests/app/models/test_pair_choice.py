@@ -6,7 +6,7 @@ import pytest
 
 from app.models.pair_bar import PairBar
 from app.settings import Pair
-from engine.protocol import Loaded
+from engine.protocol import Loaded, Loading
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
 from tests.support.app.window_use import box, choose, drafting
@@ -50,9 +50,11 @@ def test_settings_that_change_while_a_model_is_loaded_load_it_again(
 ) -> None:
     go = tmp_path / "go"
     window = open_window(f"ready take begin wait:{go} load serve")
+    begun: list[Loading] = []
     loads: list[Loaded] = []
+    window.engine.loading.connect(begun.append)
     window.engine.loaded.connect(loads.append)
-    until(lambda: window.pair_bar.status == "loading")
+    until(lambda: begun)
     window.settings.parallel = 2
     window.application.settings_changed.emit()
     go.touch()
