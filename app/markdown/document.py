@@ -87,6 +87,7 @@ class TextDocument:
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._reasoning_title = ""
+        self._restarted = False
         self._reasoning_figures = ("", "")  # so far, and what it took
         self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
@@ -191,11 +192,11 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
-        if (title := self._title_of_reasoning()) != self._reasoning_title:
-            if not self._retitled(title):
-                self._rewind(0)
-                self._stale = True
-            self._reasoning_title = title
+        title, restarted = self._title_of_reasoning(), self._stream.restarted
+        if restarted != self._restarted or not self._retitled(title):
+            self._rewind(0)
+            self._stale = True
+        self._reasoning_title, self._restarted = title, restarted
         part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
@@ -279,6 +280,8 @@ class TextDocument:
     def _retitled(self, title: str) -> bool:
         """Put this title in the place of the one that is there, where nothing behind it moves."""
         old = self._reasoning_title
+        if title == old:
+            return True
         if not old or len(title) != len(old) or title[0] != old[0]:
             return False
         cursor = self.document.find(old)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
@@ -423,6 +423,7 @@ def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
 
 @reusing
 @given(text=reasoning, cuts=cut_places, steps=st.booleans())
+@example(text="\n</think>\n\n", cuts=[1], steps=False)  # it is empty, so that nothing else is seen
 def test_reasoning_grows_as_at_once(
     formats: Formats, text: str, cuts: list[int], steps: bool
 ) -> None:
