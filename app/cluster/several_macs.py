@@ -4,7 +4,6 @@ Knows their file, the command that checks them and what the engine says of them;
 """
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -143,7 +142,7 @@ class SeveralMacs(QObject):
         """Read the file again, and join the Macs for a moment, to see what there is to set up."""
         self._forget_check()
         self._check_waits = True
-        self._read(then=self._begin_check)
+        self._read()
 
     def _begin_check(self) -> None:
         waits, self._check_waits = self._check_waits, False
@@ -191,8 +190,8 @@ class SeveralMacs(QObject):
         if not self._loader.resting:
             self._pairs.reload()
 
-    def _read(self, then: Callable[[], None] = lambda: None) -> None:
-        """Read the file again, in a thread, as disks may be slow; then do this."""
+    def _read(self) -> None:
+        """Read the file again, in a thread, as disks may be slow; then begin a check that waits."""
         path = self.path
 
         def read() -> Steps:
@@ -205,7 +204,7 @@ class SeveralMacs(QObject):
         def done(names: tuple[str, ...], unreadable: Problem | None) -> None:
             if path == self.path:
                 self.names, self._unreadable = names, unreadable
-                then()
+                self._begin_check()
                 self.changed.emit()
 
         self._unreadable = None
