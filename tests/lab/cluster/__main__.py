@@ -23,6 +23,7 @@ from typing import Annotated
 
 import typer
 
+from engine.bench.attached import attached_tasks
 from engine.bench.machine import this_machine
 from engine.bench.prompts import BUILTIN
 from engine.cluster.connect import Cluster
@@ -61,7 +62,10 @@ def table(
         list[float] | None, typer.Option(help="Milliseconds, each way; else 0, 0.3 and 2.")
     ] = None,
     category: Annotated[
-        list[str] | None, typer.Option(help="Of a built-in prompt; else edit and reasoning.")
+        list[str] | None,
+        typer.Option(
+            help="Of a built-in prompt, or of a task about a document; else edit and reasoning."
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="How often all is measured.")] = 5,
     minutes: Annotated[float, typer.Option(help="After which no other round begins.")] = 10.0,
@@ -78,7 +82,8 @@ def table(
     parts = [each.rpartition(":") for each in way or ["suffix:4", "suffix:auto", *heads]]
     ways = [PLAIN, *(Way(drafter, length) for drafter, _, length in parts)]
     wanted = category or ["edit", "reasoning"]
-    questions = [next(text for kind, text in BUILTIN if kind == each) for each in wanted]
+    prompts = [*BUILTIN, *attached_tasks()]
+    questions = [next(text for kind, text in prompts if kind == each) for each in wanted]
     shared: Mode = "tensor" if mode == "tensor" else "pipeline"
     with arranged(folder, shared, latency or [0.0, 0.3, 2.0], report) as settings:
         for setting in settings:
