@@ -18,7 +18,7 @@ from models.drafter_folders import describe_drafter
 from models.files import models_folder
 from models.memory.machine import Machine
 from models.memory.model_size import weigh
-from models.memory.shares import Plan, plan
+from models.memory.shares import plan
 from models.model_folder import ModelFolder
 from models.sharing import Mode
 from models.starter import STARTER
@@ -39,16 +39,28 @@ class Held:
     peak_bytes: int
 
 
-def hold(group: Group, path: Path, made: Plan, drafter: str, context: int) -> Held:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What ranks are to load, and the conversation that fills it."""
+
+    path: Path
+    mode: Mode
+    split: tuple[int, ...]
+    expand: bool
+    drafter: str
+    context: int
+
+
+def hold(group: Group, task: Task) -> Held:
     """Load a rank's share, and fill a conversation with all ranks."""
-    share = Share(made.mode, group.rank(), group.size(), made.split)
-    loaded, part = load_part(ModelFolder(path), share, group, expand=made.expand)
+    share = Share(task.mode, group.rank(), group.size(), task.split)
+    loaded, part = load_part(ModelFolder(task.path), share, group, expand=task.expand)
     if group.rank():
         Follower(part).run(lambda: True)
     else:
         leader = Leader(part)
         target = replace(loaded, decoder=partial(LeadingDecoder, leader=leader))
-        fill(Session(target, drafter=drafter, policy=Fixed(16)), context)
+        fill(Session(target, drafter=task.drafter, policy=Fixed(16)), task.context)
         leader.quit()
     return Held(part.size_bytes, mx.get_peak_memory())
 
@@ -67,8 +79,9 @@ def assert_measured(
     folder = ModelFolder(path)
     size = weigh(describe_drafter(head)) if head else None
     made = plan(folder, [machine] * ranks, drafter=size, context=context, mode=mode)
+    task = Task(path, made.mode, made.split, made.expand, drafter, context)
     with started(ranks) as group:
-        held = group.call(hold, path, made, drafter, context, seconds=SECONDS)
+        held = group.call(hold, task, seconds=SECONDS)
     ratios = [each.needed_bytes / own.peak_bytes for each, own in zip(made.fits, held, strict=True)]
     print(json.dumps([path.name, mode, made.split, context, ratios, list(map(str, held))]))
     for each, own in zip(made.fits, held, strict=True):
@@ -102,4 +115,4 @@ def test_ranks_of_a_larger_model_need_what_is_said(mode: Mode) -> None:
     target = next(models_folder().glob("qwen2.5-coder-1.5b*"), None)
     if target is None:
         pytest.skip("Qwen2.5-Coder is not here")
-    assert_measured(target, 2, mode=mode, context=1024)
+    assert_measured(target, 2, mode=mode, context=256)
