@@ -160,8 +160,9 @@ class Session:
         """
         if isinstance(self.drafter, NoDrafter):
             return []
+        trees = isinstance(self.policy, Automatic | FixedTree)
+        in_vain = trees and not self.decoder.branches  # tried now, not while a draft is timed
         if not isinstance(self.policy, Automatic):
-            in_vain = isinstance(self.policy, FixedTree) and not self.decoder.branches
             return [Remark.ONLY_CHAINS] if in_vain else []
         remarks: list[Remark] = []
         with suppress(Problem):  # weights without a fingerprint have no key

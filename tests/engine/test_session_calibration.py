@@ -219,6 +219,24 @@ def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> 
     trial.assert_called_once_with(target.model)
 
 
+def test_it_is_tried_before_anything_is_timed(target: LoadedModel, tmp_path: Path) -> None:
+    """Else its passes are taken for a part of the first draft, whose drafter is parked for that."""
+    kept = CalibrationStore(tmp_path)
+    with (
+        mock.patch.object(engine.session, "can_share", return_value=True) as trial,
+        mock.patch.object(engine.session, "calibrate") as measuring,
+    ):
+        measuring.side_effect = lambda *_, **__: trial.assert_called_once()
+        Session(target, drafter="suffix", calibrations=kept).calibrate()
+        measuring.assert_called_once()
+    Session(target, drafter="suffix", calibrations=kept).calibrate()
+    with mock.patch.object(engine.session, "can_share", return_value=True) as trial:
+        session = Session(target, drafter="suffix", calibrations=kept)
+        session.calibrate()
+        assert known(session)
+        trial.assert_called_once()
+
+
 @pytest.mark.parametrize("drafter", ["none", "early-exit", "lookup"])
 def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
     with mock.patch.object(engine.session, "can_share") as trial:
