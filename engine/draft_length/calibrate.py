@@ -53,14 +53,15 @@ def calibrate(
     length = target.length
     target.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
-    timer = _Timer(clock, budget_seconds, progress, cancelled)
     try:
-        read_seconds = _read(target, drafter, text, timer)
+        read_seconds = _read(target, drafter, text, clock)
+        # Whether trees can be read is tried before anything is timed: else in the first draft.
+        trees = any(each.alternatives > 1 for each in drafter.candidates(text)) and target.branches
+        timer = _Timer(clock, budget_seconds, progress, cancelled)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
         shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
-        trees = any(each.alternatives > 1 for each in drafter.candidates(text))
         copies = not {*_COPYING}.isdisjoint(drafter.name.split("+"))
-        if shallow.steady and (copies or (trees and target.branches)):
+        if shallow.steady and (copies or trees):
             for drafted in _WIDE:
                 twice = 2.0 * shallow.passes().seconds[-1]
                 shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)
@@ -205,17 +206,17 @@ def _drafting(
         yield DraftCosts(name, len(text), start, step, looking, read_seconds / len(drafting))
 
 
-def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> float:
+def _read(target: Decoder, drafter: Drafter, text: list[int], clock: Callable[[], float]) -> float:
     """Let both read `text`; returns the drafter's seconds a token once its kernels are loaded."""
     for _ in target.prefill(text):
         pass
     seconds = 0.0
     for _ in range(2):
         drafter.rewind(len(text) - _PROMPT)
-        before = timer.clock()
+        before = clock()
         for _ in drafter.prepare(text):
             pass
-        seconds = max(timer.clock() - before, 0.0)
+        seconds = max(clock() - before, 0.0)
     return seconds / _PROMPT
 
 

@@ -75,7 +75,7 @@ def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time()
 
     shallow, deep = widest(0.003, branches=True)
     assert (shallow, deep <= ROWS) == (64, True)
-    assert widest(0.03, branches=True)[0] <= ROWS
+    assert widest(0.04, branches=True)[0] <= ROWS
     assert widest(0.003, branches=False)[0] <= ROWS
     assert widest(0.003, branches=False, copies=True)[0] == 64
 
@@ -102,6 +102,31 @@ def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None
     found = calibrate(target, drafter, clock=ticking)
     assert found is not None
     assert found.drafts[-1].read_seconds == pytest.approx(0.001, rel=0.01)
+
+
+def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else what drafts behind a copier seems as dear as the trial, and is parked."""
+    now = 0.0
+
+    def ticking() -> float:
+        nonlocal now
+        now += 0.001
+        return now
+
+    def trial() -> bool:
+        nonlocal now
+        now += 1.7
+        return True
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", ticking)
+    target = Decoder(build("llama"), trial=trial)
+    drafter = Cascade(LookupDrafter(), untrained_drafter(target))
+    found = calibrate(target, drafter, clock=ticking, budget_seconds=2.0)
+    assert found is not None
+    costs = {each.drafter: each.start_seconds for each in found.drafts}
+    assert costs["head"] < 0.1
 
 
 @pytest.mark.parametrize("architecture", CORE)
