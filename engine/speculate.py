@@ -33,7 +33,6 @@ from engine.sampling import (
     draw,
     entries,
     likeliest,
-    log_weights,
     logprobs,
     noise,
     scores,
@@ -350,16 +349,15 @@ def _judge(
     logits = logits[-(len(tree) + 1) :]
     history = History(tokens, sampling).behind(drafted, [(), *map(tree.path, range(len(tree)))])
     scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
-    weights = log_weights(scored, sampling)
-    p = distribution(weights)
+    p = distribution(scored, sampling)
     if sampling.greedy:
-        verdict = greedily(drafted, choose(weights, p, sampling, key), tree)
+        verdict = greedily(drafted, choose(scored, p, sampling, key), tree)
     elif sampling.repeatable:
         places = mx.array([0, *(depth + 1 for depth in tree.depths)])
         drawn = draw(p, noise(task.seed, len(tokens), tree.height + 1)[places])
         verdict = as_drawn(drafted, p, drawn, tree)
     else:
-        certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
+        certain = (mx.arange(p.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if draft.distributions is None else draft.distributions
         verdict = task.accept(drafted, p, q, key, draft.tree)
     judged = (
@@ -511,12 +509,11 @@ def _choose_one(
     sampling = task.sampling
     history = History(tokens, sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
     scored = scores(logits, history, sampling, task.constraint.masks([]))
-    weights = log_weights(scored, sampling)
-    p = distribution(weights)
+    p = distribution(scored, sampling)
     if sampling.repeatable and not sampling.greedy:
         token = draw(p, noise(task.seed, len(tokens), 1))
     else:
-        token = choose(weights, p, sampling, key)
+        token = choose(scored, p, sampling, key)
     verdict = VerdictArrays(mx.array(0), token[0], token[:0].astype(mx.float32))
     chosen = token, entries(p, token), *_likely(scored, token[:0], verdict, Tree.chain(0), task)
     begin(*chosen)

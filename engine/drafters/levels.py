@@ -29,7 +29,6 @@ from engine.sampling import (
     draw,
     entries,
     likeliest,
-    log_weights,
     scores,
     without,
 )
@@ -63,9 +62,7 @@ def draft_tree(
         first = len(tree) - rows
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits = fit_vocabulary(read(drafted[first:], tree), vocabulary)
-        return distribution(
-            log_weights(scores(logits, history.behind(drafted, paths), sampling), sampling)
-        )
+        return distribution(scores(logits, history.behind(drafted, paths), sampling), sampling)
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:

@@ -25,7 +25,7 @@ from engine.accept import (
     outcomes_by_token,
 )
 from engine.request import Sampling
-from engine.sampling import distribution, log_weights
+from engine.sampling import distribution
 from engine.tree import COMMITTED, Tree
 from tests.support.engine import small_worlds
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
@@ -104,7 +104,7 @@ def world(
         "hostile": -2.0 * logits,
         "certain": mx.where(other == mx.max(other, axis=-1, keepdims=True), 0.0, -mx.inf),
     }[drafter][:-1]
-    p, q = (distribution(log_weights(x.reshape(-1, vocabulary), sampling)) for x in (logits, guess))
+    p, q = (distribution(x.reshape(-1, vocabulary), sampling) for x in (logits, guess))
     q = q.reshape(guess.shape)
     return World(p.reshape(shape), q, q)
 

@@ -31,7 +31,7 @@ from engine.events import Done
 from engine.grammar import Constraint, Grammars
 from engine.loading import LoadedModel, load
 from engine.request import Grammar, Request, Sampling
-from engine.sampling import distribution, log_weights, scores
+from engine.sampling import distribution, scores
 from engine.session import Session
 from engine.speculate import AcceptanceRule, RoundForced, Task, speculate
 from models.model_folder import ModelFolder
@@ -170,7 +170,7 @@ def enumerated(
         window = ([-1] * sampling.penalty_window + seen)[-sampling.penalty_window :]
         history = mx.array([window]) if sampling.penalizes else None
         scored = scores(TABLE[seen[-2], seen[-1]][None], history, sampling, constraint.masks([]))
-        for token, p in enumerate(distribution(log_weights(scored, sampling))[0].tolist()):
+        for token, p in enumerate(distribution(scored, sampling)[0].tolist()):
             if p > 0.0:
                 go_on((*text, token), probability * p)
 
@@ -300,14 +300,14 @@ class _MaskedBehindTheFilters:
         self._masks = masks
         return scores(logits, history, sampling)
 
-    def log_weights(self, scored: mx.array, sampling: Sampling) -> mx.array:
+    def distribution(self, scored: mx.array, sampling: Sampling) -> mx.array:
         masks, self._masks = self._masks, None
-        weights = log_weights(scored, sampling)
+        p = distribution(scored, sampling)
         if masks is None:
-            return weights
-        kept = mx.where(masks, weights, -mx.inf)
-        some = mx.any(kept > -mx.inf, axis=-1, keepdims=True)
-        return mx.where(some, kept, mx.where(masks, 0.0, -mx.inf))
+            return p
+        kept = mx.where(masks, p, 0.0)
+        kept = mx.where(mx.any(kept > 0.0, axis=-1, keepdims=True), kept, masks.astype(mx.float32))
+        return kept / mx.sum(kept, axis=-1, keepdims=True)
 
 
 MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -327,7 +327,7 @@ def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, m
     else:
         chain = _MaskedBehindTheFilters()
         monkeypatch.setattr(engine.speculate, "scores", chain.scores)
-        monkeypatch.setattr(engine.speculate, "log_weights", chain.log_weights)
+        monkeypatch.setattr(engine.speculate, "distribution", chain.distribution)
 
     try:
         off = off_by(grammars, WORDS, PENALIZED, expected, length=2)

@@ -29,7 +29,7 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, log_weights, noise, scores
+from engine.sampling import distribution, noise, scores
 from engine.speculate import AcceptanceRule, RoundDraft, speculate
 from engine.tree import Tree
 from tests.engine.test_accept import CHAINS
@@ -429,8 +429,8 @@ def first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArra
     """The exact joint distribution of two tokens after `prompt`."""
 
     def rows(batch: mx.array) -> NDArray[np.float64]:
-        weights = log_weights(scores(model(batch)[:, -1], None, sampling), sampling)
-        return np.array(distribution(weights), dtype=np.float64)
+        scored = scores(model(batch)[:, -1], None, sampling)
+        return np.array(distribution(scored, sampling), dtype=np.float64)
 
     first = rows(mx.array([prompt]))[0]
     second = rows(mx.array([[*prompt, token] for token in range(len(first))]))

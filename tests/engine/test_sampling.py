@@ -20,12 +20,12 @@ from engine.drafters import chain
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import (
+    CANDIDATES,
     History,
     choose,
     distribution,
     draw,
     entries,
-    log_weights,
     scores,
     without,
 )
@@ -112,7 +112,7 @@ def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64
 def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
     scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
 
-    ours = distribution(log_weights(scored, sampling))
+    ours = distribution(scored, sampling)
 
     assert ours.dtype == mx.float32
     np.testing.assert_allclose(ours, of_mlx_lm(scored, sampling), rtol=1e-4, atol=1e-7)
@@ -122,7 +122,7 @@ def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
 def test_distribution_by_definition(sampling: Sampling) -> None:
     scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
 
-    ours = np.array(distribution(log_weights(scored, sampling)))
+    ours = np.array(distribution(scored, sampling))
 
     expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
     np.testing.assert_array_equal(ours > 0, expected > 0)
@@ -137,9 +137,9 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
     row = np.array([*mass, 1.0 - sum(mass)])
     sampling = Sampling(temperature=1.0, top_p=share / 64)
 
-    weights = log_weights(mx.log(mx.array(row, dtype=mx.float32))[None], sampling)
+    p = distribution(mx.log(mx.array(row, dtype=mx.float32))[None], sampling)
 
-    kept = np.array(weights > -mx.inf)[0]
+    kept = np.array(p > 0.0)[0]
     above = np.array([row[row > each].sum() for each in row])
     sure = np.abs(above - sampling.top_p) > 1e-5  # else rounding decides
     np.testing.assert_array_equal(kept[sure], (above < sampling.top_p)[sure])
@@ -149,10 +149,9 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
 @pytest.mark.parametrize("sampling", FILTERS)
 def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> None:
     row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
-    weights = log_weights(row, sampling)
-    p = distribution(weights)
+    p = distribution(row, sampling)
 
-    many = mx.repeat(weights, 20_000, 0), mx.repeat(p, 20_000, 0)
+    many = mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0)
     chosen = choose(*many, sampling, mx.random.key(1))
 
     assert chosen.dtype == mx.int32
@@ -168,19 +167,41 @@ def test_tokens_that_are_impossible_stay_so(sampling: Sampling) -> None:
     # A drafter with a smaller vocabulary has such.
     row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
 
-    p = distribution(log_weights(row, sampling))
+    p = distribution(row, sampling)
 
     assert p[0, 1] == p[0, 3] == 0.0
     assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+def test_filters_are_about_the_candidates_of_a_large_vocabulary(sampling: Sampling) -> None:
+    scored = 3.0 * mx.random.normal((3, 2 * CANDIDATES), key=mx.random.key(10))
+
+    ours = np.array(distribution(scored, sampling))
+
+    filters = 0.0 < sampling.top_p < 1.0 or sampling.min_p or sampling.top_k
+    rows = np.array(scored, dtype=np.float64)
+    least = np.sort(rows)[:, -CANDIDATES, None] if filters else -np.inf
+    expected = [filtered(row, sampling) for row in np.where(rows >= least, rows, -np.inf)]
+    np.testing.assert_allclose(ours, np.stack(expected), rtol=1e-3, atol=1e-7)
+
+
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    scored = 3.0 * mx.random.normal((5, 2 * CANDIDATES), key=mx.random.key(11))
+    sampling = Sampling(temperature=0.7, top_p=0.9, min_p=0.01, top_k=50)
+
+    together = np.array(distribution(scored, sampling))
+
+    alone = [np.array(distribution(scored[i : i + 1], sampling))[0] for i in range(5)]
+    np.testing.assert_array_equal(together, np.stack(alone))
 
 
 def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
     scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     sampling = Sampling()
 
-    weights = log_weights(scored, sampling)
-    p = distribution(weights)
-    chosen = choose(weights, p, sampling, mx.random.key(0))
+    p = distribution(scored, sampling)
+    chosen = choose(scored, p, sampling, mx.random.key(0))
 
     assert chosen.tolist() == [1, 0]
     expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]

@@ -90,7 +90,7 @@ def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 3}']
+    "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 4}']
 )
 def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
     kept = CalibrationStore(tmp_path)

@@ -24,7 +24,7 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,
@@ -268,7 +268,7 @@ class OfTheWholeText(ModelDrafter):
         rows = mx.stack(
             [table[text[-i - 2], text[-i - 1]] for i in range(draft.tokens.size, 0, -1)]
         )
-        said = distribution(log_weights(scores(rows, None, sampling), sampling))
+        said = distribution(scores(rows, None, sampling), sampling)
         q = mx.take_along_axis(said, draft.tokens[:, None], axis=-1)[:, 0]
         return replace(draft, distributions=said, q=q)
 
@@ -299,5 +299,5 @@ def test_penalties_look_at_the_whole_text() -> None:
     assert draft.distributions is not None
     history = History(PROMPT, penalized).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
     scored = scores(DRAFTING["noisy"][0, PROMPT[1]][None], history, penalized)
-    expected = distribution(log_weights(scored, penalized))
+    expected = distribution(scored, penalized)
     assert np.allclose(np.array(draft.distributions), np.array(expected), atol=1e-6)

@@ -27,7 +27,7 @@ from engine.drafters.block import BlockDrafter, ContextCache
 from engine.drafters.cascade import Cascade
 from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
@@ -286,7 +286,7 @@ def law(kind: BlockKind, drafted: list[int], sampling: Sampling) -> mx.array:
     for i, token in enumerate([TOKENS[-1], *drafted[:-1]]):
         history = History([*TOKENS, *drafted[:i]], sampling).windows(mx.array([], mx.int32), 0, 1)
         logits = block.read(mx.array([token]))
-        rows.append(distribution(log_weights(scores(logits, history, sampling), sampling)))
+        rows.append(distribution(scores(logits, history, sampling), sampling))
     return mx.concatenate(rows)
 
 
@@ -427,7 +427,7 @@ def off(
     assert length / 10 < sum(verdict.accepted for verdict in verdicts) < len(tokens)
     counts = np.zeros(TABLE.shape, dtype=np.int_)
     np.add.at(counts, (tokens[1:-1], tokens[2:]), 1)
-    law = distribution(log_weights(scores(TABLE, None, sampling), sampling))
+    law = distribution(scores(TABLE, None, sampling), sampling)
     return excess(counts, np.array(law, dtype=np.float64))
 
 

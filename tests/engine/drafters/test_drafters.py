@@ -23,7 +23,7 @@ from engine.drafters.lookup import LookupDrafter, merged
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, log_weights, scores
+from engine.sampling import distribution, scores
 from engine.tree import COMMITTED, Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
@@ -586,7 +586,7 @@ def test_early_exit_drafts_what_the_first_layers_would_write(
     assert proposal.distributions is not None
     drafted = proposal.tokens.tolist()
     logits = shallow(mx.array([[*tokens, *drafted[:-1]]]), cache=None)[0, -4:]
-    expected = distribution(log_weights(scores(logits, None, WARM), WARM))
+    expected = distribution(scores(logits, None, WARM), WARM)
     np.testing.assert_allclose(proposal.distributions, expected, atol=2e-3)
     # It leaves no trace in the target.
     assert target.length == before

@@ -22,7 +22,7 @@ from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import read_tensors
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 from tests.lab.parity import eagle3, eagle_options
@@ -344,8 +344,8 @@ def law(network: Any, model: nn.Module, tokens: list[int], sampling: Sampling) -
         logits = fresh_logits(network, model, tokens, drafted)[None]
         history = History([*tokens, *drafted], sampling)
         window = history.windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
-        weights = log_weights(scores(logits, window, sampling), sampling)
-        return np.array(distribution(weights)[0], dtype=np.float64)
+        scored = scores(logits, window, sampling)
+        return np.array(distribution(scored, sampling)[0], dtype=np.float64)
 
     first = row([])
     second = [row([token]) if p > 0 else np.zeros(SMALL) for token, p in enumerate(first)]
@@ -399,7 +399,7 @@ def test_q_before_the_sampler_chain_is_noticed(
     drafter, network, model = small_pair(kind, tmp_path)
     sampling = SAMPLINGS["top-p"]
     expected = law(network, model, [token % SMALL for token in TOKENS], sampling)
-    monkeypatch.setattr(chain, "log_weights", lambda scored, sampling: scored)
+    monkeypatch.setattr(chain, "distribution", lambda scored, sampling: mx.softmax(scored))
     off, error = drawn(drafter, sampling, expected, count=200)
     assert off > 1.0 or error > 0.05
 
@@ -421,8 +421,8 @@ def test_first_two_tokens(kind: str, tmp_path: Path) -> None:
         accepted += sum(verdict.accepted for verdict in verdicts)
 
     def rows(batch: mx.array) -> Any:
-        weights = log_weights(scores(model(batch)[:, -1], None, sampling), sampling)
-        return np.array(distribution(weights), dtype=np.float64)
+        scored = scores(model(batch)[:, -1], None, sampling)
+        return np.array(distribution(scored, sampling), dtype=np.float64)
 
     second = rows(mx.array([[*prompt, token] for token in range(SMALL)]))
     expected = rows(mx.array([prompt]))[0][:, None] * second

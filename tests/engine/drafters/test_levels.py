@@ -15,7 +15,7 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY
@@ -70,8 +70,8 @@ def draft(
 def law(text: Sequence[int], sampling: Sampling) -> NDArray[np.float64]:
     """The probability of each token behind `text`, which begins with the prompt."""
     history = History(list(text), sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
-    weights = log_weights(scores(TABLE[text[-2], text[-1]][None], history, sampling), sampling)
-    return np.array(distribution(weights)[0], dtype=np.float64)
+    scored = scores(TABLE[text[-2], text[-1]][None], history, sampling)
+    return np.array(distribution(scored, sampling)[0], dtype=np.float64)
 
 
 def without(q: NDArray[np.float64], tokens: Sequence[int]) -> NDArray[np.float64]:
@@ -257,7 +257,7 @@ def test_one_law_for_a_depth(sampling: Sampling) -> None:
     rows = TABLE[0, :3]
     drafted = draft(sampling, read=by_depth(lambda depth: rows[depth][None]))
     ids, tree = drafted.tokens.tolist(), drafted.shape
-    q = distribution(log_weights(scores(rows, None, sampling), sampling))
+    q = distribution(scores(rows, None, sampling), sampling)
     for token, parent in enumerate(tree.parents):
         expected = np.array(q[tree.depths[token]])
         if not sampling.greedy:

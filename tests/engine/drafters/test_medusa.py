@@ -24,7 +24,7 @@ from engine.drafters.medusa import (
 )
 from engine.model_parts import final_norm
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, plainly, run_greedily, task, up_to, write
 from tests.support.engine.medusas import medusa_network, untrained_medusa
@@ -150,7 +150,7 @@ def _laws(
         history = History([*TOKENS, *drafted[:i]], sampling)
         nothing = mx.zeros((0,), dtype=mx.int32)
         scored = scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling)
-        rows.append(np.array(distribution(log_weights(scored, sampling)), np.float64)[0])
+        rows.append(np.array(distribution(scored, sampling), np.float64)[0])
     return np.stack(rows).reshape(len(drafted), vocabulary)
 
 
@@ -168,9 +168,7 @@ def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
         nothing = mx.zeros((0,), dtype=mx.int32)
         rows = [
             distribution(
-                log_weights(
-                    scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling), sampling
-                )
+                scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling), sampling
             )[0].tolist()
             for i, history in enumerate(histories)
         ]
@@ -190,7 +188,7 @@ def test_a_sampled_text_has_the_targets_distribution() -> None:
     expected = np.ones((size,) * length)
     for text in np.ndindex(expected.shape):
         logits = target.model(mx.array([[*prompt, *text[:-1]]]))[0, len(prompt) - 1 :]
-        rows = np.array(distribution(log_weights(scores(logits, None, WARM), WARM)))
+        rows = np.array(distribution(scores(logits, None, WARM), WARM))
         expected[text] = np.prod(rows[np.arange(length), list(text)])
     counts, accepted = np.zeros(expected.shape, dtype=np.int_), 0
     for seed in range(600):

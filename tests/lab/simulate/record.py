@@ -23,7 +23,7 @@ from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
 from engine.request import Sampling, asked
-from engine.sampling import choose, distribution, log_weights, scores
+from engine.sampling import choose, distribution, scores
 from engine.session import Session
 from models.errors import Problem
 from models.installed.resolve import resolve_drafters
@@ -208,8 +208,8 @@ class _Pair:
             )
             token = drafted[0] if stood else own
         if token is None:
-            weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
-            ((token,),) = fetch(choose(weights, distribution(weights), sampling, key))
+            scored = self._scores(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
+            ((token,),) = fetch(choose(scored, distribution(scored, sampling), sampling, key))
         self._decoder.rewind(len(tokens))  # it stays read, as in a round
         return drafts, token
 
@@ -218,16 +218,16 @@ class _Pair:
     ) -> VerdictArrays:
         """Token by token, so that what is accepted of a chain does not depend on its length."""
         drafted = draft.tokens
-        weights = self._weights(tokens, drafted, sampling)
-        p = distribution(weights)
+        scored = self._scores(tokens, drafted, sampling)
+        p = distribution(scored, sampling)
         if sampling.greedy:
-            return greedily(drafted, choose(weights, p, sampling, key))
-        certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
+            return greedily(drafted, choose(scored, p, sampling, key))
+        certain = (mx.arange(p.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if draft.distributions is None else draft.distributions
         return by_token(drafted, p, q, key)
 
-    def _weights(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
-        """What the target makes of the end of `tokens` and each of `drafted`, see `log_weights`."""
+    def _scores(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
+        """What the target makes of the end of `tokens` and each of `drafted`, see `scores`."""
         unread = mx.array(tokens[self._decoder.length :], dtype=mx.int32)
         logits = self._decoder.read(mx.concatenate([unread, drafted]))[-drafted.size - 1 :]
-        return log_weights(scores(logits, None, sampling), sampling)
+        return scores(logits, None, sampling)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Memoryless
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
 
 Row = NDArray[np.float64]
@@ -77,7 +77,7 @@ class Branching(Memoryless):
         ids = mx.array([drafted.get(i, 0) for i in range(max(drafted, default=-1) + 1)] or [0])
         history = History(tokens, sampling).behind(ids, paths)
         logits = self._table[mx.array(last_but_one), mx.array(last)]
-        rows = distribution(log_weights(scores(logits, history, sampling), sampling))
+        rows = distribution(scores(logits, history, sampling), sampling)
         return list(np.array(rows, dtype=np.float64))
 
     def _left(self, row: Row, before: list[int], *, greedy: bool) -> Row:

@@ -11,7 +11,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, chain
 from engine.model_parts import trunk
 from engine.request import Sampling
-from engine.sampling import History, distribution, log_weights, scores
+from engine.sampling import History, distribution, scores
 from engine.speculate import RoundDraft, Task, speculate
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import MakeDrafter
@@ -53,7 +53,7 @@ def exact_first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> 
         windows = [History(text, sampling).windows(mx.array([]), 0, 1) for text in texts]
         history = mx.concatenate([each for each in windows if each is not None] or [mx.array([])])
         scored = scores(logits, history if sampling.penalizes else None, sampling)
-        return np.array(distribution(log_weights(scored, sampling)), dtype=np.float64)
+        return np.array(distribution(scored, sampling), dtype=np.float64)
 
     first = rows([prompt])[0]
     return first[:, None] * rows([[*prompt, token] for token in range(len(first))])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.batch import can_share
 from engine.decoder import Decoder
 from engine.request import Sampling
-from engine.sampling import distribution, log_weights, scores
+from engine.sampling import distribution, scores
 
 
 class _TokenBefore(nn.Module):
@@ -84,7 +84,7 @@ def decoder(table: mx.array) -> Decoder:
 def exact(table: mx.array, sampling: Sampling) -> NDArray[np.float64]:
     """The table's probabilities after the sampler chain; nothing may be penalized."""
     scored = scores(table.reshape(-1, table.shape[-1]), None, sampling)
-    rows = distribution(log_weights(scored, sampling))
+    rows = distribution(scored, sampling)
     return np.array(rows, dtype=np.float64).reshape(table.shape)
 
 
