@@ -260,14 +260,18 @@ class _Pair:
         return _chunk_rows(model.shape, self._machine)
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
-        """Temporary memory of a pass over `rows` rows: scores, and values between layers."""
-        shape = model.shape
+        """Temporary memory of a pass over `rows` rows: scores, or the states of a recurrence, which
+        a CPU computes row by row; and values between layers."""
+        shape, rows = model.shape, min(rows, context)
         seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
-        scores = _FLOAT32 * shape.attention_heads * min(rows, context) * seen
-        if self._machine.unified and shape.head_dim in _FUSED_HEAD_DIMS:
-            scores = 0
-        between = min(rows, context) * (8 * shape.hidden_size + 3 * shape.active_width)
-        return scores + between * model.held_bytes
+        scores = _FLOAT32 * shape.attention_heads * rows * seen
+        states = _FLOAT32 * rows * max((layer.exact_state for layer in shape.layers), default=0)
+        if self._machine.unified:
+            states = 0
+            if shape.head_dim in _FUSED_HEAD_DIMS:
+                scores = 0
+        between = rows * (8 * shape.hidden_size + 3 * shape.active_width)
+        return max(scores, states) + between * model.held_bytes
 
     def _recorded(self, context: int) -> tuple[int, int]:
         """Bytes of hidden states that wait for a head, and with those of every pass since, the last

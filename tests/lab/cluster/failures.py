@@ -221,7 +221,7 @@ def _other_version(scene: Scene) -> Iterator[None]:
     metadata.parent.mkdir(parents=True)
     metadata.write_text("Metadata-Version: 2.1\nName: slipstream\nVersion: 99\n")
     path = f"{metadata.parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    scene.reach(PYTHONPATH=path)
+    scene.reach(PYTHONPATH=path, PYTHONSAFEPATH="1")  # else metadata in this folder comes first
     yield
     scene.reach()
     shutil.rmtree(metadata.parents[1])

@@ -1,5 +1,5 @@
 """What a pair needs by the figures, and when it is refused. The slow test that these figures are
-right is in tests/engine/test_fitting.py."""
+right is in tests/engine/test_pair_room.py."""
 
 import math
 from dataclasses import replace
@@ -112,6 +112,13 @@ def test_recurrent_states_do_not_grow() -> None:
     for context in (127, 1023):
         grown = cache_bytes(shape, context, machine=LINUX, value_bytes=2)
         assert grown == state + context * 12 * 2 * 512 * 2
+
+
+def test_a_cpu_holds_the_state_after_each_row_that_it_reads() -> None:
+    target = ModelSize("recurrent", GB, QWEN3_NEXT | {"vocab_size": 1000})
+    states = 128 * 32 * 128 * 128 * 4
+    assert fit(target, context=4096, machine=LINUX).working_bytes > states
+    assert fit(target, context=4096, machine=MAC).working_bytes < states
 
 
 def test_convolutions_keep_their_latest_rows() -> None:
