@@ -34,7 +34,7 @@ def main() -> None:
         batch = Batch(
             states=states[None, :n],
             after=tokens[None, 1:-1],
-            guessed=torch.arange(first, n),
+            predicting=torch.arange(first, n),
             rank=torch.arange(n - first),
             thoughts=thoughts,
             total=torch.zeros(n - first),

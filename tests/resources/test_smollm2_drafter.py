@@ -18,7 +18,9 @@ from engine.drafters.head_network import load_head
 from engine.loading import load
 from engine.model_parts import embedding
 from models.drafter_folders import describe_drafter, find_head
+from models.files import models_folder
 from models.model_folder import ModelFolder
+from models.starter import STARTER
 from tests.support.engine.heads import untrained
 
 FOLDER = Path(__file__).parents[2] / "resources" / "drafters" / "smollm2-135m"
@@ -87,3 +89,35 @@ def test_the_kernels_compute_what_pytorch_does() -> None:
     command = [str(TORCH), str(SCRIPTS / "check_kernels.py")]
     variables = os.environ | {"TRITON_INTERPRET": "1"}
     subprocess.run(command, env=variables, check=True, timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+@pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
+def test_a_head_that_is_gone_on_from_is_written_as_it_was(tmp_path: Path) -> None:
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    answers = tmp_path / "answers"
+    answers.mkdir()
+    tokens, length, said = list(range(100, 160)), [60], [[0, 30, 60]]
+    parts = {"tokens": tokens, "lengths": length, "said": said}
+    arrays = {name: mx.array(part, dtype=mx.int32) for name, part in parts.items()}
+    mx.save_safetensors(str(answers / "00000.safetensors"), arrays)
+    command = [str(TORCH), str(SCRIPTS / "make.py"), str(answers), str(tmp_path / "heads")]
+    options = ["--target", str(target), "--minutes", "0", "--begin", str(FOLDER)]
+    subprocess.run([*command, *options], check=True, timeout=300)
+
+    folders = FOLDER, tmp_path / "heads" / "one"
+    old, new = (
+        load_head(
+            described, fingerprint=described.description.demands.fingerprint or "", vocabulary=49152
+        )
+        for described in map(describe_drafter, folders)
+    )
+    assert old.kept.tolist() == new.kept.tolist()
+    before, after = (dict(tree_flatten(one.head.parameters())) for one in (old, new))
+    assert before.keys() == after.keys()
+    for name, array in before.items():
+        near = 1e-3 * mx.abs(array).max().item()
+        assert mx.allclose(array, after[name], rtol=0.0, atol=near), name

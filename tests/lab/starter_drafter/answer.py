@@ -106,7 +106,7 @@ class Slots:
 
         self._target, self._longest = target, longest
         shape = (len(target.layers), 2, count, target.pairs, longest, target.width)
-        self._caches = torch.zeros(shape, dtype=torch.bfloat16, device=target.device)
+        self._caches = torch.zeros(shape, dtype=target.kind, device=target.device)
         self._lengths, self._latest = tensor(torch.long), tensor(torch.long)
         self._new = tensor(torch.int32, LONGEST_ANSWER)
         self._count, self._most = tensor(torch.long), tensor(torch.long)
@@ -166,7 +166,10 @@ class Slots:
 
     def _step(self) -> None:
         going, place = self._going(), self._count.clamp(max=LONGEST_ANSWER - 1)
-        logits = self._target.go_on(self._latest, self._lengths, self._caches).float()
+        caches = self._caches
+        if self._target.device == "cpu":  # a CPU reads what is there, a graph has fixed sizes
+            caches = caches[..., : int(self._lengths.max()) + 1, :]
+        logits = self._target.go_on(self._latest, self._lengths, caches).float()
         hot = self._temperatures[:, None]
         race = torch.empty_like(logits).exponential_().log_()  # who is first is drawn fairly
         chosen = torch.where(hot > 0, logits / hot.clamp(min=1e-3) - race, logits).argmax(-1)

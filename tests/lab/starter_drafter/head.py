@@ -46,7 +46,7 @@ class Head(nn.Module):
         return F.rms_norm(x.float(), (x.shape[-1],), None, self.shape["rms_norm_eps"])
 
     def logits(self, state: Tensor, embedding: Tensor) -> Tensor:
-        """`embedding` of the token before the one that is guessed."""
+        """`embedding` of the token before the one that is predicted."""
         scores = self.output(self.norm(state.float()))
         if "markov" in self.shape:
             scores = scores + self.after(self.before(self.normal(embedding)))
@@ -113,17 +113,17 @@ def matrix(inputs: int, outputs: int) -> nn.Linear:
 
 @dataclass
 class Batch:
-    """Sequences side by side, padded on the right to n positions; P places are guessed from.
+    """Sequences side by side, padded on the right to n positions; P places are predicted from.
 
-    Place j of a sequence x stands for the state of x[j] with x[j + 1], and guesses x[j + 2].
-    `after` (rows, n) holds x[j + 1]. `guessed` (P,) are places in rows * n, `rank` (P,) how far
+    Place j of a sequence x stands for the state of x[j] with x[j + 1], and predicts x[j + 2].
+    `after` (rows, n) holds x[j + 1]. `predicting` (P,) are places in rows * n, `rank` (P,) how far
     behind its answer's first each one is. The target thought `thoughts` (P, rows) of the head's
     rows there, as logits of which `total` (P,) is the logarithm of the sum over all tokens.
     """
 
     states: Tensor
     after: Tensor
-    guessed: Tensor
+    predicting: Tensor
     rank: Tensor
     thoughts: Tensor
     total: Tensor

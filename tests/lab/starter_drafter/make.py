@@ -8,7 +8,8 @@ GPU or a CPU. Needs torch, safetensors and tokenizers, and nothing of Slipstream
     python answer.py asked.jsonl.gz ANSWERS --target TARGET --minutes 5
     python make.py ANSWERS NEW_FOLDER --target TARGET --minutes 10
 
-TARGET is the starter model's folder. Learning goes on where it was stopped.
+TARGET is the starter model's folder. Learning goes on where it was stopped, or from a head that is
+there: --begin FOLDER.
 """
 
 import argparse
@@ -27,10 +28,10 @@ import torch.nn.functional as F
 from answer import Conversation, Script, Slots, read_conversations
 from head import STEPS, Batch, Head, chains, loss, weighed
 from safetensors.torch import save_file
-from target import Target
+from target import Target, dequantized
 from torch import Tensor, nn
 
-POSITIONS = 49_152  # of a batch
+POSITIONS = {"cuda": 49_152, "cpu": 6_144}  # of a batch
 
 
 # What it learns from
@@ -67,7 +68,7 @@ class Reader:
         longest = 0
         for i in order:
             longest = max(longest, lengths[i])
-            if batches[-1] and (len(batches[-1]) + 1) * longest > POSITIONS:
+            if batches[-1] and (len(batches[-1]) + 1) * longest > POSITIONS[self.target.device]:
                 batches.append([])
                 longest = lengths[i]
             batches[-1].append(i)
@@ -98,7 +99,7 @@ class Reader:
         return Batch(
             states=states[:, :-2],
             after=whole[:, 1:-1],
-            guessed=sent(places),
+            predicting=sent(places),
             rank=sent([self.ranks[i] for i in numbers]),
             thoughts=torch.cat([thoughts for thoughts, _ in parts]),
             total=torch.cat([total for _, total in parts]),
@@ -138,9 +139,9 @@ def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
     for start in range(0, len(reader.tokens), 32):
         numbers = list(range(start, min(start + 32, len(reader.tokens))))
         batch = reader.batch(numbers, kept, head.shape["layers"])
-        guesses = list(chains(head, batch, target.embedding))
-        drafts = torch.stack([kept[logits.argmax(-1)] for logits in guesses], -1).cpu().numpy()
-        logits = guesses[0].flatten(0, 1)[batch.predicting].float()
+        drafted = list(chains(head, batch, target.embedding))
+        drafts = torch.stack([kept[logits.argmax(-1)] for logits in drafted], -1).cpu().numpy()
+        logits = drafted[0].flatten(0, 1)[batch.predicting].float()
         chances = [(x / 0.8).softmax(-1) for x in (logits, batch.thoughts)]
         sampled.append(torch.minimum(*chances).sum(-1).mean().item())
         for row, i in enumerate(numbers):
@@ -193,14 +194,22 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def train(
     out: Path, folder: Path, reader: Reader, shapes: Sequence[str], tests: dict[str, Reader],
-    minutes: float,
+    minutes: float, begin: Path | None = None,
 ) -> None:  # fmt: skip
-    """Learn for some minutes, heads of several shapes from the same batches; write the folders."""
+    """Learn for some minutes, heads of several shapes from the same batches; write the folders.
+
+    All begin from the head in `begin` where there is one, which has their shape.
+    """
     target = reader.target
     torch.manual_seed(0)
-    frequent = reader.frequent().to(target.device)
+    begun = exported(begin) if begin else {}
+    frequent = reader.frequent()
+    if begun:
+        frequent = torch.cat([begun["kept"], frequent[~torch.isin(frequent, begun["kept"])]])
+    frequent = frequent.to(target.device)
     learners = [
-        Learner(out / name.replace(" ", "-"), target, SHAPES[name], frequent) for name in shapes
+        Learner(out / name.replace(" ", "-"), target, SHAPES[name], frequent, begun)
+        for name in shapes
     ]
     layers = tuple(sorted({layer for one in learners for layer in one.head.shape["layers"]}))
     most = frequent[: max(one.head.shape["rows"] for one in learners)]
@@ -241,7 +250,10 @@ def train(
 class Learner:
     """A head on its way: its optimizers, and the folder where it is kept."""
 
-    def __init__(self, out: Path, target: Target, shape: dict[str, Any], frequent: Tensor) -> None:
+    def __init__(
+        self, out: Path, target: Target, shape: dict[str, Any], frequent: Tensor,
+        begun: dict[str, Tensor],
+    ) -> None:  # fmt: skip
         names = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim")
         names += ("intermediate_size", "rope_theta")
         whole = {name: target.config[name] for name in names}
@@ -250,7 +262,10 @@ class Learner:
         self.greed: float = whole.pop("greed", 0.0)
         rate = whole.pop("rate", 1.0)
         self.out, self._target = out, target
-        self.head = new_head(whole, target, frequent[: whole["rows"]]).to(target.device)
+        self.head = new_head(whole, target, frequent[: whole["rows"]])
+        if begun:
+            self.head.load_state_dict(begun)
+        self.head.to(target.device)
         inner = [p for name, p in self.head.named_parameters() if p.ndim == 2 and _inside(name)]
         outer = [p for name, p in self.head.named_parameters() if p.ndim != 2 or not _inside(name)]
         self._optimizers: list[torch.optim.Optimizer] = [
@@ -280,7 +295,7 @@ class Learner:
         for optimizer, highest in zip(self._optimizers, self._rates, strict=True):
             optimizer.param_groups[0]["lr"] = highest * rate
             optimizer.zero_grad()
-        with torch.autocast(self._target.device, torch.bfloat16):
+        with self._target.autocast():
             value = weighed(loss(self.head, batch, self._target.embedding, self.greed))
         value.backward()
         nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
@@ -292,7 +307,7 @@ class Learner:
         return self._value.item()
 
     def tested(self, tests: dict[str, Reader]) -> str:
-        with torch.autocast(self._target.device, torch.bfloat16):
+        with self._target.autocast():
             found = {name: worth(self.head, self.head.kept, one) for name, one in tests.items()}
         return "; ".join(f"{name} {one}" for name, one in found.items())
 
@@ -337,6 +352,8 @@ def new_head(shape: dict[str, Any], target: Target, kept: Tensor) -> Head:
 def export(head: Head, out: Path, folder: Path) -> None:
     """Write config.json and head.safetensors, 8-bit in groups of 64 as MLX has them."""
     weights = {name: tensor.detach().float().cpu() for name, tensor in head.state_dict().items()}
+    if len(head.blocks) == 1:
+        weights = {name.replace("blocks.0.", "block."): one for name, one in weights.items()}
     order = weights.pop("kept").long().argsort()
     tensors = {"kept": head.kept.cpu()[order].int()}
     for name, tensor in weights.items():
@@ -363,6 +380,13 @@ def export(head: Head, out: Path, folder: Path) -> None:
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
+def exported(folder: Path) -> dict[str, Tensor]:
+    """The weights of a folder that `export` wrote, as a head of one layer names them."""
+    file = dequantized(folder / "head.safetensors", {"bits": 8, "group_size": 64})
+    weights = {name.replace("block.", "blocks.0."): tensor.float() for name, tensor in file}
+    return weights | {"kept": weights["kept"].long()}
+
+
 def fingerprint(path: Path) -> str:
     """As `ModelFolder.fingerprint`, of a model in one file."""
     with path.open("rb") as file:
@@ -385,13 +409,14 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["one"])
+    parser.add_argument("--begin", type=Path, help="a head's folder, to go on from")
     parser.add_argument("--tests", nargs="*", type=Path, default=[], help="prompts to measure with")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     target = Target(given.target, device)
     tests = {path.stem: held_out(target, given.target, path, 120) for path in given.tests}
     reader = Reader(target, read_conversations(given.answers))
-    train(given.out, given.target, reader, given.shapes, tests, given.minutes)
+    train(given.out, given.target, reader, given.shapes, tests, given.minutes, given.begin)
 
 
 if __name__ == "__main__":
