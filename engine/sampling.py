@@ -14,7 +14,7 @@ from mlx_lm.sample_utils import apply_top_k
 from engine.request import Sampling
 
 CANDIDATES = 4096
-"""So many tokens are left to the filters."""
+"""How many tokens the filters choose from."""
 
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours are far apart
 
@@ -57,9 +57,8 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     """What is sampled from, of `scores`: the probabilities, float32, (rows, vocabulary).
 
     Greedy decoding samples from nothing: there it is the probability at temperature 1, which is
-    shown. Where there are filters, the rest of the chain is about the `CANDIDATES` tokens with the
-    highest scores: on a CPU it would take as long about all tokens as a tenth of a small target's
-    pass, for each row.
+    shown. Filters see only the `CANDIDATES` tokens with the highest scores: over a whole vocabulary
+    they would take a tenth of a small target's pass on a CPU, for each row.
     """
     if sampling.greedy:
         return mx.softmax(scored, axis=-1, precise=True)
