@@ -376,9 +376,8 @@ def test_five_percent_more_acceptance_is_refuted() -> None:
 def test_drafter_that_draws_hotter_than_it_says_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def careless(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        at_one = weights * sampling.temperature
-        return mx.random.categorical(at_one, key=key).astype(mx.int32)
+    def careless(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(scored, key=key).astype(mx.int32)
 
     cold = replace(WARM, temperature=0.5)
     drafter = model_drafter(DRAFTING["noisy"])
@@ -393,11 +392,11 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
 def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     cold = replace(WARM, temperature=0.4)
 
-    def raw(weights: mx.array) -> mx.array:
-        return mx.softmax(weights * cold.temperature, axis=-1)
+    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
+        return mx.softmax(scored, axis=-1)
 
-    def cold_draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(weights, key=key).astype(mx.int32)
+    def cold_draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(scored / cold.temperature, key=key).astype(mx.int32)
 
     monkeypatch.setattr(chain, "distribution", raw)  # draws at 0.4, reports q at temperature 1
     monkeypatch.setattr(chain, "choose", cold_draw)

@@ -450,8 +450,8 @@ def test_a_draft_that_is_reported_before_the_chain_is_refuted(
 ) -> None:
     """What it draws is sharper than what it reports."""
 
-    def sharply(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(4 * weights, key=key).astype(mx.int32)
+    def sharply(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(4 * scored, key=key).astype(mx.int32)
 
     monkeypatch.setattr(chain, "choose", sharply)
     assert off("dspark", FILTERED) > 2.0

@@ -35,11 +35,11 @@ def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
 def q_before_the_sampler_chain(patch: pytest.MonkeyPatch) -> None:
     """Drafters that draw at the temperature of `COLD`, and report q at temperature 1."""
 
-    def raw(weights: mx.array) -> mx.array:
-        return mx.softmax(weights * COLD.temperature, axis=-1)
+    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
+        return mx.softmax(scored, axis=-1)
 
-    def draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(weights, key=key).astype(mx.int32)
+    def draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(scored / COLD.temperature, key=key).astype(mx.int32)
 
     patch.setattr(chain, "distribution", raw)
     patch.setattr(chain, "choose", draw)
