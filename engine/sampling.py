@@ -89,9 +89,9 @@ def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:
     A token is kept if those more probable than it have less than `top_p` together; equally
     probable ones are kept or left together.
     """
-    falling = -mx.sort(-p, axis=-1)
-    above = mx.cumsum(falling, axis=-1, inclusive=False)
-    return mx.min(mx.where(above < top_p, falling, mx.inf), axis=-1, keepdims=True)
+    rising = mx.sort(p, axis=-1)
+    above = mx.cumsum(rising, axis=-1, reverse=True, inclusive=False)
+    return mx.min(mx.where(above < top_p, rising, mx.inf), axis=-1, keepdims=True)
 
 
 def choose(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:

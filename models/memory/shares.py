@@ -177,10 +177,7 @@ def _split(
     whole = needs(model.pipeline(even), expand)
     least = needs(model.pipeline((model.period,) * ranks), expand)
     each = (_growing(whole) - _growing(least)) / left
-    free = [
-        fit.available_bytes - fit.needed_bytes + (own - model.period) * each
-        for fit, own in zip(whole, even, strict=True)
-    ]
+    free: list[float] = [fit.available_bytes - fit.needed_bytes for fit in least]
     split = [model.period] * ranks
     for _ in range(left):
         rank = max(range(ranks), key=lambda rank: free[rank])
