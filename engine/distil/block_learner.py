@@ -90,6 +90,10 @@ class BlockLearner:
     vocabulary: int
 
     @property
+    def borrows(self) -> bool:
+        return False
+
+    @property
     def rates(self) -> Rates:
         return Rates(0.03, 1e-3)
 

@@ -4,8 +4,9 @@ Step 0 reads the target's states. Step s reads the head's own state of the token
 will when it drafts (HASS, arXiv 2408.15766; EAGLE-3's training-time test).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,11 +16,11 @@ import numpy as np
 
 from engine.device import fetch
 from engine.distil.learner import Rates
-from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
+from engine.distil.loss import FURTHER, Batch, soft_cross_entropy, unmet
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead, Head, new_head, save_head, shape_for
 from engine.loading import LoadedModel
-from engine.model_parts import embedding
+from engine.model_parts import embedding, output_rows
 
 STEPS = 3
 _ONE_STEP = 0.6  # share of the training that begins with one step: from the target's states
@@ -27,10 +28,12 @@ _ONE_STEP = 0.6  # share of the training that begins with one step: from the tar
 
 @dataclass(frozen=True, slots=True)
 class HeadLearner:
-    """`embedding` is the target's; it does not learn."""
+    """`embedding` is the target's, as are the output rows that `lend` has for tokens, (tokens,
+    width); they do not learn."""
 
     bound: BoundHead
     embedding: nn.Module
+    lend: Callable[[mx.array], mx.array]
 
     @property
     def network(self) -> Head:
@@ -39,6 +42,10 @@ class HeadLearner:
     @property
     def kept(self) -> mx.array:
         return self.bound.kept
+
+    @property
+    def borrows(self) -> bool:
+        return self.bound.head.borrows
 
     @property
     def rates(self) -> Rates:
@@ -53,7 +60,8 @@ class HeadLearner:
     @classmethod
     def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
         shape = shape_for(target.model, rows=kept.size)
-        return cls(new_head(target.model, shape, kept), embedding(target.model))
+        model = target.model
+        return cls(new_head(model, shape, kept), embedding(model), partial(output_rows, model))
 
     def steps(self, share: float) -> int:
         """The later ones build on the first one, which alone trains on twice as many tokens in the
@@ -62,7 +70,8 @@ class HeadLearner:
         return 1 if share < _ONE_STEP else STEPS
 
     def loss(self, batch: Batch, steps: int) -> mx.array:
-        return loss(self.network, batch, embed(self.embedding, batch), steps=steps)
+        lent = mx.stop_gradient(self.lend(batch.borrowed).astype(mx.float32))
+        return loss(self.network, batch, embed(self.embedding, batch), lent, steps=steps)
 
     def chains(self, answer: RecordedAnswer, length: int) -> Iterator[np.ndarray]:
         head, positions = self.network, len(answer.tokens) - 2
@@ -70,26 +79,39 @@ class HeadLearner:
         begun = head.begin(answer.states[None, :positions].astype(mx.float32))
         after = mx.array(answer.tokens[1:-1])
         own = mx.eye(positions).astype(mx.bool_)
+        others = np.array(self._without_row(answer.tokens), dtype=np.int32)
+        sayable = mx.concatenate([self.kept, mx.array(others)])
+        rows = head.rows(self.lend(mx.array(others)).astype(mx.float32))
+        barred = mx.where(mx.array(unmet(answer.tokens, others)), -mx.inf, 0.0)
+        barred = mx.pad(barred, [(0, 0), (self.kept.size, 0)])
         mask = mask_after(0, positions)
         for step in range(length):
             unrolled.offset = step
             embedded = self.embedding(after).astype(mx.float32)[None]
             state = head(begun, embedded, mask=mask, cache=unrolled)
-            after = self.kept[mx.argmax(head.logits(state)[0], axis=-1)]
+            logits = head.norm(state[0]) @ rows.T + barred
+            after = sayable[mx.argmax(logits, axis=-1)]
             yield np.array(fetch(after)[0])
             begun = head.go_on(state)
             mask = mx.concatenate([mask, own], axis=1)
+
+    def _without_row(self, tokens: list[int]) -> list[int]:
+        return sorted({*tokens} - {*fetch(self.kept)[0]}) if self.borrows else []
 
     def save(self, folder: Path, *, target: str, fingerprint: str) -> None:
         save_head(self.bound, folder, target=target, fingerprint=fingerprint)
 
 
-def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) -> mx.array:
+def loss(
+    head: Head, batch: Batch, embeddings: mx.array, lent: mx.array, *, steps: int = STEPS
+) -> mx.array:
     """The mean cross entropy in nats, later steps weighing less.
 
-    `embeddings` (sequences, T, width) are the target's, of `batch.after`. Of the positions left of
-    `batch.lead` only keys and values are computed, which saves most of the work.
+    `embeddings` (sequences, T, width) are the target's, of `batch.after`, and so are the output
+    rows `lent` (B, width), of `batch.borrowed`. Of the positions left of `batch.lead` only keys
+    and values are computed, which saves most of the work.
     """
+    rows = head.rows(lent)
     lead = batch.lead
     begun, embeddings, before = head.begin(batch.states), embeddings[:, lead:], embeddings[:, :lead]
     unrolled = Unrolled(head.remember(begun[:, :lead], before) if lead else None)
@@ -106,7 +128,7 @@ def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) 
         places = mx.array(batch.predicting[deep])
         thoughts = head.norm(state.reshape(-1, state.shape[-1])[places])
         entropy = soft_cross_entropy(
-            thoughts, head.output.weight, batch.rows[counted], batch.chances[counted]
+            thoughts, rows, batch.rows[counted], batch.chances[counted], batch.unmet[counted]
         )
         total = total + FURTHER**step * entropy
         begun = head.go_on(mx.pad(state[:, :-1], [(0, 0), (1, 0), (0, 0)]))

@@ -31,7 +31,8 @@ class Learner(Protocol):
     """A drafter's network that learns.
 
     `network`: its output layers are named `output` or `lm_head`. `kept` (rows,): the token id of
-    each of their rows. `rates`: at their highest, which is soon after the beginning.
+    each of their rows; `borrows`: whether it has rows for the other tokens of a text too. `rates`:
+    at their highest, which is soon after the beginning.
     """
 
     @property
@@ -42,6 +43,9 @@ class Learner(Protocol):
 
     @property
     def kept(self) -> mx.array: ...
+
+    @property
+    def borrows(self) -> bool: ...
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:

@@ -25,7 +25,9 @@ class Batch:
     `padding` (sequences,), how many positions on the left are nothing; `lead`, how many predict
     nothing. `predicting` (P,) positions in sequences * (T - lead); `rank` (P,), how far behind the
     first one of its answer; `rows` and `chances` (P, 32): the target's distribution, by rows of
-    the output layer. Tokens without a row have chance 0.
+    the output layer. Tokens without a row have chance 0. `borrowed` (B,): tokens of these answers
+    whose rows, which come behind the layer's own, are borrowed; `unmet` (P, B): where they are not,
+    as the token is not in the text yet.
     """
 
     states: mx.array
@@ -36,16 +38,22 @@ class Batch:
     rank: np.ndarray
     rows: mx.array
     chances: mx.array
+    borrowed: mx.array
+    unmet: mx.array
 
 
-def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
-    """`row_of` (vocabulary,): the output row of each token, -1 where there is none."""
+def make_batch(
+    answers: Sequence[RecordedAnswer], row_of: mx.array, *, borrows: bool = False
+) -> Batch:
+    """`row_of` (vocabulary,): the output row of each token, -1 where there is none. `borrows`: so
+    that one is borrowed where the token is in the text."""
     firsts = [max(answer.prompt - 2, 0) for answer in answers]
     lengths = [len(answer.tokens) - 2 for answer in answers]
     lead = max(firsts)
     tail = max(length - first for length, first in zip(lengths, firsts, strict=True))
     after = np.zeros((len(answers), lead + tail), dtype=np.int32)
-    predicting, rank, states, tops, log_probs = [], [], [], [], []
+    borrowed = without_row(answers, row_of) if borrows else np.zeros(0, dtype=np.int32)
+    predicting, rank, states, tops, log_probs, absent = [], [], [], [], [], []
     for i, (answer, first, length) in enumerate(zip(answers, firsts, lengths, strict=True)):
         left = lead - first
         right = lead + tail - left - length
@@ -56,7 +64,16 @@ def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
         skipped = first + 2 - answer.prompt
         tops.append(answer.top_tokens[skipped:])
         log_probs.append(answer.top_log_probs[skipped:])
-    rows = row_of[mx.concatenate(tops)]
+        absent.append(unmet(answer.tokens, borrowed)[first:])
+    absent_there = mx.array(np.concatenate(absent))
+    own = int((np.array(row_of) >= 0).sum())
+    with_borrowed = mx.array(row_of)
+    with_borrowed[mx.array(borrowed)] = mx.arange(own, own + len(borrowed), dtype=row_of.dtype)
+    rows = with_borrowed[mx.concatenate(tops)]
+    missing = rows < 0
+    if len(borrowed):
+        column = mx.maximum(rows - own, 0)
+        missing |= (rows >= own) & mx.take_along_axis(absent_there, column, axis=-1)
     chances = mx.exp(mx.concatenate(log_probs).astype(mx.float32))
     return Batch(
         states=mx.stack(states).astype(mx.float32),
@@ -65,31 +82,57 @@ def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
         lead=lead,
         predicting=np.concatenate(predicting),
         rank=np.concatenate(rank),
-        rows=mx.maximum(rows, 0),
-        chances=mx.where(rows >= 0, chances, 0.0),
+        rows=mx.where(missing, 0, rows),
+        chances=mx.where(missing, 0.0, chances),
+        borrowed=mx.array(borrowed),
+        unmet=absent_there,
     )
 
 
+def without_row(answers: Sequence[RecordedAnswer], row_of: mx.array) -> np.ndarray:
+    """The tokens in the text of these answers that have none, in order."""
+    found = np.unique(np.concatenate([answer.tokens for answer in answers])).astype(np.int32)
+    return found[np.array(row_of)[found] < 0]
+
+
+def unmet(tokens: Sequence[int], borrowed: np.ndarray) -> np.ndarray:
+    """(positions, B): the `borrowed` tokens that are not among x[0] to x[j + 1], for each j."""
+    places = np.arange(len(tokens) - 2)
+    first = {token: place for place, token in reversed(list(enumerate(tokens)))}
+    met = np.array([first.get(token, len(tokens)) for token in borrowed.tolist()], dtype=int)
+    return met > places[:, None] + 1
+
+
 def soft_cross_entropy(
-    states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
+    states: mx.array,
+    weight: mx.array,
+    rows: mx.array,
+    chances: mx.array,
+    unmet: mx.array | None = None,
 ) -> mx.array:
     """The mean entropy of softmax(`states` @ `weight`.T) against `chances` of some `rows`.
 
-    `states` (n, width), `weight` (all rows, width), `rows` and `chances` (n, 32).
+    `states` (n, width), `weight` (all rows, width), `rows` and `chances` (n, 32); `unmet` (n, B):
+    which of the last B rows are impossible.
     """
-    found: Any = _with_gradients(states, weight, rows, chances)
+    if unmet is None:
+        unmet = mx.zeros((states.shape[0], 0), dtype=mx.bool_)
+    found: Any = _with_gradients(states, weight, rows, chances, mx.where(unmet, -mx.inf, 0.0))
     total: mx.array = found[0]
     return total
 
 
 @mx.custom_function
 def _with_gradients(
-    states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
+    states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array, barred: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
     """Loss and gradients together, as both need the powers, which take the most time."""
     chances = chances / states.shape[0]
     mass = chances.sum(axis=-1, keepdims=True)
     logits = states @ weight.T
+    if barred.size:
+        own = weight.shape[0] - barred.shape[-1]
+        logits = mx.concatenate([logits[:, :own], logits[:, own:] + barred], axis=-1)
     highest = logits.max(axis=-1, keepdims=True)
     powers = mx.exp(logits - highest)
     whole = powers.sum(axis=-1, keepdims=True)
@@ -104,7 +147,7 @@ def _with_gradients(
 def _(
     primals: tuple[mx.array, ...], cotangents: Sequence[mx.array], outputs: Sequence[mx.array]
 ) -> tuple[mx.array, ...]:
-    (_, _, rows, chances), (by_total, _, _), (_, by_states, by_weight) = (
+    (_, _, rows, chances, barred), (by_total, _, _), (_, by_states, by_weight) = (
         primals,
         cotangents,
         outputs,
@@ -114,4 +157,5 @@ def _(
         by_total * by_weight,
         mx.zeros_like(rows),
         mx.zeros_like(chances),
+        mx.zeros_like(barred),
     )

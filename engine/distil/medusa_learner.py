@@ -33,6 +33,10 @@ class MedusaLearner:
     vocabulary: int
 
     @property
+    def borrows(self) -> bool:
+        return False
+
+    @property
     def rates(self) -> Rates:
         return Rates(0.03, 2e-3)
 

@@ -71,7 +71,8 @@ class Trainer:
         """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
         rate, rates = min(1.0, share / _WARM_UP + 0.05) * (1 - share), self._learner.rates
         self._muon.learning_rate, self._adam.learning_rate = rates.inner * rate, rates.outer * rate
-        batch, steps = make_batch(answers, self._row_of), self._learner.steps(share)
+        batch = make_batch(answers, self._row_of, borrows=self._learner.borrows)
+        steps = self._learner.steps(share)
         value, gradients = self._gradient(batch, steps)
         gradients, _ = clip_grad_norm(gradients, _CLIP)
         self._optimizer.update(self.network, gradients)

@@ -18,6 +18,7 @@ from engine.device import wait
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 from models.drafter_kinds import Tap
 
@@ -69,14 +70,14 @@ class Block(Protocol):
         (1,): (1,). None where it has no opinion."""
 
     def read(self, previous: mx.array) -> mx.array:
-        """The next slot's logits behind the token `previous`, (1,): (1, target's vocabulary);
-        minus infinity for what it cannot propose."""
+        """The next slot's logits behind the token `previous`, (1,): (1, rows)."""
 
 
 class BlockNetwork(Protocol):
     """What drafts blocks for one target.
 
-    Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose.
+    Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose;
+    `rows` of its output, None where each of the target's tokens has its own.
     """
 
     @property
@@ -84,6 +85,9 @@ class BlockNetwork(Protocol):
 
     @property
     def most(self) -> int: ...
+
+    @property
+    def rows(self) -> Rows | None: ...
 
     def make_cache(self) -> list[ContextCache]:
         """For no context yet."""
@@ -102,7 +106,7 @@ class BlockDrafter(Untaught):
         self.name = name
         self._network = network
         self._states = target.record(network.taps)
-        self._vocabulary = target.vocabulary
+        self._rows = network.rows or Rows(target.vocabulary)
         self._cache = network.make_cache()
         self._first = self._end = 0  # the positions in the context
 
@@ -136,7 +140,7 @@ class BlockDrafter(Untaught):
             unread=tokens[-1:],
             tokens=tokens,
             choice=choice,
-            vocabulary=self._vocabulary,
+            rows=self._rows,
             sampling=sampling,
             key=key,
             drafter=self.name,

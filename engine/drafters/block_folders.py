@@ -15,9 +15,9 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import BlockDrafter
-from engine.drafters.chain import row_of_token
 from engine.drafters.dflash import BlockShape, BoundNetwork, DFlash, DFlash2, Rotation
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
+from engine.drafters.rows import Rows
 from engine.drafters.weights import (
     Tensors,
     columns,
@@ -305,7 +305,7 @@ def bind(
         shape,
         embed=lambda ids: embed(mx.minimum(ids, last)) * scale,
         read_out=read_out,
-        row_of=None if kept is None else row_of_token(kept, target.vocabulary),
+        rows=None if kept is None else Rows(target.vocabulary, kept),
     )
     _try_out(bound, shape, rows=target.vocabulary if kept is None else len(kept))
     return bound

@@ -15,6 +15,7 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Memoryless
 from engine.drafters.chain import draft_chain
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 Memory = Mapping[str, tuple[mx.array, mx.array]]
@@ -76,7 +77,7 @@ class CacheDrafter(Memoryless):
             unread=tokens[end:],
             tokens=tokens,
             choice=choice,
-            vocabulary=self._target.vocabulary,
+            rows=Rows(self._target.vocabulary),
             sampling=sampling,
             key=key,
             drafter=self.name,

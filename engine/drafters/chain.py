@@ -9,7 +9,7 @@ be wrong: the remaining tokens would be those that the drafter was confident of,
 reported distribution.
 
 Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
-(n, vocabulary).
+(n, rows).
 """
 
 from collections.abc import Callable
@@ -19,8 +19,9 @@ import mlx.core as mx
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
+from engine.drafters.rows import Rows
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, entries, scores, without
+from engine.sampling import History, choose, distribution, entries, without
 
 
 def draft_chain(
@@ -29,7 +30,7 @@ def draft_chain(
     unread: list[int],
     tokens: list[int],
     choice: DraftChoice,
-    vocabulary: int,
+    rows: Rows,
     sampling: Sampling,
     key: mx.array,
     drafter: str,
@@ -50,15 +51,15 @@ def draft_chain(
     inputs = mx.array(unread, dtype=mx.int32)
     for i, step_key in enumerate(mx.random.split(key, choice.length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
-        logits = fit_vocabulary(read(inputs)[-1:], vocabulary)
-        scored = scores(logits, history.windows(so_far, i, 1), sampling)
+        scored = rows.scores(read(inputs)[-1:], history.windows(so_far, i, 1), sampling)
         all_q = distribution(scored, sampling)
         if i == 0 and not sampling.greedy:
-            all_q = without(all_q, choice.tried)
-        token = choose(scored, all_q, sampling, step_key)
-        q.append(entries(all_q, token))
+            all_q = without(all_q, rows.rows(choice.tried))
+        row = choose(scored, all_q, sampling, step_key)
+        q.append(entries(all_q, row))
         if not sampling.greedy:
             distributions.append(all_q)
+        token = rows.tokens(row)
         drafted.append(token)
         sure.append(q[-1] if confidence is None else confidence(token))
         inputs = token
@@ -72,32 +73,9 @@ def draft_chain(
     return DraftArrays(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),
-        distributions=mx.concatenate(distributions) if distributions else None,
+        distributions=(
+            rows.over_vocabulary(mx.concatenate(distributions)) if distributions else None
+        ),
         drafter=drafter,
         confidence=None if confidence is None else mx.concatenate(sure),
     )
-
-
-def fit_vocabulary(logits: mx.array, vocabulary: int) -> mx.array:
-    """Logits over the target's vocabulary: surplus columns are dropped, missing ones impossible."""
-    missing = vocabulary - logits.shape[-1]
-    if missing > 0:
-        return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
-    return logits[:, :vocabulary]
-
-
-def spread(logits: mx.array, row_of: mx.array) -> mx.array:
-    """Logits of some tokens, (..., rows), over the target's vocabulary: see `row_of_token`."""
-    impossible = mx.full((*logits.shape[:-1], 1), -mx.inf, dtype=logits.dtype)
-    every = mx.concatenate([logits, impossible], axis=-1)
-    rows = mx.broadcast_to(row_of, (*logits.shape[:-1], row_of.size))
-    return mx.take_along_axis(every, rows, axis=-1)  # nine times as fast as `take`
-
-
-def row_of_token(kept: list[int], vocabulary: int) -> mx.array:
-    """The row of each token, (vocabulary,); `kept` has the token of each row. Tokens without a row
-    have the one behind the last."""
-    rows = [len(kept)] * vocabulary
-    for row, token in enumerate(kept):
-        rows[token] = row
-    return mx.array(rows)

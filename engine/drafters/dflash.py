@@ -18,7 +18,7 @@ from mlx_lm.models.qwen3 import MLP as Feedforward
 from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.drafters.block import Block, ContextCache
-from engine.drafters.chain import spread
+from engine.drafters.rows import Rows
 from models.drafter_kinds import Tap
 
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
@@ -355,7 +355,7 @@ class BoundNetwork:
     """A network with what it borrows of its target: a `BlockNetwork`.
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
-    `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
+    `rows` as `BlockNetwork.rows`.
     Attributes: `weights`, the network; `embed`, `read_out`.
     """
 
@@ -366,11 +366,11 @@ class BoundNetwork:
         *,
         embed: Callable[[mx.array], mx.array],
         read_out: Callable[[mx.array], mx.array],
-        row_of: mx.array | None = None,
+        rows: Rows | None = None,
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
         self.weights, self._shape = network, shape
-        self.embed, self.read_out, self._row_of = embed, read_out, row_of
+        self.embed, self.read_out, self.rows = embed, read_out, rows
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
@@ -382,16 +382,4 @@ class BoundNetwork:
         states = self.weights(self.embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
         logits = self.read_out(states)[0].astype(mx.float32)
-        slots = self.weights.slots(states[0], logits)
-        return slots if self._row_of is None else SpreadSlots(slots, self._row_of)
-
-
-class SpreadSlots:
-    """Slots whose logits are of some tokens only, over the target's vocabulary."""
-
-    def __init__(self, slots: Block, row_of: mx.array) -> None:
-        self._slots, self._row_of = slots, row_of
-        self.confidence = slots.confidence
-
-    def read(self, previous: mx.array) -> mx.array:
-        return spread(self._slots.read(previous), self._row_of)
+        return self.weights.slots(states[0], logits)

@@ -24,7 +24,6 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import Drafter, DrafterRefused
-from engine.drafters.chain import row_of_token, spread
 from engine.drafters.eagle_layers import (
     Fields,
     FusedLayer,
@@ -34,6 +33,7 @@ from engine.drafters.eagle_layers import (
     unlike_ours,
 )
 from engine.drafters.p_eagle import MaskDrafter
+from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
 from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, output_layer
@@ -87,8 +87,8 @@ class _Layers(nn.Module):
 class Eagle3(_Layers):
     """EAGLE-3's network, with the options of all who trained it: a `StateNetwork`.
 
-    `taps` of the target, with states of `target_width`; `row_of`: the row of the output layer of
-    each token of the target. `mixed`: whether the states pass a matrix, or there is one and it is
+    `taps` of the target, with states of `target_width`; `rows` of the output layer, which has
+    `row_count`. `mixed`: whether the states pass a matrix, or there is one and it is
     as wide as the network's own. `norm_mixed`: one norm over them all before it, `norm_each`: one
     each. `normed_output`: it goes on from its state behind the final norm.
     """
@@ -99,8 +99,8 @@ class Eagle3(_Layers):
         *,
         taps: tuple[Tap, ...],
         target_width: int,
-        row_of: mx.array,
-        rows: int,
+        rows: Rows,
+        row_count: int,
         embed: Borrowed | int,
         mixed: bool = True,
         norm_mixed: bool = False,
@@ -119,8 +119,8 @@ class Eagle3(_Layers):
         if norm_each:
             self.fc_norm = [nn.RMSNorm(target_width, eps=shape.epsilon) for _ in taps]
         self.norm = nn.RMSNorm(shape.width, eps=shape.epsilon)
-        self.lm_head = nn.Linear(shape.width, rows, bias=False)
-        self._row_of = row_of
+        self.lm_head = nn.Linear(shape.width, row_count, bias=False)
+        self.rows: Rows | None = rows
         self._normed_output = normed_output
         self._logit_scale, self._soft_cap = logit_scale, soft_cap
 
@@ -147,7 +147,7 @@ class Eagle3(_Layers):
             logits = self._logit_scale * logits
         if self._soft_cap is not None:
             logits = self._soft_cap * mx.tanh(logits / self._soft_cap)
-        return spread(logits, self._row_of)
+        return logits
 
 
 class PEagle(Eagle3):
@@ -169,6 +169,7 @@ class Eagle(_Layers):
     """The network of EAGLE and EAGLE-2: a `StateNetwork`. `output`: the target's output layer."""
 
     taps: tuple[Tap, ...] = ("norm",)
+    rows: Rows | None = None
 
     def __init__(
         self,
@@ -296,8 +297,8 @@ def _eagle3_options(
     return {
         "taps": taps,
         "target_width": target_width,
-        "row_of": row_of_token(kept, target.vocabulary),
-        "rows": tensors["lm_head.weight"].shape[0],
+        "rows": Rows(target.vocabulary, kept),
+        "row_count": tensors["lm_head.weight"].shape[0],
         "embed": _embed(shape, tensors, target, own=own, scale=scale),
         "mixed": mixed,
         "norm_mixed": bool(fields.get("norm_before_fc", False)),
@@ -340,8 +341,8 @@ def _embed(
     return lambda tokens: scale * borrowed(tokens)  # a module would become a part of this one
 
 
-def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
-    """The token of each row of the output layer, but for rows behind the target's vocabulary."""
+def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int] | None:
+    """The token of each row of the output layer; None where row i stands for token i."""
     rows = tensors["lm_head.weight"].shape[0]
     if "d2t" in tensors:
         (kept,) = fetch(tensors["d2t"].astype(mx.int32) + mx.arange(rows))
@@ -349,7 +350,7 @@ def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
         (known,) = fetch(tensors["t2d"])
         kept = [token for token, is_known in enumerate(known) if is_known]
     elif rows == fields.get("vocab_size", rows):
-        return list(range(min(rows, vocabulary)))
+        return None
     else:
         raise ValueError(f"it has {rows} tokens, and does not say which")
     if len(kept) != rows or len(set(kept)) != rows or min(kept) < 0:

@@ -14,6 +14,7 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
@@ -64,7 +65,7 @@ class EarlyExitDrafter(Memoryless):
                 unread=tokens[self._target.length :],
                 tokens=tokens,
                 choice=choice,
-                vocabulary=self._target.vocabulary,
+                rows=Rows(self._target.vocabulary),
                 sampling=sampling,
                 key=key,
                 drafter=self.name,

@@ -3,7 +3,8 @@
 EAGLE's idea (arXiv 2401.15077, 2503.01840): the target's hidden states of a token, with the token
 that came next, predict most of what comes after. One transformer layer turns the two into a state
 of its own, from which the next token is read, and which replaces the target's states when the head
-continues to draft. The output layer has rows for frequent tokens only (FR-Spec, arXiv 2502.14856).
+continues to draft. The output layer has rows for frequent tokens only (FR-Spec, arXiv 2502.14856),
+and may borrow the target's for others that are in the text, as names and rare words come again.
 
 A folder holds `config.json` and `head.safetensors`, 8-bit, with the token ids of the rows.
 """
@@ -21,11 +22,13 @@ from mlx_lm.utils import dequantize_model
 
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.drafters import DrafterRefused
-from engine.drafters.chain import row_of_token, spread
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
+from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.model_parts import embedding, final_norm, output_rows
+from engine.request import Sampling
 from models.drafter_folders import DrafterFolder
 from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
 from models.errors import Problem
@@ -59,9 +62,12 @@ class HeadShape:
 
 
 class Head(nn.Module):
-    """See above. States are (batch, n, hidden size); token embeddings are the target's own."""
+    """See above. States are (batch, n, hidden size); token embeddings are the target's own.
 
-    def __init__(self, shape: HeadShape) -> None:
+    `moved` (hidden size,), of one that `borrows`: what learning has added to the target's rows.
+    """
+
+    def __init__(self, shape: HeadShape, *, borrows: bool = True) -> None:
         super().__init__()
         width = shape.hidden_size
         self.fuse = nn.Linear(len(shape.layers) * width, width, bias=False)
@@ -70,6 +76,8 @@ class Head(nn.Module):
         self.block = TransformerBlock(shape.block())
         self.norm = nn.RMSNorm(width, eps=shape.rms_norm_eps)
         self.output = nn.Linear(width, shape.rows, bias=False)
+        if borrows:
+            self.moved = mx.zeros((width,))
         self._epsilon = shape.rms_norm_eps
 
     def begin(self, states: mx.array) -> mx.array:
@@ -96,9 +104,25 @@ class Head(nn.Module):
         values = attention.v_proj(x).reshape(by_head).swapaxes(1, 2)
         return attention.rope(keys), values
 
-    def logits(self, state: mx.array) -> mx.array:
-        """(batch, n, rows): which token comes after the embedded one."""
-        return self.output(self.norm(state))
+    @property
+    def borrows(self) -> bool:
+        """Whether it has learned with rows of the target beside its own."""
+        return "moved" in self
+
+    def rows(self, lent: mx.array) -> mx.array:
+        """Its own, and behind them `lent` ones of the target, (more rows, hidden size)."""
+        if not self.borrows:
+            return self.output.weight
+        return mx.concatenate([self.output.weight, lent + self.moved])
+
+    def logits(self, state: mx.array, borrowed: mx.array | None = None) -> mx.array:
+        """(batch, n, rows): which token comes after the embedded one; then by the `borrowed`
+        rows, (more rows, hidden size)."""
+        state = self.norm(state)
+        logits: mx.array = self.output(state)
+        if borrowed is None:
+            return logits
+        return mx.concatenate([logits, state @ borrowed.T], axis=-1)
 
     def _normal(self, x: mx.array) -> mx.array:
         return mx.fast.rms_norm(x, None, self._epsilon)
@@ -118,25 +142,57 @@ class HeadNetwork:
 
     def __init__(self, bound: BoundHead, model: nn.Module, *, vocabulary: int) -> None:
         self.taps: tuple[Tap, ...] = bound.shape.layers
-        self.begin, self.go_on = bound.head.begin, bound.head.go_on
-        self._head, self._embed = bound.head, embedding(model)
+        self.begin, self.go_on, self.logits = bound.head.begin, bound.head.go_on, bound.head.logits
+        self._head, self._embed, self._model = bound.head, embedding(model), model
         (kept,) = fetch(bound.kept)
-        self._row_of = row_of_token(kept, vocabulary)
+        self.rows = Rows(vocabulary, kept)
 
     def __call__(self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[Any]) -> mx.array:
         return self._head(begun, self._embed(tokens), mask, cache[0])
 
-    def logits(self, state: mx.array) -> mx.array:
-        return spread(self._head.logits(state), self._row_of)
+    def borrowed(self, tokens: list[int]) -> mx.array | None:
+        """Rows for tokens that the head has none for, (tokens, hidden size)."""
+        if not tokens or not self._head.borrows:
+            return None
+        rows = output_rows(self._model, mx.array(tokens, dtype=mx.int32))
+        return rows.astype(self._head.moved.dtype) + self._head.moved
 
     def make_cache(self) -> list[KVCache]:
         return [KVCache()]
 
 
-def head_drafter(target: Decoder, bound: BoundHead) -> StateDrafter:
+class HeadDrafter(StateDrafter):
+    """Drafts for `target` with a head: what is frequent, and what is in the text."""
+
+    def __init__(self, target: Decoder, network: HeadNetwork, *, name: str = "head") -> None:
+        super().__init__(target, network, name=name)
+        self._head = network
+        self._met = 0  # tokens of the text that were looked at
+        self._borrowed: mx.array | None = None  # rows of those that the head has none for
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        new = self._rows.missing(tokens[self._met :])
+        if (rows := self._head.borrowed(new)) is not None:
+            before = [] if self._borrowed is None else [self._borrowed]
+            self._borrowed = mx.concatenate([*before, rows])
+            self._rows = self._rows.and_of(new)
+        self._met = len(tokens)
+        return super().propose(tokens, choice, sampling, key)
+
+    def rewind(self, length: int) -> None:
+        super().rewind(length)
+        if length < self._met:  # so that what it drafts depends on this text alone
+            self._rows, self._met, self._borrowed = self._head.rows, 0, None
+
+    def _logits(self, state: mx.array) -> mx.array:
+        return self._head.logits(state, self._borrowed)
+
+
+def head_drafter(target: Decoder, bound: BoundHead) -> HeadDrafter:
     """Drafts with a head for its target."""
-    network = HeadNetwork(bound, target.model, vocabulary=target.vocabulary)
-    return StateDrafter(target, network, name="head")
+    return HeadDrafter(target, HeadNetwork(bound, target.model, vocabulary=target.vocabulary))
 
 
 def shape_for(model: nn.Module, *, rows: int) -> HeadShape:
@@ -217,9 +273,9 @@ def other_weights(folder: DrafterFolder, fingerprint: str) -> DrafterRefused:
 def _read(folder: DrafterFolder) -> BoundHead:
     fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
-    head = Head(shape)
-    _quantize(head)
     weights: Any = mx.load(str(folder.path / HEAD_WEIGHTS_NAME))
+    head = Head(shape, borrows="moved" in weights)
+    _quantize(head)
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`

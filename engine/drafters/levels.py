@@ -21,7 +21,7 @@ import mlx.core as mx
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
-from engine.drafters.chain import fit_vocabulary
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.sampling import (
     History,
@@ -29,7 +29,6 @@ from engine.sampling import (
     draw,
     entries,
     likeliest,
-    scores,
     without,
 )
 from engine.tree import COMMITTED, Tree
@@ -39,8 +38,8 @@ ALTERNATIVES = 8
 
 ReadLevel = Callable[[mx.array, Tree], mx.array]
 """From the tokens of a level, (n,), and the tree of all that were read so far, of which these are
-the last, to the logits behind each, (n, vocabulary). First of all, from no tokens and an empty
-tree, to those behind the committed tokens, (1, vocabulary)."""
+the last, to the logits behind each, (n, rows). First of all, from no tokens and an empty tree, to
+those behind the committed tokens, (1, rows)."""
 
 
 def draft_tree(
@@ -48,7 +47,7 @@ def draft_tree(
     *,
     tokens: list[int],
     choice: DraftChoice,
-    vocabulary: int,
+    rows: Rows,
     sampling: Sampling,
     key: mx.array,
     drafter: str,
@@ -57,17 +56,17 @@ def draft_tree(
     that has no more tokens and is no higher."""
     history = History(tokens, sampling)
 
-    def law(drafted: mx.array, tree: Tree, rows: int) -> mx.array:
-        """What comes behind the last `rows` of the tokens that are read, (rows, vocabulary)."""
-        first = len(tree) - rows
+    def law(drafted: mx.array, tree: Tree, count: int) -> mx.array:
+        """What comes behind the last `count` of the tokens that are read, (count, rows)."""
+        first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
-        logits = fit_vocabulary(read(drafted[first:], tree), vocabulary)
-        return distribution(scores(logits, history.behind(drafted, paths), sampling), sampling)
+        logits, before = read(drafted[first:], tree), history.behind(drafted, paths)
+        return distribution(rows.scores(logits, before, sampling), sampling)
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
-        return _likeliest(law, shape, choice, drafter)
-    return _drawn(law, shape, key, drafter, tried=choice.tried)
+        return _likeliest(law, rows, shape, choice, drafter)
+    return _drawn(law, rows, shape, choice, key, drafter)
 
 
 def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
@@ -85,29 +84,29 @@ _Law = Callable[[mx.array, Tree, int], mx.array]
 
 
 def _drawn(
-    law: _Law, shape: Tree, key: mx.array, drafter: str, *, tried: Sequence[int]
+    law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, key: mx.array, drafter: str
 ) -> DraftArrays:
     """A tree of this shape, drawn."""
-    drawn: dict[int, tuple[mx.array, mx.array]] = {}  # by number: the token, and from what
+    drawn: dict[int, tuple[mx.array, mx.array]] = {}  # by number: the row, and from what
     read: list[int] = []
     level = [COMMITTED]  # behind which tokens are drawn next
     for level_key in mx.random.split(key, shape.height):
         children = [shape.children(parent) for parent in level]
         read += [token for token in level if token != COMMITTED]
-        ids = mx.concatenate([mx.zeros((0,), mx.int32), *(drawn[token][0] for token in read)])
-        all_q = law(ids, shape.only(read), len(level) if read else 0)
+        chosen = mx.concatenate([mx.zeros((0,), mx.int32), *(drawn[token][0] for token in read)])
+        all_q = law(rows.tokens(chosen), shape.only(read), len(level) if read else 0)
         if level == [COMMITTED]:
-            all_q = without(all_q, tried)
+            all_q = without(all_q, rows.rows(choice.tried))
         counts = [len(each) for each in children]
-        for rank, (rows, some, q) in enumerate(without_replacement(all_q, counts, level_key)):
-            for place, row in enumerate(rows):
-                drawn[children[row][rank]] = some[place : place + 1], q[place : place + 1]
+        for rank, (places, some, q) in enumerate(without_replacement(all_q, counts, level_key)):
+            for place, parent in enumerate(places):
+                drawn[children[parent][rank]] = some[place : place + 1], q[place : place + 1]
         level = [token for each in children for token in each if shape.children(token)]
         begin(*(drawn[token][0] for token in level))
-    tokens, distributions = (
+    chosen, distributions = (
         mx.concatenate([drawn[token][part] for token in range(len(shape))]) for part in (0, 1)
     )
-    q = entries(distributions, tokens)
+    q = entries(distributions, chosen)
     (possible,) = fetch(q)
     kept: list[int] = []
     for token, parent in enumerate(shape.parents):
@@ -115,8 +114,14 @@ def _drawn(
             kept.append(token)
     if len(kept) < len(shape):
         numbers = mx.array(kept)
-        tokens, distributions, q = tokens[numbers], distributions[numbers], q[numbers]
-    return DraftArrays(tokens, q, distributions, drafter, tree=_unless_chain(shape.only(kept)))
+        chosen, distributions, q = chosen[numbers], distributions[numbers], q[numbers]
+    return DraftArrays(
+        tokens=rows.tokens(chosen),
+        q=q,
+        distributions=rows.over_vocabulary(distributions),
+        drafter=drafter,
+        tree=_unless_chain(shape.only(kept)),
+    )
 
 
 def without_replacement(
@@ -151,7 +156,9 @@ class _Guess:
     worth: float
 
 
-def _likeliest(law: _Law, shape: Tree, choice: DraftChoice, drafter: str) -> DraftArrays:
+def _likeliest(
+    law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, drafter: str
+) -> DraftArrays:
     """The tree of the likeliest tokens that has as many as this shape, and is no higher."""
     guesses: list[_Guess] = []  # each behind its parent
     read: list[int] = []
@@ -162,7 +169,8 @@ def _likeliest(law: _Law, shape: Tree, choice: DraftChoice, drafter: str) -> Dra
         tree = Tree(tuple(guess.parent for guess in guesses)).only(read)
         all_q = law(ids, tree, len(level) if read else 0)
         latest = len(guesses)
-        for parent, *likely in zip(level, *fetch(*likeliest(all_q, ALTERNATIVES)), strict=True):
+        some, of_some = likeliest(all_q, ALTERNATIVES)
+        for parent, *likely in zip(level, *fetch(rows.tokens(some), of_some), strict=True):
             before = 1.0 if parent == COMMITTED else guesses[parent].worth
             for token, q in zip(*likely, strict=True):
                 if q > 0.0:

@@ -28,9 +28,10 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
-from engine.drafters.chain import draft_chain, row_of_token, spread
+from engine.drafters.chain import draft_chain
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
+from engine.drafters.rows import Rows
 from engine.drafters.weights import (
     Tensors,
     columns,
@@ -100,21 +101,18 @@ class MedusaHeads(nn.Module):
 class MedusaDrafter(Memoryless):
     """Drafts for `target`, whose states behind its final norm are recorded from now on.
 
-    `row_of`: the row of each of the target's tokens, where there are fewer rows; see `spread`.
+    `rows` of its output; None where each of the target's tokens has its own.
     """
 
     name = "Medusa"
 
-    def __init__(
-        self, target: Decoder, network: MedusaHeads, *, row_of: mx.array | None = None
-    ) -> None:
+    def __init__(self, target: Decoder, network: MedusaHeads, *, rows: Rows | None = None) -> None:
         self._network, self._heads = network, network.heads
-        self._row_of = row_of
+        self._rows = rows or Rows(target.vocabulary)
         self._states = target.record(("norm",))
-        self._vocabulary = target.vocabulary
 
     def beside(self, target: Decoder) -> Drafter:
-        return MedusaDrafter(target, self._network, row_of=self._row_of)
+        return MedusaDrafter(target, self._network, rows=self._rows)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         left = len(self._left(tokens))
@@ -130,17 +128,15 @@ class MedusaDrafter(Memoryless):
         state = self._states.between(end - 1, end)[0]  # (1, width)
         if choice.tree is not None:
             choice = replace(choice, tree=choice.tree.no_higher(len(left)))
-            read = by_depth(lambda depth: self._logits(left[depth], state))
+            read = by_depth(lambda depth: _logits(left[depth], state))
             draft = partial(draft_tree, read)
         else:
             choice, heads = choice.within(len(left)), iter(left)
-            draft = partial(
-                draft_chain, lambda _: self._logits(next(heads), state), unread=tokens[-1:]
-            )
+            draft = partial(draft_chain, lambda _: _logits(next(heads), state), unread=tokens[-1:])
         return draft(
             tokens=tokens,
             choice=choice,
-            vocabulary=self._vocabulary,
+            rows=self._rows,
             sampling=sampling,
             key=key,
             drafter=self.name,
@@ -158,9 +154,9 @@ class MedusaDrafter(Memoryless):
             return []
         return self._heads[len(tokens) - 1 - end :]
 
-    def _logits(self, head: MedusaHead, state: mx.array) -> mx.array:
-        logits = head(state).astype(mx.float32)
-        return logits if self._row_of is None else spread(logits, self._row_of)
+
+def _logits(head: MedusaHead, state: mx.array) -> mx.array:
+    return head(state).astype(mx.float32)
 
 
 def load_medusa(folder: Path, config: Mapping[str, Any], target: Decoder) -> MedusaDrafter:
@@ -170,11 +166,11 @@ def load_medusa(folder: Path, config: Mapping[str, Any], target: Decoder) -> Med
     with refused_as_damaged(folder):
         shape, tensors = _ours(published, config)
     _require_fit(shape, target, reduced=offsets is not None)
-    row_of = None if offsets is None else _row_of(offsets, shape, target, folder)
+    rows = None if offsets is None else _rows(offsets, shape, target, folder)
     network = MedusaHeads(shape)
     with refused_as_damaged(folder):
         fill(network, tensors)
-    return MedusaDrafter(target, network, row_of=row_of)
+    return MedusaDrafter(target, network, rows=rows)
 
 
 def save_medusa(
@@ -260,10 +256,10 @@ def _require_fit(shape: MedusaShape, target: Decoder, *, reduced: bool) -> None:
             )
 
 
-def _row_of(offsets: mx.array, shape: MedusaShape, target: Decoder, folder: Path) -> mx.array:
-    """The row of each of the target's tokens; `offsets` has how far each row's token is from it."""
+def _rows(offsets: mx.array, shape: MedusaShape, target: Decoder, folder: Path) -> Rows:
+    """`offsets` has how far each row's token is from it."""
     (ids,) = fetch(offsets + mx.arange(offsets.size))
     fits = len(ids) == len(set(ids)) == shape.rows and 0 <= min(ids) <= max(ids)
     if not fits or max(ids) >= target.vocabulary:
         raise damaged(folder, "its vocabulary map does not fit the target")
-    return row_of_token(ids, target.vocabulary)
+    return Rows(target.vocabulary, ids)

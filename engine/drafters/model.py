@@ -9,6 +9,7 @@ from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
@@ -50,7 +51,7 @@ class ModelDrafter(Untaught):
             unread=own[self._decoder.length :],
             tokens=tokens,
             choice=choice.within(room + 1),  # the last one is not read
-            vocabulary=self._vocabulary,
+            rows=Rows(self._vocabulary),
             sampling=sampling,
             key=key,
             drafter=self.name,

@@ -23,7 +23,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.drafters import DrafterRefused
-from engine.drafters.chain import row_of_token, spread
+from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
@@ -70,9 +70,9 @@ class MtpNetwork:
         """`kept`: the token ids that it can propose; None for all. Fewer cost less."""
         self._module = module
         self._embed, self._scale = embedding(target.model), embedding_scale(target.model)
-        rows = None if kept is None else mx.array(list(kept))
-        self._output = output_layer(target.model, rows)
-        self._row_of = None if kept is None else row_of_token(list(kept), target.vocabulary)
+        some = None if kept is None else mx.array(list(kept))
+        self._output = output_layer(target.model, some)
+        self.rows = None if kept is None else Rows(target.vocabulary, kept)
 
     def begin(self, states: mx.array) -> mx.array:
         return states[:, :, 0]
@@ -84,8 +84,7 @@ class MtpNetwork:
         return self._module(begun, self._embed(tokens) * self._scale, cache[0])
 
     def logits(self, state: mx.array) -> mx.array:
-        logits = self._output(state)
-        return logits if self._row_of is None else spread(logits, self._row_of)
+        return self._output(state)
 
     def make_cache(self) -> list[KVCache]:
         return [KVCache()]

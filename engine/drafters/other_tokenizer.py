@@ -3,9 +3,9 @@
 It reads the committed text in tokens of its own (`reencoding`), and its draft becomes the target's
 tokens in one of two ways:
 
-- Where answers are sampled, it draws among the tokens that both have: its logits, spread over the
-  target's ids, go through the sampler chain, which makes q whole again (the paper's token-level
-  intersection). So each token has the reported distribution.
+- Where answers are sampled, it draws among the tokens that both have: its logits of these go
+  through the sampler chain, which makes q whole again (the paper's token-level intersection). So
+  each token has the reported distribution.
 - Where the likeliest tokens are drafted, it writes text, which is then written in the target's
   tokens (string-level exact match). That takes a wait for the draft. Such a token is a guess; its
   distribution is not known, and need not be. What is shown of it is the probability of those of the
@@ -27,8 +27,9 @@ from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.abridged import Abridged
-from engine.drafters.chain import draft_chain, spread
+from engine.drafters.chain import draft_chain
 from engine.drafters.reencoding import Reencoding, Writing
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 from models.token_tables import shared_tokens
 
@@ -36,8 +37,8 @@ from models.token_tables import shared_tokens
 class Translation:
     """Two ways of writing, and the tokens that both have.
 
-    `own`: the drafter's token for each of the target's that it has too. `row_of`: the row of the
-    drafter's logits for each of the target's `vocabulary`, as `spread` takes it.
+    `own`: the drafter's token for each of the target's that it has too; `shared`: these as rows,
+    with the drafter's tokens in `drafters` (rows,).
     """
 
     def __init__(self, target: Writing, drafter: Writing, *, vocabulary: int, rows: int) -> None:
@@ -47,7 +48,8 @@ class Translation:
         self.own: Mapping[int, int] = {
             token: row for token, row in shared.items() if token < vocabulary and row < rows
         }
-        self.row_of = mx.array([self.own.get(token, rows) for token in range(vocabulary)])
+        self.shared = Rows(vocabulary, list(self.own))
+        self.drafters = mx.array(list(self.own.values()))
 
     def guess(self, before: str, drafted: list[int], q: list[float], most: int) -> "_Guess":
         """What `drafted`, the drafter's tokens, is to the target: up to `most` of its tokens.
@@ -180,19 +182,19 @@ class OtherTokenizerDrafter(Untaught):
     ) -> DraftArrays:
         """Sampled from the tokens that both have."""
         self._guessed = None
-        row_of = self._translation.row_of
+        shared, drafters = self._translation.shared, self._translation.drafters
         unread = [mx.array(own[self._decoder.length :])]
 
         def read(drawn: mx.array) -> mx.array:
-            inputs = unread.pop() if unread else mx.take(row_of, drawn)
-            return spread(self._decoder.read(inputs)[-1:], row_of)
+            inputs = unread.pop() if unread else drafters[shared.of(drawn)]
+            return self._decoder.read(inputs)[-1:, drafters]
 
         return draft_chain(
             read,
             unread=[],
             tokens=tokens,
             choice=choice,
-            vocabulary=self._translation.vocabulary,
+            rows=shared,
             sampling=sampling,
             key=key,
             drafter=self.name,
@@ -209,7 +211,7 @@ class OtherTokenizerDrafter(Untaught):
             unread=own[self._decoder.length :],
             tokens=own,
             choice=choice,
-            vocabulary=self._decoder.vocabulary,
+            rows=Rows(self._decoder.vocabulary),
             sampling=replace(sampling, logit_bias=theirs),
             key=key,
             drafter=self.name,

@@ -14,6 +14,7 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.model import ModelDrafter
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
@@ -49,7 +50,7 @@ class ParallelDrafter(ModelDrafter):
             unread=tokens[-1:],
             tokens=tokens,
             choice=choice,
-            vocabulary=self._vocabulary,
+            rows=Rows(self._vocabulary),
             sampling=sampling,
             key=key,
             drafter=self.name,

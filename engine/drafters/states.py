@@ -19,6 +19,7 @@ from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
 from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import Tree
 from models.drafter_kinds import Tap
@@ -38,6 +39,10 @@ class StateNetwork(Protocol):
     def taps(self) -> tuple[Tap, ...]:
         """Which of the target's states it reads."""
 
+    @property
+    def rows(self) -> Rows | None:
+        """Those of its logits; None where each of the target's tokens has its own."""
+
     def begin(self, states: mx.array) -> mx.array:
         """What it makes of the target's states, (1, n, taps, width): (1, n, w)."""
 
@@ -52,10 +57,7 @@ class StateNetwork(Protocol):
         """
 
     def logits(self, state: mx.array) -> mx.array:
-        """Which token comes after `tokens`: (b, n, w) to (b, n, the target's vocabulary).
-
-        Tokens that it cannot propose have -inf.
-        """
+        """Which token comes after `tokens`: (b, n, w) to (b, n, rows)."""
 
     def make_cache(self) -> list[KVCache]:
         """Empty caches, one for each of its layers."""
@@ -100,7 +102,7 @@ class StateDrafter(Untaught):
         self.name = name
         self._network = network
         self._states = target.record(network.taps)
-        self._vocabulary = target.vocabulary
+        self._rows = network.rows or Rows(target.vocabulary)
         self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
         self._read = 0  # entries from the target's states; those behind are from its own
@@ -122,8 +124,7 @@ class StateDrafter(Untaught):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._forget_drafted()
-        self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
+        self._take_back(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
         if choice.tree is not None:
@@ -133,7 +134,7 @@ class StateDrafter(Untaught):
         return draft(
             tokens=tokens,
             choice=choice,
-            vocabulary=self._vocabulary,
+            rows=self._rows,
             sampling=sampling,
             key=key,
             drafter=self.name,
@@ -143,21 +144,27 @@ class StateDrafter(Untaught):
         self._forget_drafted()
 
     def rewind(self, length: int) -> None:
+        self._take_back(length)
+
+    def _take_back(self, length: int) -> None:
         """The entry of the last of `length` tokens goes too, as another token may follow it."""
-        self._forget_drafted()
         entries = max(0, min(self._read, length - 1 - self._base))
         self._read = entries
         self._forget_drafted()
 
+    def _logits(self, state: mx.array) -> mx.array:
+        """Of `self._rows`: (b, n, w) to (b, n, rows)."""
+        return self._network.logits(state)
+
     def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
-        """Gives the logits (1, vocabulary) of up to `length` tokens behind `tokens`, in turn, each
+        """Gives the logits (1, rows) of up to `length` tokens behind `tokens`, in turn, each
         asked for with the token before it, (1,)."""
         state: mx.array | None = None
 
         def read(inputs: mx.array) -> mx.array:
             nonlocal state
             state = self._catch_up(tokens) if state is None else self._step(state, inputs)
-            return self._network.logits(state)[0]
+            return self._logits(state)[0]
 
         return read
 
@@ -172,12 +179,12 @@ class StateDrafter(Untaught):
             if not rows:
                 states = self._catch_up(tokens)
                 committed = self._cache[0].offset
-                return self._network.logits(states)[0]
+                return self._logits(states)[0]
             begun = self._network.go_on(states[mx.array(tree.parents[-rows:]) + 1])
             caches = [Level(each, tree, rows=rows, committed=committed) for each in self._cache]
             state = self._network(begun, level[:, None], caches[0].make_mask(), caches)
             states = mx.concatenate([states, state])
-            return self._network.logits(state)[:, 0]
+            return self._logits(state)[:, 0]
 
         return read
 

@@ -16,14 +16,13 @@ from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.head_network import save_head
+from engine.drafters.head_network import HeadDrafter, save_head
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter
 from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
-from engine.drafters.states import StateDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
@@ -159,7 +158,7 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     target: LoadedModel, other: Path, home: Path
 ) -> None:
     distilled(target, home / "drafters" / "any name")
-    assert type(make("head", target)) is StateDrafter
+    assert type(make("head", target)) is HeadDrafter
     assert make("lookup+head", target).name == "lookup+head"
     assert make(" auto ", target).name == "suffix+head"
     assert make("auto", load(ModelFolder(other))).name == "suffix"
@@ -176,7 +175,7 @@ def test_a_heads_folder_is_named_like_a_models(
     target: LoadedModel, other: Path, tmp_path: Path
 ) -> None:
     folder = distilled(target, tmp_path / "my head")
-    assert type(make(str(folder), target)) is StateDrafter
+    assert type(make(str(folder), target)) is HeadDrafter
     with pytest.raises(DrafterRefused) as refused:
         make(str(folder), load(ModelFolder(other)))
     assert refused.value.obstacle == "other target"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engine import speculate as loop
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import chain
+from engine.drafters import rows
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import (
@@ -402,7 +402,7 @@ def test_every_position_sees_the_history_of_plain_decoding(
 ) -> None:
     target_spy, drafter_spy = Spy(), Spy()
     monkeypatch.setattr(loop, "scores", target_spy)
-    monkeypatch.setattr(chain, "scores", drafter_spy)
+    monkeypatch.setattr(rows, "scores", drafter_spy)
     sampling = Sampling(
         temperature=temperature, frequency_penalty=0.3, penalty_window=window, seed=0
     )

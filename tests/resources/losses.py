@@ -26,16 +26,19 @@ def main() -> None:
     for i in range(count):
         states, tokens = tensors[f"{i}.states"].float(), tensors[f"{i}.tokens"].long()
         first, n = int(tensors[f"{i}.prompt"]) - 2, len(tokens) - 2
-        thoughts = torch.full((n - first, shape["rows"]), -torch.inf)
-        rows, log_probs = tensors[f"{i}.rows"].long(), tensors[f"{i}.log_probs"].float()
+        borrowed, unmet = tensors[f"{i}.borrowed"].long(), tensors[f"{i}.unmet"].bool()
+        thoughts = torch.full((n - first, shape["rows"] + len(borrowed)), -torch.inf)
+        rows, chances = tensors[f"{i}.rows"].long(), tensors[f"{i}.chances"].float()
         for place in range(n - first):
-            known = rows[place] >= 0
-            thoughts[place, rows[place][known]] = log_probs[place][known]
+            known = chances[place] > 0
+            thoughts[place, rows[place][known]] = chances[place][known].log()
         batch = Batch(
             states=states[None, :n],
             after=tokens[None, 1:-1],
             predicting=torch.arange(first, n),
             rank=torch.arange(n - first),
+            borrowed=borrowed,
+            unmet=unmet,
             thoughts=thoughts,
             total=torch.zeros(n - first),
         )

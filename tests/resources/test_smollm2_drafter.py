@@ -63,14 +63,17 @@ def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
     arrays |= {f"head.{name}": array for name, array in tree_flatten(bound.head.parameters())}
     ours = []
     for i, one in enumerate(answers):
-        batch = make_batch([one], rows)
-        ours.append(float(loss(bound.head, batch, embed(table, batch), steps=5).item()))
+        batch = make_batch([one], rows, borrows=True)
+        lent = table(batch.borrowed)
+        ours.append(float(loss(bound.head, batch, embed(table, batch), lent, steps=5).item()))
         arrays |= {
             f"{i}.tokens": mx.array(one.tokens),
             f"{i}.prompt": mx.array(one.prompt),
             f"{i}.states": one.states,
-            f"{i}.rows": rows[one.top_tokens],
-            f"{i}.log_probs": one.top_log_probs,
+            f"{i}.rows": batch.rows,
+            f"{i}.chances": batch.chances,
+            f"{i}.borrowed": batch.borrowed,
+            f"{i}.unmet": batch.unmet,
         }
     shape = {field.name: getattr(bound.shape, field.name) for field in fields(bound.shape)}
     example = tmp_path / "example.safetensors"
@@ -85,10 +88,26 @@ def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
-def test_the_kernels_compute_what_pytorch_does() -> None:
-    command = [str(TORCH), str(SCRIPTS / "check_kernels.py")]
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_the_kernels_compute_what_pytorch_does(device: str) -> None:
+    command = [str(TORCH), str(SCRIPTS / "check_kernels.py"), device]
     variables = os.environ | {"TRITON_INTERPRET": "1"}
     subprocess.run(command, env=variables, check=True, timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+@pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
+def test_states_that_were_kept_are_those_that_are_read_anew(tmp_path: Path) -> None:
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    script = Path(__file__).parent / "kept_states.py"
+    command = [str(TORCH), str(script), str(SCRIPTS), str(target), str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+
+    differences = [float(line) for line in said.stdout.split("\n")[-4:-1]]
+    assert max(differences) < 1e-2
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from engine.distil.training import Trainer
 from engine.drafters.block import BlockDrafter
 from engine.drafters.block_folders import dflash_network
 from engine.drafters.dflash import BoundNetwork, DFlash
+from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
 from tests.support.engine.lively import cross_entropy
 from tests.support.engine.story_samples import by_the_engine
@@ -157,22 +158,21 @@ def test_the_engine_commits_as_much(
     stories: LoadedModel, taught: BlockLearner, story_answers: list[RecordedAnswer], chain: int
 ) -> None:
     def drafter(target: Decoder) -> BlockDrafter:
-        return BlockDrafter(target, _spread(taught), name="DFlash")
+        return BlockDrafter(target, _bound(taught), name="DFlash")
 
     some = story_answers[::3]
     expected = by_the_engine(stories, drafter, some, chain=chain)
     assert measure(taught, some, chain=chain) == expected
 
 
-def _spread(learner: BlockLearner) -> BoundNetwork:
+def _bound(learner: BlockLearner) -> BoundNetwork:
     network = drafting(learner)
-    rows = mx.concatenate([mx.arange(ROWS), mx.full((512 - ROWS,), ROWS)])
     return BoundNetwork(
         network.weights,
         learner.shape,
         embed=learner.embedding,
         read_out=lambda x: network.weights.lm_head(x),
-        row_of=rows,
+        rows=Rows(512, range(ROWS)),
     )
 
 
@@ -194,10 +194,11 @@ def test_what_was_saved_is_read_again(
     assert config["target_fingerprint"] == "0f"
     network = dflash_network(tmp_path, config, Decoder(stories.model))
     assert (network.taps, network.most) == (lively.shape.taps, PLACES)
+    assert network.rows is not None
+    assert network.rows.tokens(mx.arange(ROWS)).tolist() == list(range(ROWS))
     for place in (3, 11):
         ours = block_at(network, story_answers[0], place)
         exact = block_at(drafting(lively), story_answers[0], place)
-        assert ours.shape == (PLACES, 512)
-        assert bool(mx.all(mx.isinf(ours[:, ROWS:])))
-        error = mx.abs(ours[:, :ROWS] - exact).max() / mx.std(exact)
+        assert ours.shape == (PLACES, ROWS)
+        error = mx.abs(ours - exact).max() / mx.std(exact)
         assert float(error) < 0.2  # 8-bit

@@ -11,17 +11,18 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
 from engine.distil.head_learner import Unrolled, embed, loss, mask_after
-from engine.distil.loss import Batch, make_batch
+from engine.distil.loss import make_batch
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head
 from tests.support.engine.lively import (
-    KEPT,
     SHAPE,
     answer,
     cross_entropy,
     embeddings,
     lively_head,
+    logits_behind,
     row_of,
+    sayable,
 )
 
 WEIGHT = 0.8  # of a step, against the one before
@@ -49,11 +50,11 @@ def drafted(
     after = mx.array([one.tokens[1 : start + 2]])
     begun = head.begin(one.states[None, : start + 1].astype(mx.float32))
     state = head(begun, table(after), "causal", cache)[:, -1:]
-    guesses = [head.logits(state)[0, 0]]
+    guesses = [logits_behind(one.tokens[: start + 2], head, table, state)]
     for step in range(1, steps):
         after = mx.array([[one.tokens[start + step + 1]]])
         state = head(head.go_on(state), table(after), None, cache)
-        guesses.append(head.logits(state)[0, 0])
+        guesses.append(logits_behind(one.tokens[: start + step + 2], head, table, state))
     return guesses
 
 
@@ -68,8 +69,17 @@ def slowly(
         for start in range(max(one.prompt - 2, 0), len(one.tokens) - 2):
             room = min(steps, len(one.tokens) - 2 - start)
             for step, logits in enumerate(drafted(head, table, one, start=start, steps=room)):
-                entropies[step].append(cross_entropy(logits, one, start + step + 2, kept=KEPT))
+                predicted = start + step + 2
+                said = sayable(one.tokens[:predicted])
+                entropies[step].append(cross_entropy(logits, one, predicted, kept=said))
     return sum(WEIGHT**step * float(np.mean(each)) for step, each in enumerate(entropies) if each)
+
+
+def at_once(
+    head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int = 3
+) -> mx.array:
+    batch = make_batch(answers, row_of(), borrows=True)
+    return loss(head, batch, embed(table, batch), table(batch.borrowed), steps=steps)
 
 
 MIXTURES = {
@@ -88,15 +98,13 @@ def test_all_at_once_is_one_after_another(
     head: Head, table: nn.Embedding, mixture: str, steps: int
 ) -> None:
     answers = [answer(*lengths) for lengths in MIXTURES[mixture]]
-    batch = make_batch(answers, row_of())
-    ours = loss(head, batch, embed(table, batch), steps=steps).item()
+    ours = at_once(head, table, answers, steps=steps).item()
     assert ours == pytest.approx(slowly(head, table, answers, steps=steps), rel=1e-4)
 
 
 def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
     # Else the test above would say nothing about the later ones.
-    batch = make_batch([answer(3, 9)], row_of())
-    totals = [loss(head, batch, embed(table, batch), steps=n).item() for n in (1, 2, 3, 4)]
+    totals = [at_once(head, table, [answer(3, 9)], steps=n).item() for n in (1, 2, 3, 4)]
     steps = [later - earlier for earlier, later in itertools.pairwise(totals)]
     assert min(steps) > 0.1
     own = [step / WEIGHT**n for n, step in enumerate(steps, start=1)]
@@ -105,8 +113,8 @@ def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
 
 def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
     def of(answers: list[RecordedAnswer]) -> tuple[float, int]:
-        batch = make_batch(answers, row_of())
-        return loss(head, batch, embed(table, batch), steps=1).item(), len(batch.rank)
+        count = len(make_batch(answers, row_of()).rank)
+        return at_once(head, table, answers, steps=1).item(), count
 
     long, short = answer(4, 30), answer(3, 4)
     (both, count), (alone, few), (other, many) = of([long, short]), of([short]), of([long])
@@ -115,12 +123,8 @@ def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
 
 
 def test_gradients_reach_every_weight(head: Head, table: nn.Embedding) -> None:
-    batch = make_batch([answer(3, 9), answer(5, 4)], row_of())
-
-    def of(head: Head, batch: Batch) -> mx.array:
-        return loss(head, batch, embed(table, batch))
-
-    value, gradients = nn.value_and_grad(head, of)(head, batch)
+    answers = [answer(3, 9), answer(5, 4)]
+    value, gradients = nn.value_and_grad(head, at_once)(head, table, answers)
     named = dict(tree_flatten(gradients))
     assert named.keys() == dict(tree_flatten(head.parameters())).keys()
     assert np.isfinite(value.item())
@@ -131,17 +135,13 @@ def test_gradients_reach_every_weight(head: Head, table: nn.Embedding) -> None:
 
 def test_gradients_go_down(head: Head, table: nn.Embedding) -> None:
     # A small step against them lowers the loss by as much as they say.
-    batch = make_batch([answer(3, 9), answer(5, 4)], row_of())
-
-    def of(head: Head) -> mx.array:
-        return loss(head, batch, embed(table, batch))
-
-    value, gradients = nn.value_and_grad(head, of)(head)
+    answers = [answer(3, 9), answer(5, 4)]
+    value, gradients = nn.value_and_grad(head, at_once)(head, table, answers)
     norm = sum(float((gradient**2).sum()) for _, gradient in tree_flatten(gradients))
     rate = 1e-3 / norm
     other = Head(SHAPE)
     other.update(nn.utils.tree_map(lambda w, g: w - rate * g, head.parameters(), gradients))
-    assert (value - of(other)).item() == pytest.approx(1e-3, rel=0.1)
+    assert (value - at_once(other, table, answers)).item() == pytest.approx(1e-3, rel=0.1)
 
 
 # The parts

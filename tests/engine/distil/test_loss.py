@@ -31,6 +31,14 @@ def test_cross_entropy_of_a_part_of_the_mass() -> None:
     assert soft_cross_entropy(*made).item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_rows_that_are_impossible_are_as_if_they_were_not_there() -> None:
+    states, weight, rows, chances = made_entropy()
+    rows = mx.minimum(rows, 39)
+    unmet = mx.ones((len(states), 10), dtype=mx.bool_)
+    expected = soft_cross_entropy(states, weight[:40], rows, chances)
+    assert soft_cross_entropy(states, weight, rows, chances, unmet).item() == expected.item()
+
+
 def test_its_gradients_are_those_of_its_definition() -> None:
     states, weight, rows, chances = made_entropy()
 
@@ -80,3 +88,26 @@ def test_a_token_without_a_row_has_no_chance() -> None:
             assert batch.chances[place, rank].item() == 0
             assert 0 <= batch.rows[place, rank].item() < len(KEPT)
     assert 0 < kept < 30
+
+
+def test_a_row_is_borrowed_where_the_token_is_in_the_text() -> None:
+    answers = [answer(2, 25), answer(3, 4)]
+    batch = make_batch(answers, row_of(), borrows=True)
+    borrowed = batch.borrowed.tolist()
+    said = {token for one in answers for token in one.tokens}
+    assert borrowed == sorted(said - {*KEPT})
+    tops = [tokens for one in answers for tokens in one.top_tokens.tolist()]
+    texts = [one.tokens[:end] for one in answers for end in range(one.prompt, len(one.tokens))]
+    lent = 0
+    for place, (tokens, text) in enumerate(zip(tops, texts, strict=True)):
+        assert batch.unmet[place].tolist() == [token not in text for token in borrowed]
+        for rank, token in enumerate(tokens):
+            row, chance = batch.rows[place, rank].item(), batch.chances[place, rank].item()
+            if token in KEPT:
+                assert row == KEPT.index(token)
+            elif token in text:
+                lent += chance > 0
+                assert row == len(KEPT) + borrowed.index(token)
+            else:
+                assert chance == 0
+    assert lent

@@ -17,8 +17,8 @@ from engine.distil.measure import measure
 from engine.distil.medusa_learner import MedusaLearner
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.drafters.chain import row_of_token
 from engine.drafters.medusa import MedusaDrafter
+from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
 from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, cross_entropy, row_of
 from tests.support.engine.medusas import medusa_network
@@ -118,10 +118,10 @@ def test_the_engine_commits_as_much(
 ) -> None:
     some = story_answers[::3]
     ours = measure(taught, some, chain=chain)
-    row_of = row_of_token(taught.kept.tolist(), 512)
+    rows = Rows(512, taught.kept.tolist())
 
     def drafter(target: Decoder) -> MedusaDrafter:
-        return MedusaDrafter(target, taught.network, row_of=row_of)
+        return MedusaDrafter(target, taught.network, rows=rows)
 
     assert ours == by_the_engine(stories, drafter, some, chain=chain)
 

@@ -22,14 +22,19 @@ from engine.drafters.head_network import load_head, save_head
 from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done
 from engine.loading import LoadedModel
-from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_drafter
 from models.drafter_kinds import Demands
 from models.errors import Problem
 from models.model_folder import ModelFolder
-from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
+from tests.support.engine.story_samples import (
+    STORIES,
+    asked_of,
+    new_story_head,
+    openings,
+    story_learner,
+)
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -139,14 +144,14 @@ def test_its_head_beats_an_untrained_one(
 
     others = asked_of(stories, openings(140)[100:])
     held = Answerer(stories, (1, 3, 5)).answer(others, longest=20, seed=0)
-    table, weights = embedding(stories.model), ModelFolder(STORIES).fingerprint
+    weights = ModelFolder(STORIES).fingerprint
     untrained = options.out.with_name("untrained")
     save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
     heads = [
         load_head(describe_drafter(f), fingerprint=weights, vocabulary=512)
         for f in (options.out, untrained)
     ]
-    ours, theirs = (measure(HeadLearner(head, table), held).length for head in heads)
+    ours, theirs = (measure(story_learner(stories, head), held).length for head in heads)
     assert ours > 1.3 > 1.1 > theirs
     assert lines[0] == "loading stories260K, and 100 prompts"
     for phase, parts in {

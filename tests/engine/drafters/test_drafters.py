@@ -17,10 +17,11 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter, Untaught
 from engine.drafters.cascade import Cascade
-from engine.drafters.chain import draft_chain, fit_vocabulary
+from engine.drafters.chain import draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter, merged
 from engine.drafters.model import ModelDrafter
+from engine.drafters.rows import Rows
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, scores
@@ -359,18 +360,6 @@ def test_cascade_where_the_model_sits_out_many_rounds() -> None:
 # --- chain
 
 
-@pytest.mark.parametrize(("columns", "vocabulary"), [(4, 4), (6, 4), (2, 4)])
-def test_logits_are_fitted_to_the_targets_vocabulary(columns: int, vocabulary: int) -> None:
-    logits = mx.random.normal((3, columns), key=KEY)
-
-    fitted = fit_vocabulary(logits, vocabulary)
-
-    common = min(columns, vocabulary)
-    assert fitted.shape == (3, vocabulary)
-    assert mx.array_equal(fitted[:, :common], logits[:, :common])
-    assert mx.all(fitted[:, common:] == -mx.inf)
-
-
 def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
     table = random_table(5)
     model = Markov(table)
@@ -385,7 +374,7 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
         unread=[1, 2, 3],
         tokens=[1, 2, 3],
         choice=up_to(4),
-        vocabulary=5,
+        rows=Rows(5),
         sampling=GREEDY,
         key=KEY,
         drafter="x",
@@ -466,7 +455,7 @@ def test_a_drafters_own_confidence_takes_the_place_of_q() -> None:
             unread=[1],
             tokens=[1],
             choice=replace(up_to(3), floor=floor),
-            vocabulary=5,
+            rows=Rows(5),
             sampling=WARM,
             key=KEY,
             drafter="x",

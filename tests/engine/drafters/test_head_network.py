@@ -86,6 +86,18 @@ def test_eight_bits_say_nearly_the_same(bound: BoundHead, folder: Path) -> None:
     assert_nearly_the_same(bound, loaded)
 
 
+@pytest.mark.parametrize("borrows", [True, False])
+def test_whether_it_borrows_is_kept(bound: BoundHead, tmp_path: Path, borrows: bool) -> None:
+    bound.head.moved = mx.arange(bound.shape.hidden_size, dtype=mx.float32)
+    if not borrows:  # as heads were that learned without it
+        del bound.head.moved
+    save_head(bound, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
+    loaded = read(tmp_path / "x").head
+    assert loaded.borrows == borrows
+    if borrows:
+        assert mx.array_equal(loaded.moved, bound.head.moved)
+
+
 def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
     """Quantized products there cost as much for every row, and more than exact ones."""
     parameters = dict(tree_flatten(read(folder).head.parameters()))

@@ -14,6 +14,7 @@ import engine.drafters.levels
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
+from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
@@ -60,7 +61,7 @@ def draft(
         read or reader(),
         tokens=PROMPT,
         choice=DraftChoice(shape.height, tree=shape, chances=chances, tried=tried),
-        vocabulary=VOCABULARY,
+        rows=Rows(VOCABULARY),
         sampling=sampling,
         key=mx.random.key(seed),
         drafter="table",

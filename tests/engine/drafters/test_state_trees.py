@@ -97,8 +97,8 @@ def chain_along(
     forced = iter(path)
     with patch.context() as patched:
         patched.setattr(
-            "engine.drafters.chain.choose",
-            lambda weights, p, sampling, key: mx.array([next(forced)], dtype=mx.int32),
+            "engine.drafters.rows.Rows.tokens",
+            lambda self, rows: mx.array([next(forced)], dtype=mx.int32),
         )
         draft = drafter.propose(list(TOKENS), up_to(len(path)), sampling, KEY)
     drafter.accept(())

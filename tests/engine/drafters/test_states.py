@@ -9,6 +9,7 @@ from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import BoundHead, head_drafter
 from engine.drafters.states import StateDrafter
+from engine.model_parts import output_rows
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
@@ -22,11 +23,17 @@ WARM = Sampling(temperature=0.8)
 def pair(architecture: str = "llama") -> tuple[Decoder, StateDrafter, BoundHead]:
     target = Decoder(build(architecture))
     bound = untrained(target.model)
+    bound.head.moved = 0.2 * mx.random.normal(bound.head.moved.shape, key=KEY)
     return target, head_drafter(target, bound), bound
 
 
 def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
-    """The same from nothing: one pass of the target, one of the head, and no caches."""
+    """The same from nothing: one pass of the target, one of the head, and no caches; and a row for
+    every token, of which those that are not kept are impossible where they are not in `tokens`."""
+    rows = output_rows(target.model, mx.arange(target.vocabulary)) + bound.head.moved
+    rows[bound.kept] = bound.head.output.weight
+    impossible = mx.full((target.vocabulary,), -mx.inf)
+    impossible[mx.concatenate([bound.kept, mx.array(tokens)])] = 0.0
     fresh = Decoder(target.model)
     states = fresh.record(bound.shape.layers)
     fresh.read(mx.array(tokens[:-1]))
@@ -35,8 +42,8 @@ def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> 
     after, drafted = list(tokens[1:]), []
     for _ in range(length):
         state = head(mx.concatenate(begun, axis=1), embed(mx.array([after])), "causal")
-        row = int(mx.argmax(head.logits(state)[0, -1]).item())
-        token = int(bound.kept[row].item())
+        logits = head.norm(state)[0, -1] @ rows.T + impossible
+        token = int(mx.argmax(logits).item())
         begun.append(head.go_on(state[:, -1:]))
         after.append(token)
         drafted.append(token)
@@ -84,6 +91,20 @@ def test_what_is_taken_back_is_read_again() -> None:
     assert proposed(drafter, shorter) == chain(bound, target, shorter, 4)
 
 
+def test_what_is_in_the_text_can_be_said_without_a_row_of_its_own() -> None:
+    target, drafter, bound = pair()
+    bound.head.output.weight = bound.head.output.weight - 10.0 * bound.head.norm.weight
+    odd, even = [3, 1, 5, 9, 7, 5, 11], [2, 4, 6, 8, 4, 6, 10]
+    assert not {*odd} & {*bound.kept.tolist()}
+    ready(target, drafter, odd)
+    said = {*proposed(drafter, odd)}
+    target.rewind(0)
+    drafter.rewind(0)
+    ready(target, drafter, even)
+    assert said & {*odd}
+    assert not {*proposed(drafter, even)} & {*odd}  # the other text is forgotten
+
+
 def test_asking_twice_changes_nothing() -> None:
     target, drafter, _ = pair()
     ready(target, drafter, TOKENS)
@@ -127,13 +148,13 @@ def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) 
             drafter.accept(())
 
 
-def test_it_never_says_what_has_no_row() -> None:
+def test_it_says_nothing_that_has_no_row_and_is_not_in_the_text() -> None:
     target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
     proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
     assert proposal is not None
     assert proposal.distributions is not None
-    kept = set(bound.kept.tolist())
+    kept = {*bound.kept.tolist(), *TOKENS}
     assert set(proposal.tokens.tolist()) <= kept
     mass = proposal.distributions.sum(axis=0).tolist()
     assert {token for token, q in enumerate(mass) if q > 0} <= kept

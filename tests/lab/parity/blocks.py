@@ -23,6 +23,7 @@ from tests.lab.parity.subjects import (
     Subject,
     hidden_states,
     numbers,
+    of_tokens,
 )
 
 MORE = (20, 33, 6)
@@ -115,7 +116,7 @@ def ours(subject: Subject, load: Callable[[Path, Any, Decoder], BoundNetwork]) -
             logits, tokens, sure = [], [], []
             previous = mx.array([anchor])
             for _ in range(network.most):
-                logits.append(block.read(previous))
+                logits.append(of_tokens(block.read(previous), network.rows))
                 previous = mx.argmax(logits[-1], axis=-1)
                 tokens.append(previous)
                 if block.confidence is not None:

@@ -29,6 +29,7 @@ from tests.lab.parity.subjects import (
     draw,
     hidden_states,
     numbers,
+    of_tokens,
 )
 
 STEPS = 3
@@ -243,6 +244,10 @@ def ours(subject: Subject) -> Arrays:
     begun = network.begin(states.between(0, len(PROMPT) - 1)[None])
     after, count = mx.array([PROMPT[1:]]), steps_of(subject)
     made: list[list[mx.array]] = []
+
+    def read_out(state: mx.array) -> mx.array:
+        return of_tokens(network.logits(state), network.rows)
+
     rows = after.shape[1] - (count if isinstance(network, PEagle) else 0)
     for row in range(rows):
         cache = network.make_cache()
@@ -254,12 +259,12 @@ def ours(subject: Subject) -> Arrays:
                 mx.concatenate([read[1], masks], axis=1),
             )
             state = network(*read, "causal", cache)
-            made.append([network.logits(state)[0, row + slot] for slot in range(count)])
+            made.append([read_out(state)[0, row + slot] for slot in range(count)])
             continue
         state = network(*read, "causal", cache)[:, -1:]
-        made.append([network.logits(state)[0, 0]])
+        made.append([read_out(state)[0, 0]])
         for step in range(1, count):
             token = after[:, row + step] if row + step < after.shape[1] else mx.zeros(1, mx.int32)
             state = network(network.go_on(state), token[None], None, cache)
-            made[-1].append(network.logits(state)[0, 0])
+            made[-1].append(read_out(state)[0, 0])
     return {"logits": numbers(mx.stack([mx.stack(row) for row in made], axis=1))}

@@ -5,7 +5,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drafters.states import StateNetwork
-from tests.lab.parity.subjects import PROMPT, Arrays, numbers
+from tests.lab.parity.subjects import PROMPT, Arrays, numbers, of_tokens
 
 
 def continued(network: StateNetwork, target: Decoder, *, drafted: int) -> Arrays:
@@ -15,15 +15,19 @@ def continued(network: StateNetwork, target: Decoder, *, drafted: int) -> Arrays
     target.read(mx.array(PROMPT[:-1]))
     begun = network.begin(states.between(0, len(PROMPT) - 1)[None])
     after = mx.array([PROMPT[1:]])
-    prefill = network.logits(network(begun, after, "causal", network.make_cache()))[0]
+
+    def read_out(state: mx.array) -> mx.array:
+        return of_tokens(network.logits(state)[0], network.rows)
+
+    prefill = read_out(network(begun, after, "causal", network.make_cache()))
 
     cache, steps = network.make_cache(), []
     for i in range(after.shape[1]):
         state = network(begun[:, i : i + 1], after[:, i : i + 1], None, cache)
-        steps.append(network.logits(state)[0])
+        steps.append(read_out(state))
     draft, logits = [], []
     for _ in range(drafted):
-        logits.append(network.logits(state)[0])
+        logits.append(read_out(state))
         draft.append(mx.argmax(logits[-1], axis=-1))
         state = network(network.go_on(state), draft[-1][None], None, cache)
     return {

@@ -18,6 +18,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import _get_classes
 from numpy.typing import NDArray
 
+from engine.drafters.rows import Rows
+
 Arrays = dict[str, NDArray[Any]]
 
 KEPT = Path(__file__).parents[2] / "data" / "parity"
@@ -135,6 +137,16 @@ def hidden_states(model: nn.Module, tokens: list[int]) -> list[mx.array]:
 def numbers(array: mx.array) -> NDArray[Any]:
     """As NumPy's."""
     return np.array(array.astype(mx.float32) if mx.issubdtype(array.dtype, mx.floating) else array)
+
+
+def of_tokens(logits: mx.array, rows: Rows | None, vocabulary: int = VOCABULARY) -> mx.array:
+    """Logits of a drafter's rows, (..., rows), as those of the target's tokens: others are
+    impossible. `rows` is None where there are no others."""
+    if rows is None:
+        return logits
+    tokens = mx.broadcast_to(rows.tokens(mx.arange(logits.shape[-1])), logits.shape)
+    impossible = mx.full((*logits.shape[:-1], vocabulary), -mx.inf)
+    return mx.put_along_axis(impossible, tokens, logits, axis=-1)
 
 
 def difference(one: Arrays, other: Arrays) -> float:

@@ -109,7 +109,9 @@ def _ranked(
         ranks, before = [], tokens[place - 1]
         for token in ahead:
             (logits,) = read(mx.array([before]))
-            ranks.append((logits > logits[token]).sum() + mx.isinf(logits[token]) * _WIDEST)
+            row = drafter._rows.rows([token])
+            rank = (logits > logits[row[0]]).sum() if row else mx.array(_WIDEST)
+            ranks.append(rank.astype(mx.int32))
             before = token
         (found,) = fetch(mx.stack(ranks)) if ranks else ([],)
         path = tuple(takewhile(lambda rank: rank < _WIDEST, found))

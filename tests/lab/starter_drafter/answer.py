@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from target import Target
 from tokenizers import Tokenizer
@@ -26,14 +27,22 @@ ENDS = (0, 2)
 LONGEST_USER, LONGEST_ANSWER, LONGEST = 160, 640, 2000
 STEPS = 16  # between two looks at who is done
 SHARD = 20_000  # conversations
+KEPT = (10, 20, 30)  # layers whose states can be kept: a CPU reads no faster than it answers
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """Token ids, and where the target's answers stand among them: (first, behind the last)."""
+    """Token ids, and where the target's answers stand among them: (first, behind the last).
+
+    Where they were kept: `states` (tokens, layers + 1, hidden) behind each layer of `KEPT` and the
+    last one's behind the final norm, `totals` (tokens,) the logarithm of the sum of what the
+    target thought of the next token; of the last token they mean nothing.
+    """
 
     tokens: Sequence[int]
     said: list[tuple[int, int]]
+    states: torch.Tensor | None = None
+    totals: torch.Tensor | None = None
 
 
 @dataclass
@@ -100,13 +109,21 @@ class Script:
 class Slots:
     """As many conversations at once, each as long as it happens to be."""
 
-    def __init__(self, target: Target, count: int, longest: int = LONGEST + 48) -> None:
+    def __init__(
+        self, target: Target, count: int, longest: int = LONGEST + 48,
+        layers: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         def tensor(kind: torch.dtype, *shape: int) -> torch.Tensor:
             return torch.zeros(count, *shape, dtype=kind, device=target.device)
 
         self._target, self._longest = target, longest
         shape = (len(target.layers), 2, count, target.pairs, longest, target.width)
-        self._caches = torch.zeros(shape, dtype=target.kind, device=target.device)
+        self._caches = torch.zeros(shape, dtype=target.cache_kind, device=target.device)
+        self._layers = layers
+        if layers:
+            hidden = target.config["hidden_size"]
+            self._states = tensor(torch.float16, longest, len(layers) + 1, hidden)
+            self._totals = tensor(torch.float32, longest)
         self._lengths, self._latest = tensor(torch.long), tensor(torch.long)
         self._new = tensor(torch.int32, LONGEST_ANSWER)
         self._count, self._most = tensor(torch.long), tensor(torch.long)
@@ -120,7 +137,8 @@ class Slots:
         """Let conversations begin, or go on, in slots that are free."""
         device, group = self._target.device, list[tuple[int, Open]]()
         for slot, one in sorted(some.items(), key=lambda item: len(item[1].tokens)):
-            if group and (len(group) + 1) * len(one.tokens) > 40_000:
+            uneven = device == "cpu" and group and len(one.tokens) > 1.2 * len(group[0][1].tokens)
+            if uneven or (group and (len(group) + 1) * len(one.tokens) > 40_000):
                 self._read(group)
                 group = []
             group.append((slot, one))
@@ -142,9 +160,13 @@ class Slots:
         padded = [one.tokens[:-1] + [0] * (longest + 1 - len(one.tokens)) for _, one in group]
         slots = torch.tensor([slot for slot, _ in group], device=device)
         caches = list[torch.Tensor](self._caches)
-        self._target.read(torch.tensor(padded, device=device), caches=caches)
+        states, last = self._target.read(
+            torch.tensor(padded, device=device), self._layers, caches=caches
+        )
+        if states is not None:
+            self._states[slots, :longest] = torch.cat([states, last[:, :, None]], 2).half()
         for cache, read in zip(self._caches, caches, strict=True):
-            cache[:, slots, :, :longest] = read
+            cache[:, slots, :, :longest] = read.to(cache.dtype)
         counts = [len(one.tokens) - 1 for _, one in group]
         self._lengths[slots] = torch.tensor(counts, device=device)
         self._latest[slots] = torch.tensor([one.tokens[-1] for _, one in group], device=device)
@@ -166,13 +188,12 @@ class Slots:
 
     def _step(self) -> None:
         going, place = self._going(), self._count.clamp(max=LONGEST_ANSWER - 1)
-        caches = self._caches
-        if self._target.device == "cpu":  # a CPU reads what is there, a graph has fixed sizes
-            caches = caches[..., : int(self._lengths.max()) + 1, :]
-        logits = self._target.go_on(self._latest, self._lengths, caches).float()
-        hot = self._temperatures[:, None]
-        race = torch.empty_like(logits).exponential_().log_()  # who is first is drawn fairly
-        chosen = torch.where(hot > 0, logits / hot.clamp(min=1e-3) - race, logits).argmax(-1)
+        states, last = self._target.go_on(self._latest, self._lengths, self._caches, self._layers)
+        logits = F.linear(last, self._target.embedding).float()
+        if states is not None:
+            self._states[self._all, self._lengths] = torch.cat([states, last[:, None]], 1).half()
+            self._totals[self._all, self._lengths] = logits.logsumexp(-1)
+        chosen = _drawn(logits, self._temperatures)
         before = self._new[self._all, place]
         self._new[self._all, place] = torch.where(going, chosen.int(), before)
         self._latest.copy_(torch.where(going, chosen, self._latest))
@@ -184,9 +205,14 @@ class Slots:
     def _going(self) -> torch.Tensor:
         return self._count < self._most
 
-    def done(self) -> Iterator[tuple[int, Open, list[int]]]:
-        """The slots that are done, and what was written there."""
-        still, counts = self._going().tolist(), self._count.tolist()
+    def known(self, slot: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states and totals of the first tokens of a slot."""
+        return self._states[slot, :count].clone(), self._totals[slot, :count].clone()
+
+    def done(self, whole: bool = True) -> Iterator[tuple[int, Open, list[int]]]:
+        """The slots that are done, and what was written there; all of them, if not `whole`."""
+        counts = self._count.tolist()
+        still = self._going().tolist() if whole else [count < 2 for count in counts]
         slots = [i for i, one in enumerate(self.open) if one is not None and not still[i]]
         for slot, new in zip(slots, self._new[slots].tolist(), strict=True):
             one = self.open[slot]
@@ -195,16 +221,31 @@ class Slots:
                 yield slot, one, new[: counts[slot]]
 
 
+def _drawn(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+    """A token of each row; the most probable one at temperature 0."""
+    hot = temperatures > 0
+    if logits.is_cuda:  # a graph has fixed sizes
+        race = torch.empty_like(logits).exponential_().log_()  # who is first is drawn fairly
+        heated = logits / temperatures.clamp(min=1e-3)[:, None] - race
+        return torch.where(hot[:, None], heated, logits).argmax(-1)
+    chosen = logits.argmax(-1)
+    up_to = (logits[hot] / temperatures[hot, None]).softmax(-1).cumsum(-1)
+    places = torch.rand(len(up_to), 1) * up_to[:, -1:]
+    chosen[hot] = torch.searchsorted(up_to, places)[:, 0].clamp(max=logits.shape[-1] - 1)
+    return chosen
+
+
 def answer(
-    asked: Path, out: Path, target: Target, folder: Path, minutes: float, slots: int
-) -> None:
+    asked: Path, out: Path, target: Target, folder: Path, minutes: float, slots: int,
+    longest: int = LONGEST + 48, layers: tuple[int, ...] = (),
+) -> None:  # fmt: skip
     """Write conversations for some minutes, to new shards in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     script, began, finished = Script(folder), time.monotonic(), list[Conversation]()
     said = steps = 0
     with gzip.open(asked, "rt") as file:
         lines = (json.loads(line) for line in file)
-        desk = Slots(target, slots)
+        desk = Slots(target, slots, longest, layers)
         more = {slot: script.begin(line) for slot, line in zip(range(slots), lines, strict=False)}
         while more or any(desk.open):
             if more:
@@ -213,20 +254,21 @@ def answer(
             desk.go_on(STEPS)
             steps += STEPS
             late = time.monotonic() - began > 60 * minutes
-            for slot, one, new in desk.done():
+            for slot, one, new in desk.done(whole=not late):
                 if script.go_on(one, new) and not late:
                     more[slot] = one
                     continue
                 if one.said:
-                    finished.append(Conversation(one.tokens, one.said))
+                    kept = desk.known(slot, len(one.tokens)) if layers else ()
+                    finished.append(Conversation(one.tokens, one.said, *kept))
                     said += sum(end - start for start, end in one.said)
                 line = None if late else next(lines, None)
                 if line is not None:
                     more[slot] = script.begin(line)
-            if steps % (64 * STEPS) == 0:
+            if steps % (8 * STEPS) == 0:
                 seconds = time.monotonic() - began
                 print(f"{steps} steps, {said} tokens said, {said / seconds:.0f}/s", flush=True)
-            if late or len(finished) >= SHARD:
+            if late or len(finished) >= (SHARD // 100 if layers else SHARD):
                 _write_shard(out, finished)
                 finished = []
             if late:
@@ -244,6 +286,9 @@ def _write_shard(out: Path, some: list[Conversation]) -> None:
         "lengths": torch.tensor([len(one.tokens) for one in some], dtype=torch.int32),
         "said": torch.tensor(spans, dtype=torch.int32).reshape(-1, 3),
     }
+    if some[0].states is not None:
+        tensors["states"] = torch.cat([one.states for one in some])
+        tensors["totals"] = torch.cat([one.totals for one in some])
     partial = out / f".{number:05}"
     save_file(tensors, partial)
     partial.replace(out / f"{number:05}.safetensors")
@@ -257,7 +302,9 @@ def read_conversations(folder: Path) -> list[Conversation]:
         some = list[Conversation]()
         tokens = shard["tokens"].numpy()
         for length in shard["lengths"].tolist():
-            some.append(Conversation(tokens[place : place + length], []))
+            own = slice(place, place + length)
+            kept = [shard[name][own] for name in ("states", "totals") if name in shard]
+            some.append(Conversation(tokens[own], [], *kept))
             place += length
         for i, start, end in shard["said"].tolist():
             some[i].said.append((start, end))
@@ -272,9 +319,11 @@ if __name__ == "__main__":
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--slots", type=int, default=2048)
+    parser.add_argument("--longest", type=int, default=LONGEST + 48)
+    parser.add_argument("--keep-states", action="store_true", help="for learning on a CPU")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     answer(
         given.asked, given.out, Target(given.target, device), given.target, given.minutes,
-        given.slots,
+        given.slots, given.longest, KEPT if given.keep_states else (),
     )  # fmt: skip

@@ -14,24 +14,31 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-OWN_SHARE, COMPOSED_SHARE = 0.55, 0.2  # thought of by the target; put together here; rest: public
+SHARES = 0.55, 0.2  # thought of by the target, put together here; the others are public
 
 
-def ask(folder: Path, out: Path, most: int) -> None:
-    """Write `most` conversations in random order."""
-    chance = random.Random(2)
+def ask(
+    folder: Path, out: Path, most: int, shares: Sequence[float] = SHARES, longest: int = 6000
+) -> None:
+    """Write `most` conversations in random order, of public prompts up to `longest` characters."""
+    chance, (own, composed) = random.Random(2), shares
     words = json.loads((Path(__file__).parent / "words.json").read_text())
-    public = [(source, text) for source, texts in _public(folder, chance) for text in texts]
+    public = [
+        (source, text)
+        for source, texts in _public(folder, chance)
+        for text in texts
+        if len(text) <= longest
+    ]
     with gzip.open(out, "wt") as file:
         for _ in range(most):
             draw = chance.random()
-            if draw < OWN_SHARE:
+            if draw < own:
                 line = _imagined(words, chance)
-            elif draw < OWN_SHARE + COMPOSED_SHARE:
+            elif draw < own + composed:
                 line = {"source": "composed", "prompt": _composed(words, chance)}
             else:
                 source, text = chance.choice(public)
@@ -131,5 +138,7 @@ if __name__ == "__main__":
     parser.add_argument("prompts", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--most", type=int, default=300_000)
+    parser.add_argument("--shares", type=float, nargs=2, default=SHARES, help="own, composed")
+    parser.add_argument("--longest", type=int, default=6000, help="public prompt, in characters")
     given = parser.parse_args()
-    ask(given.prompts, given.out, given.most)
+    ask(given.prompts, given.out, given.most, given.shares, given.longest)

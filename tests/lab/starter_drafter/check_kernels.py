@@ -1,16 +1,36 @@
-"""Do the kernels compute what PyTorch does? On a GPU, or with TRITON_INTERPRET=1 anywhere.
+"""Do the kernels compute what PyTorch does? Those for a GPU on one, or with TRITON_INTERPRET=1.
 
-python check_kernels.py
+python check_kernels.py cpu|gpu
 """
 
+import sys
+
+import cpu_kernels
 import torch
 from head import compared
-from kernels import attend_slots, compare
 from target import attend_masked
 
 
 def main() -> None:
     torch.manual_seed(0)
+    if sys.argv[1] == "cpu":
+        check_cpu()
+    else:
+        check_gpu()
+    print("The kernels compute what PyTorch does.")
+
+
+def check_cpu() -> None:
+    keys, values = torch.randn(2, 5, 3, 200, 64).half()
+    q, lengths = torch.randn(5, 9, 64), torch.tensor([1, 64, 65, 130, 200])
+    seen = cpu_kernels.attend_slots(q, keys, values, lengths)
+    expected = attend_masked(q, keys.float(), values.float(), lengths)
+    torch.testing.assert_close(seen, expected, atol=1e-5, rtol=1e-5)
+
+
+def check_gpu() -> None:
+    from kernels import attend_slots, compare
+
     on_gpu = torch.cuda.is_available()
     device, kind = ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
     nearly = {"atol": 2e-2, "rtol": 2e-2} if on_gpu else {"atol": 1e-5, "rtol": 1e-5}
@@ -29,7 +49,6 @@ def main() -> None:
         expected = compared(logits, *arguments)
         for own, other in zip(compare(logits.clone(), *arguments), expected, strict=True):
             torch.testing.assert_close(own, other, **nearly)
-    print("The kernels compute what PyTorch does.")
 
 
 if __name__ == "__main__":

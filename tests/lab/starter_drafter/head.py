@@ -28,6 +28,7 @@ class Head(nn.Module):
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.get("depth", 1)))
         self.norm = nn.RMSNorm(own, eps=shape["rms_norm_eps"])
         self.output = matrix(own, shape["rows"])
+        self.moved = nn.Parameter(torch.zeros(own))
         if "parallel" in shape:
             self.masks = nn.Parameter(0.02 * torch.randn(STEPS, own))
         else:
@@ -45,12 +46,20 @@ class Head(nn.Module):
     def normal(self, x: Tensor) -> Tensor:
         return F.rms_norm(x.float(), (x.shape[-1],), None, self.shape["rms_norm_eps"])
 
-    def logits(self, state: Tensor, embedding: Tensor) -> Tensor:
-        """`embedding` of the token before the one that is predicted."""
-        scores = self.output(self.norm(state.float()))
+    def logits(self, state: Tensor, before: Tensor, lent: Tensor, unmet: Tensor) -> Tensor:
+        """(P, rows + E). `before`: embeddings of the tokens before those that are predicted;
+        `lent` (E, hidden): rows of borrowed tokens, which do not count where they are `unmet`."""
+        scores = F.linear(self.norm(state.float()), torch.cat([self.output.weight, lent]))
+        rows = len(self.kept)
         if "markov" in self.shape:
-            scores = scores + self.after(self.before(self.normal(embedding)))
+            scores[:, :rows] += self.after(self.before(self.normal(before)))
+        scores[:, rows:].masked_fill_(unmet, HIDDEN_FROM)
         return scores
+
+    def lent(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        """Rows for borrowed tokens: the target's, moved."""
+        surplus = len(self.moved) - embedding.shape[-1]
+        return F.pad(embedding[tokens].float(), (0, surplus)) + self.moved
 
 
 class Block(nn.Module):
@@ -117,14 +126,18 @@ class Batch:
 
     Place j of a sequence x stands for the state of x[j] with x[j + 1], and predicts x[j + 2].
     `after` (rows, n) holds x[j + 1]. `predicting` (P,) are places in rows * n, `rank` (P,) how far
-    behind its answer's first each one is. The target thought `thoughts` (P, rows) of the head's
-    rows there, as logits of which `total` (P,) is the logarithm of the sum over all tokens.
+    behind its answer's first each one is. `borrowed` (E,) are tokens of the sequences that have no
+    row, `unmet` (P, E) where they are not in the text yet. The target thought `thoughts`
+    (P, rows + E) of the head's rows and of these there,
+    as logits of which `total` (P,) is the logarithm of the sum over all tokens.
     """
 
     states: Tensor
     after: Tensor
     predicting: Tensor
     rank: Tensor
+    borrowed: Tensor
+    unmet: Tensor
     thoughts: Tensor
     total: Tensor
 
@@ -168,7 +181,9 @@ def compared(
     return found, ((1 - greed) * entropy + greed * missed).to(logits.dtype)
 
 
-def loss(head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0) -> list[Tensor]:
+def loss(
+    head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0, steps: int = STEPS
+) -> list[Tensor]:
     """As `engine.distil.head_learner.loss`, of each step."""
     rows, n = batch.after.shape
     shape, parts = head.shape, []
@@ -177,9 +192,13 @@ def loss(head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0) -> lis
     )
     embedded = F.embedding(batch.after, embedding)
     known, begun = head.embed(head.normal(embedded)), head.begin(batch.states)
+    lent, thoughts = head.lent(batch.borrowed, embedding), batch.thoughts
+    if thoughts.shape[1] > shape["rows"] + len(lent):  # another head has more rows
+        last = thoughts[:, thoughts.shape[1] - len(lent) :]
+        thoughts = torch.cat([thoughts[:, : shape["rows"]], last], -1)
     seen: list[tuple[Tensor, Tensor]] = []
     own: list[list[tuple[Tensor, Tensor]]] = [[] for _ in head.blocks]
-    for step in range(STEPS):
+    for step in range(steps):
         x = begun + known
         if step and "parallel" in shape:
             x = head.masks[step].expand(rows, n, -1)
@@ -199,8 +218,7 @@ def loss(head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0) -> lis
                 state = block.thought(x.flatten(0, 1)[batch.predicting])
         counted = (batch.rank >= step).nonzero()[:, 0]
         before = embedded.flatten(0, 1)[batch.predicting[counted]]
-        logits = head.logits(state[counted], before)
-        thoughts = batch.thoughts[:, : shape["rows"]]
+        logits = head.logits(state[counted], before, lent, batch.unmet[counted])
         parts.append(Difference.apply(logits, thoughts, batch.total, counted, greed))
         if "parallel" not in shape:
             spread = torch.zeros(rows * n, state.shape[-1], dtype=state.dtype, device=x.device)
@@ -219,10 +237,11 @@ def weighed(parts: list[Tensor]) -> Tensor:
 
 
 def chains(head: Head, batch: Batch, embedding: Tensor) -> Iterator[Tensor]:
-    """The logits (rows, n, head's rows) of the first, second, ... token drafted at every place."""
-    n, shape, after = batch.after.shape[1], head.shape, batch.after
+    """The logits (P, rows + E) of the first, second, ... token that is drafted from each place."""
+    (rows, n), shape, after = batch.after.shape, head.shape, batch.after
     begun = head.begin(batch.states)
     mask = torch.full((n, n), HIDDEN_FROM, device=after.device).triu(1)
+    lent, tokens = head.lent(batch.borrowed, embedding), torch.cat([head.kept, batch.borrowed])
     seen: list[tuple[Tensor, Tensor]] = []
     own: list[list[tuple[Tensor, Tensor]]] = [[] for _ in head.blocks]
     for step in range(STEPS):
@@ -239,7 +258,9 @@ def chains(head: Head, batch: Batch, embedding: Tensor) -> Iterator[Tensor]:
             else:
                 own[i].append((k, v))
             x = block.thought(x + block.attended(q, *seen[i], mask.to(q.dtype), own[i]))
-        logits = head.logits(x, embedded)
+        state, before = (y.flatten(0, 1)[batch.predicting] for y in (x, embedded))
+        logits = head.logits(state, before, lent, batch.unmet)
         yield logits
-        after = head.kept[logits.argmax(-1)]
+        drafted = tokens[logits.argmax(-1)]
+        after = after.flatten().index_copy(0, batch.predicting, drafted).view(rows, n)
         begun = x if "parallel" in shape else head.go_on(x)

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from answer import Conversation, Script, Slots, read_conversations
-from head import STEPS, Batch, Head, chains, loss, weighed
+from answer import KEPT, Conversation, Script, Slots, read_conversations
+from head import HIDDEN_FROM, STEPS, Batch, Head, chains, loss, weighed
 from safetensors.torch import save_file
 from target import Target, dequantized
 from torch import Tensor, nn
 
-POSITIONS = {"cuda": 49_152, "cpu": 6_144}  # of a batch
+POSITIONS = {"cuda": 49_152, "cpu": 5_120}  # of a batch
 
 
 # What it learns from
@@ -41,7 +41,7 @@ class Reader:
     """Conversations, as batches of what the target makes of them."""
 
     def __init__(self, target: Target, data: Sequence[Conversation]) -> None:
-        self.target = target
+        self.target, self.data = target, data
         self.tokens = [np.array(one.tokens, dtype=np.int64) for one in data]
         self.said = [one.said for one in data]
         self.places = [
@@ -77,7 +77,7 @@ class Reader:
 
     @torch.no_grad()
     def batch(self, numbers: list[int], kept: Tensor, layers: tuple[int, ...]) -> Batch:
-        """`kept` (rows,): the tokens that the head can say."""
+        """`kept` (rows,): the tokens that the head has rows for."""
         target, n = self.target, max(len(self.tokens[i]) for i in numbers)
         tokens = np.zeros((len(numbers), n), dtype=np.int64)
         for row, i in enumerate(numbers):
@@ -89,21 +89,54 @@ class Reader:
             return torch.from_numpy(np.concatenate(arrays)).to(target.device, non_blocking=True)
 
         whole = torch.from_numpy(tokens).to(target.device, non_blocking=True)
-        states, last = target.read(whole, layers)
-        last = last.flatten(0, 1)[sent(said)]
-        table = target.embedding[kept]
-        parts = [
-            (product(x, table), product(x, target.embedding).logsumexp(-1))
-            for x in last.split(4096)
-        ]
+        borrowed, unmet = (part.to(target.device) for part in self._borrowed(numbers, kept))
+        columns = torch.cat([kept, borrowed])
+        table, some = target.embedding[columns], [self.data[i] for i in numbers]
+        if layers == KEPT and all(one.states is not None for one in some):
+            states = side_by_side([one.states for one in some], n).to(target.kind)
+            states, last = states[:, :, :-1], states[:, :, -1].flatten(0, 1)[sent(said)]
+            thoughts = product(last, table)
+            total = side_by_side([one.totals for one in some], n).flatten()[sent(said)]
+        else:
+            states, last = target.read(whole, layers)
+            parts = [
+                (product(x, table), product(x, target.embedding).logsumexp(-1))
+                for x in last.flatten(0, 1)[sent(said)].split(4096)
+            ]
+            thoughts, total = (torch.cat(part) for part in zip(*parts, strict=True))
+        thoughts[:, len(kept) :].masked_fill_(unmet, HIDDEN_FROM)
         return Batch(
             states=states[:, :-2],
             after=whole[:, 1:-1],
             predicting=sent(places),
             rank=sent([self.ranks[i] for i in numbers]),
-            thoughts=torch.cat([thoughts for thoughts, _ in parts]),
-            total=torch.cat([total for _, total in parts]),
+            borrowed=borrowed,
+            unmet=unmet,
+            thoughts=thoughts,
+            total=total,
         )
+
+    def _borrowed(self, numbers: list[int], kept: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens of these conversations that are not `kept`, and where they are not met yet."""
+        known = np.zeros(len(self.target.embedding), dtype=bool)
+        known[kept.cpu().numpy()] = True
+        found = np.unique(np.concatenate([self.tokens[i] for i in numbers]))
+        found = found[~known[found]]
+        unmet = []
+        for i in numbers:
+            tokens, first = np.unique(self.tokens[i], return_index=True)
+            met = np.full(len(known), len(self.tokens[i]))
+            met[tokens] = first
+            unmet.append(met[found] > self.places[i][:, None] + 1)
+        return torch.from_numpy(found), torch.from_numpy(np.concatenate(unmet))
+
+
+def side_by_side(parts: Sequence[Tensor], n: int) -> Tensor:
+    """Parts of several lengths as rows of one tensor, padded on the right."""
+    whole = parts[0].new_zeros(len(parts), n, *parts[0].shape[1:])
+    for row, part in zip(whole, parts, strict=True):
+        row[: len(part)] = part
+    return whole
 
 
 def product(x: Tensor, table: Tensor) -> Tensor:
@@ -140,9 +173,12 @@ def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
         numbers = list(range(start, min(start + 32, len(reader.tokens))))
         batch = reader.batch(numbers, kept, head.shape["layers"])
         drafted = list(chains(head, batch, target.embedding))
-        drafts = torch.stack([kept[logits.argmax(-1)] for logits in drafted], -1).cpu().numpy()
-        logits = drafted[0].flatten(0, 1)[batch.predicting].float()
-        chances = [(x / 0.8).softmax(-1) for x in (logits, batch.thoughts)]
+        tokens_of = torch.cat([kept, batch.borrowed])
+        flat = np.zeros((batch.after.numel(), STEPS), dtype=np.int64)
+        chosen = torch.stack([tokens_of[logits.argmax(-1)] for logits in drafted], -1)
+        flat[batch.predicting.cpu().numpy()] = chosen.cpu().numpy()
+        drafts = flat.reshape(*batch.after.shape, STEPS)
+        chances = [(x.float() / 0.8).softmax(-1) for x in (drafted[0], batch.thoughts)]
         sampled.append(torch.minimum(*chances).sum(-1).mean().item())
         for row, i in enumerate(numbers):
             tokens = reader.tokens[i]
@@ -163,12 +199,14 @@ def held_out(target: Target, folder: Path, prompts: Path, longest: int) -> Reade
     """Greedy answers to the prompts of a file, a JSON string a line."""
     script, texts = Script(folder), [json.loads(line) for line in prompts.open()]
     how = {"temperature": 0.0, "longest": longest, "answers": 1}
-    desk, found = Slots(target, len(texts), 1600 if target.device == "cuda" else 400), []
+    on_cpu, found = target.device == "cpu", []
+    desk = Slots(target, len(texts), 1600, KEPT if on_cpu else ())
     desk.fill({i: script.begin({"prompt": text, **how}) for i, text in enumerate(texts)})
     desk.go_on(longest)
-    for _, one, new in desk.done():
+    for slot, one, new in desk.done():
         script.go_on(one, new)
-        found.append(Conversation(one.tokens, one.said))
+        kept = desk.known(slot, len(one.tokens)) if on_cpu else ()
+        found.append(Conversation(one.tokens, one.said, *kept))
     return Reader(target, found)
 
 
@@ -185,6 +223,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "768": {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 2048},
     "acceptance": {"greed": 0.5},
     "faster": {"rate": 2.0},
+    "three deep": {"steps": 3},
     "block": {"parallel": True},
     "block, markov": {"parallel": True, "markov": 128},
     "block of two layers, markov": {"parallel": True, "markov": 128, "depth": 2},
@@ -194,11 +233,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def train(
     out: Path, folder: Path, reader: Reader, shapes: Sequence[str], tests: dict[str, Reader],
-    minutes: float, begin: Path | None = None,
+    minutes: float, begin: Path | None = None, rate: float = 1.0, shallow: float = 0.0,
 ) -> None:  # fmt: skip
     """Learn for some minutes, heads of several shapes from the same batches; write the folders.
 
-    All begin from the head in `begin` where there is one, which has their shape.
+    All begin from the head in `begin` where there is one, which has their shape. In the first
+    `shallow` minutes they learn the first guess alone, three times as many tokens.
     """
     target = reader.target
     torch.manual_seed(0)
@@ -222,9 +262,9 @@ def train(
                 break
             batch = reader.batch(numbers, most, layers)
             for one in learners:
-                one.learn(
-                    batch, layers, rate=min(1, (step + 1) / 60) * (1 - elapsed / 60 / minutes)
-                )
+                faded = min(1, (step + 1) / 60) * (1 - elapsed / 60 / minutes)
+                steps = 1 if elapsed < 60 * shallow else one.steps
+                one.learn(batch, layers, rate * faded, steps)
             step, seen = step + 1, seen + len(batch.predicting)
             if elapsed - told > 20:
                 told = elapsed
@@ -233,7 +273,7 @@ def train(
                     f"{elapsed:.0f} s, step {step}, epoch {epoch}, {seen} tokens: {values}",
                     flush=True,
                 )
-            if elapsed - tested > 60:
+            if elapsed - tested > 600:
                 tested = elapsed
                 for one in learners:
                     one.save(elapsed)
@@ -260,6 +300,7 @@ class Learner:
         whole |= {"layers": (10, 20, 30), "rows": 8192, "rms_norm_eps": 1e-5}
         whole |= {"target_size": target.config["hidden_size"]} | shape
         self.greed: float = whole.pop("greed", 0.0)
+        self.steps: int = whole.pop("steps", STEPS)
         rate = whole.pop("rate", 1.0)
         self.out, self._target = out, target
         self.head = new_head(whole, target, frequent[: whole["rows"]])
@@ -269,9 +310,7 @@ class Learner:
         inner = [p for name, p in self.head.named_parameters() if p.ndim == 2 and _inside(name)]
         outer = [p for name, p in self.head.named_parameters() if p.ndim != 2 or not _inside(name)]
         self._optimizers: list[torch.optim.Optimizer] = [
-            torch.optim.Muon(
-                inner, lr=2e-3 * rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"
-            ),
+            Muon(inner, lr=2e-3 * rate),
             torch.optim.AdamW(
                 outer, lr=1e-3 * rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True
             ),
@@ -287,8 +326,9 @@ class Learner:
                 one.load_state_dict(state)
             self.spent = stored["spent"]
 
-    def learn(self, batch: Batch, layers: tuple[int, ...], rate: float) -> None:
-        """`rate` is a share of the highest; `layers` are those whose states are in the batch."""
+    def learn(self, batch: Batch, layers: tuple[int, ...], rate: float, steps: int) -> None:
+        """`rate` is a share of the highest; `layers` are those whose states are in the batch;
+        `steps`: how many guesses deep."""
         own = [layers.index(layer) for layer in self.head.shape["layers"]]
         if len(own) < len(layers):
             batch = replace(batch, states=batch.states[:, :, own])
@@ -296,7 +336,8 @@ class Learner:
             optimizer.param_groups[0]["lr"] = highest * rate
             optimizer.zero_grad()
         with self._target.autocast():
-            value = weighed(loss(self.head, batch, self._target.embedding, self.greed))
+            parts = loss(self.head, batch, self._target.embedding, self.greed, steps)
+            value = weighed(parts)
         value.backward()
         nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
         for optimizer in self._optimizers:
@@ -320,6 +361,41 @@ class Learner:
 
     def export(self, folder: Path) -> None:
         export(self.head, self.out, folder)
+
+
+class Muon(torch.optim.Optimizer):
+    """As PyTorch's with match_rms_adamw, whose bfloat16 a CPU without AVX-512 has to emulate.
+
+    Source: https://kellerjordan.github.io/posts/muon/
+    """
+
+    def __init__(self, matrices: list[nn.Parameter], lr: float, momentum: float = 0.95) -> None:
+        super().__init__(matrices, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                if matrix.grad is None:  # no later guess is learned
+                    continue
+                state = self.state[matrix]
+                if not state:
+                    state["momentum"] = torch.zeros_like(matrix)
+                state["momentum"].lerp_(matrix.grad, 1 - group["momentum"])
+                direction = orthogonal(matrix.grad.lerp(state["momentum"], group["momentum"]))
+                matrix.sub_(direction, alpha=group["lr"] * 0.2 * max(matrix.shape) ** 0.5)
+
+
+def orthogonal(matrix: Tensor) -> Tensor:
+    """Its singular values near 1, by five Newton-Schulz steps; bfloat16 on a GPU."""
+    x = matrix.bfloat16() if matrix.is_cuda else matrix
+    tall = len(x) > len(x[0])
+    x = x.T if tall else x
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        squared = x @ x.T
+        x = 3.4445 * x + (-4.7750 * squared + 2.0315 * squared @ squared) @ x
+    return (x.T if tall else x).to(matrix.dtype)
 
 
 def _inside(name: str) -> bool:
@@ -371,11 +447,14 @@ def export(head: Head, out: Path, folder: Path) -> None:
         else:
             tensors[name] = tensor.half()
     save_file(tensors, out / "head.safetensors")
+    shape = dict(head.shape)
+    if shape["target_size"] == shape["hidden_size"]:  # as the engine has it
+        del shape["target_size"]
     config = {
         "model_type": "slipstream-head",
         "target": folder.name,
         "target_fingerprint": fingerprint(folder / "model.safetensors"),
-        **head.shape,
+        **shape,
     }
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
@@ -384,7 +463,8 @@ def exported(folder: Path) -> dict[str, Tensor]:
     """The weights of a folder that `export` wrote, as a head of one layer names them."""
     file = dequantized(folder / "head.safetensors", {"bits": 8, "group_size": 64})
     weights = {name.replace("block.", "blocks.0."): tensor.float() for name, tensor in file}
-    return weights | {"kept": weights["kept"].long()}
+    unmoved = torch.zeros(len(weights["norm.weight"]))
+    return {"moved": unmoved} | weights | {"kept": weights["kept"].long()}
 
 
 def fingerprint(path: Path) -> str:
@@ -410,13 +490,20 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["one"])
     parser.add_argument("--begin", type=Path, help="a head's folder, to go on from")
+    parser.add_argument("--rate", type=float, default=1.0, help="of learning, against the usual")
+    parser.add_argument(
+        "--shallow", type=float, default=0.0, help="minutes of the first guess alone"
+    )
     parser.add_argument("--tests", nargs="*", type=Path, default=[], help="prompts to measure with")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     target = Target(given.target, device)
     tests = {path.stem: held_out(target, given.target, path, 120) for path in given.tests}
     reader = Reader(target, read_conversations(given.answers))
-    train(given.out, given.target, reader, given.shapes, tests, given.minutes, given.begin)
+    train(
+        given.out, given.target, reader, given.shapes, tests, given.minutes, given.begin,
+        given.rate, given.shallow,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cpu_kernels
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
@@ -36,11 +37,13 @@ class Target:
         self.heads: int = self.config["num_attention_heads"]
         self.pairs: int = self.config["num_key_value_heads"]  # of keys and values
         self.width: int = self.config["head_dim"]
-        self._attend = attend_masked
+        self.cache_kind, self._attend = self.kind, attend_masked
         if device == "cuda":
             from kernels import attend_slots  # Triton is there where a GPU is
 
             self._attend = attend_slots
+        elif torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512"):
+            self.cache_kind, self._attend = torch.float16, cpu_kernels.attend_slots
         self.layers = []
         for number in range(self.config["num_hidden_layers"]):
             own = {
@@ -74,20 +77,27 @@ class Target:
         return torch.stack(states, 2) if states else None, self.normal(x, self.final_norm)
 
     @torch.no_grad()
-    def go_on(self, tokens: Tensor, lengths: Tensor, caches: Tensor) -> Tensor:
+    def go_on(
+        self, tokens: Tensor, lengths: Tensor, caches: Tensor, layers: tuple[int, ...] = ()
+    ) -> tuple[Tensor | None, Tensor]:
         """Read one more token of each slot, `tokens` (slots,), behind `lengths` (slots,) others.
 
-        `caches` (layers, 2, slots, pairs, longest, width) are filled on. Returns the logits.
+        `caches` (layers, 2, slots, pairs, longest, width) are filled on. Returns what `read` does,
+        without its `n`.
         """
-        x, turns = F.embedding(tokens, self.embedding)[:, None], self.turns(lengths[:, None])
+        x, states = F.embedding(tokens, self.embedding)[:, None], []
+        turns = self.turns(lengths[:, None])
         slots = torch.arange(len(tokens), device=tokens.device)
-        for layer, cache in zip(self.layers, caches, strict=True):
+        for number, (layer, cache) in enumerate(zip(self.layers, caches, strict=True), start=1):
             q, k, v = self._projected(x, layer, turns)
-            cache[0, slots, :, lengths] = k[:, :, 0]
-            cache[1, slots, :, lengths] = v[:, :, 0]
+            cache[0, slots, :, lengths] = k[:, :, 0].to(cache.dtype)
+            cache[1, slots, :, lengths] = v[:, :, 0].to(cache.dtype)
             seen = self._attend(q[:, :, 0], cache[0], cache[1], lengths + 1)
             x = self._second_half(x, seen.flatten(1)[:, None], layer)
-        return F.linear(self.normal(x[:, 0], self.final_norm), self.embedding)
+            if number in layers:
+                states.append(x[:, 0])
+        last = self.normal(x[:, 0], self.final_norm)
+        return torch.stack(states, 1) if states else None, last
 
     def autocast(self) -> torch.autocast:
         """In which a head computes as the target does."""
@@ -117,7 +127,9 @@ class Target:
 
 def attend_masked(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
     """`q` (slots, heads, width) over the first `lengths` of (slots, pairs, longest, width)."""
-    mask = torch.arange(keys.shape[2], device=q.device) < lengths[:, None]
+    longest = int(lengths.max())
+    keys, values = keys[:, :, :longest], values[:, :, :longest]
+    mask = torch.arange(longest, device=q.device) < lengths[:, None]
     seen = F.scaled_dot_product_attention(
         q[:, :, None], keys, values, attn_mask=mask[:, None, None], enable_gqa=True
     )

@@ -9,7 +9,7 @@ from engine.drafters.states import StateDrafter
 
 
 def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
-    """One that can say `every` second token, or third, ..."""
+    """One that has rows for `every` second token, or third, ..., and borrows the others'."""
     vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = mx.arange(0, vocabulary, every, dtype=mx.int32)
     mx.random.seed(0)

@@ -32,8 +32,23 @@ def lively_head() -> Head:
     head.update(
         tree_map(lambda weight: 2 * weight if weight.ndim == 2 else weight, head.parameters())
     )
+    head.moved = mx.random.normal((WIDTH,))
     mx.eval(head.parameters())
     return head
+
+
+def sayable(tokens: Sequence[int]) -> list[int]:
+    """What can be said behind a text of `tokens` by a head that borrows: the token of each row."""
+    return [*KEPT, *sorted({*tokens} - {*KEPT})]
+
+
+def logits_behind(
+    tokens: Sequence[int], head: Head, table: nn.Embedding, state: mx.array
+) -> mx.array:
+    """(rows,): of the last `state`, for what can be said behind a text of `tokens`."""
+    more = mx.array(sayable(tokens)[len(KEPT) :], dtype=mx.int32)
+    logits: mx.array = head.logits(state, table(more) + head.moved)[0, -1]
+    return logits
 
 
 def embeddings() -> nn.Embedding:

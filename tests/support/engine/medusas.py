@@ -4,8 +4,8 @@ import mlx.core as mx
 from mlx.utils import tree_map
 
 from engine.decoder import Decoder
-from engine.drafters.chain import row_of_token
 from engine.drafters.medusa import MedusaDrafter, MedusaHeads, MedusaShape
+from engine.drafters.rows import Rows
 from engine.model_parts import embedding
 
 
@@ -30,5 +30,5 @@ def untrained_medusa(target: Decoder, *, heads: int = 3, every: int = 1) -> Medu
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     kept = list(range(0, target.vocabulary, every))
     network = medusa_network(width, heads=heads, rows=len(kept))
-    row_of = None if every == 1 else row_of_token(kept, target.vocabulary)
-    return MedusaDrafter(target, network, row_of=row_of)
+    rows = None if every == 1 else Rows(target.vocabulary, kept)
+    return MedusaDrafter(target, network, rows=rows)

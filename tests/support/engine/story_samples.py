@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -15,7 +16,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter
 from engine.drafters.head_network import BoundHead, new_head, shape_for
 from engine.loading import LoadedModel
-from engine.model_parts import embedding
+from engine.model_parts import embedding, output_rows
 from engine.request import Request
 from engine.session import Session
 from tests.support.engine.sessions import done_of, tokens_of
@@ -54,7 +55,13 @@ def new_story_head(stories: LoadedModel, *, rows: int = 512) -> BoundHead:
 
 def new_story_learner(stories: LoadedModel, *, rows: int = 512) -> HeadLearner:
     """Such a head, as it learns."""
-    return HeadLearner(new_story_head(stories, rows=rows), embedding(stories.model))
+    return story_learner(stories, new_story_head(stories, rows=rows))
+
+
+def story_learner(stories: LoadedModel, head: BoundHead) -> HeadLearner:
+    """That head, as it learns."""
+    model = stories.model
+    return HeadLearner(head, embedding(model), partial(output_rows, model))
 
 
 def by_the_engine(

@@ -1,0 +1,83 @@
+"""The rows of a drafter's output layer, and the tokens of the target that they stand for.
+
+Many drafters have rows for frequent tokens only (FR-Spec, arXiv 2502.14856). They draw among these:
+over the target's vocabulary the sampler chain would mostly sort and sum what cannot be drawn.
+Penalties and biases, which are said of tokens, are those of their rows.
+"""
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Self
+
+import mlx.core as mx
+
+from engine.request import Sampling
+from engine.sampling import scores
+
+
+class Rows:
+    """`kept`: the token of each row; None where row i stands for token i. `vocabulary`: how many
+    logits the target gives."""
+
+    def __init__(self, vocabulary: int, kept: Sequence[int] | None = None) -> None:
+        self._vocabulary = vocabulary
+        self._row = None if kept is None else {token: row for row, token in enumerate(kept)}
+        if self._row is not None:
+            self._tokens = mx.array(list(self._row), dtype=mx.int32)
+            no_row = [-1]  # for a token without one, and for -1, which stands for no token
+            self._rows = mx.array([self._row.get(i, -1) for i in range(vocabulary)] + no_row)
+
+    def missing(self, tokens: Iterable[int]) -> list[int]:
+        """Those of the tokens that have no row, each once."""
+        if self._row is None:
+            return []
+        return [token for token in dict.fromkeys(tokens) if token not in self._row]
+
+    def and_of(self, tokens: list[int]) -> Self:
+        """These rows, and behind them those of `tokens`, which have none yet."""
+        if self._row is None or not tokens:
+            return self
+        more, first = copy.copy(self), len(self._row)
+        more._row = self._row | {token: first + i for i, token in enumerate(tokens)}
+        added = mx.array(tokens, dtype=mx.int32)
+        more._tokens = mx.concatenate([self._tokens, added])
+        more._rows = mx.array(self._rows)
+        more._rows[added] = mx.arange(first, first + len(tokens), dtype=mx.int32)
+        return more
+
+    def scores(self, logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
+        """As `engine.sampling.scores`, of a drafter's `logits`, (n, rows); `history` has tokens."""
+        if self._row is None:
+            return scores(self._fitted(logits), history, sampling)
+        bias = {self._row[i]: b for i, b in sampling.logit_bias.items() if i in self._row}
+        seen = None if history is None else self.of(history)
+        return scores(logits, seen, replace(sampling, logit_bias=bias))
+
+    def tokens(self, rows: mx.array) -> mx.array:
+        """The tokens of these rows, int32, of the same shape."""
+        return rows if self._row is None else self._tokens[rows]
+
+    def of(self, tokens: mx.array) -> mx.array:
+        """The rows of these tokens, of the same shape; -1 for one that has none, and for -1."""
+        return tokens if self._row is None else self._rows[tokens]
+
+    def rows(self, tokens: Sequence[int]) -> list[int]:
+        """The rows of those tokens that have one."""
+        if self._row is None:
+            return list(tokens)
+        return [self._row[token] for token in tokens if token in self._row]
+
+    def over_vocabulary(self, p: mx.array) -> mx.array:
+        """Probabilities of the rows, (n, rows), as those of the target's tokens."""
+        if self._row is None:
+            return p
+        whole = mx.zeros((p.shape[0], self._vocabulary), dtype=p.dtype)
+        return mx.put_along_axis(whole, mx.broadcast_to(self._tokens, p.shape), p, axis=-1)
+
+    def _fitted(self, logits: mx.array) -> mx.array:
+        """Surplus columns are dropped, missing ones impossible."""
+        missing = self._vocabulary - logits.shape[-1]
+        if missing > 0:
+            return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
+        return logits[:, : self._vocabulary]
