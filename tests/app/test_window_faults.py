@@ -22,7 +22,10 @@ __all__ = ["small_disk"]  # a fixture
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CHARACTERS, SPEED = 6000, 1000
 TEXT = made_text(CHARACTERS)
-PLAY = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), str(SPEED))
+ENDLESS = (
+    50 * CHARACTERS
+)  # minutes: however slow the machine is, the engine is killed in mid-answer
+ENDLESS_TEXT = made_text(ENDLESS)
 
 
 @pytest.fixture
@@ -31,8 +34,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def window(plain_application: QApplication, folder: Path, until: Until) -> Iterator[Window]:
-    window = make_window(plain_application, folder, PLAY)
+def characters() -> int:
+    return CHARACTERS
+
+
+@pytest.fixture
+def window(
+    plain_application: QApplication, folder: Path, characters: int, until: Until
+) -> Iterator[Window]:
+    play = ("-m", "tests.lab.window_benchmark.host", str(characters), str(SPEED))
+    window = make_window(plain_application, folder, (sys.executable, *play))
     window.show()
     window.begin()
     until(lambda: window.loader.loaded)
@@ -66,7 +77,7 @@ def kill_engine(window: Window, until: Until, *, noise: random.Random) -> int:
     assert kept.state == "failed"
     assert kept.content == window.transcript.messages[-1].written
     assert len(kept.content) > least
-    assert TEXT.startswith(kept.content)
+    assert ENDLESS_TEXT.startswith(kept.content)
     until(lambda: window.loader.loaded)
     return len(kept.content)
 
@@ -82,6 +93,7 @@ def stop_an_answer(window: Window, until: Until) -> None:
     assert window.store.message(answer.id).result().state == "cancelled"
 
 
+@pytest.mark.parametrize("characters", [ENDLESS])
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_engines_cost_nothing_that_was_written(
     window: Window, until: Until, times: int

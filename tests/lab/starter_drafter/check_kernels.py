@@ -4,6 +4,8 @@ python check_kernels.py cpu|gpu
 """
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import cpu_kernels
 import torch
@@ -26,6 +28,9 @@ def check_cpu() -> None:
     seen = cpu_kernels.attend_slots(q, keys, values, lengths)
     expected = attend_masked(q, keys.float(), values.float(), lengths)
     torch.testing.assert_close(seen, expected, atol=1e-5, rtol=1e-5)
+    rounded = cpu_kernels.attend_slots(q.bfloat16(), keys, values, lengths)
+    torch.testing.assert_close(rounded.float(), expected, atol=2e-2, rtol=2e-2)
+    check_compare(cpu_kernels.compare, "cpu", torch.bfloat16, {"atol": 1e-4, "rtol": 1e-2})
 
 
 def check_gpu() -> None:
@@ -41,6 +46,12 @@ def check_gpu() -> None:
     expected = attend_masked(q, keys, values, lengths)
     torch.testing.assert_close(attend_slots(q, keys, values, lengths), expected, **nearly)
 
+    check_compare(compare, device, kind, nearly)
+
+
+def check_compare(
+    compare: Callable[..., Any], device: str, kind: torch.dtype, nearly: dict[str, float]
+) -> None:
     logits = 3 * torch.randn(50, 300, device=device, dtype=kind)
     thoughts = 3 * torch.randn(60, 310, device=device)
     total, which = thoughts.logsumexp(-1) + 0.1, torch.arange(5, 55, device=device)

@@ -1,4 +1,4 @@
-"""The kernel for a CPU (kernels.c), compiled where it is used."""
+"""The kernels for a CPU (kernels.c), compiled where they are used."""
 
 import ctypes
 import subprocess
@@ -13,10 +13,28 @@ from torch import Tensor
 def attend_slots(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
     """`q` (slots, heads, width) over the first `lengths` of (slots, pairs, longest, width)."""
     slots, pairs, longest, _ = keys.shape
-    q, seen = q.contiguous(), torch.empty_like(q, memory_format=torch.contiguous_format)
-    tensors = [ctypes.c_void_p(one.data_ptr()) for one in (q, keys, values, lengths, seen)]
-    _compiled().attend_slots(*tensors, *map(ctypes.c_long, (slots, pairs, longest)))
-    return seen
+    query = q.float().contiguous()
+    seen = torch.empty_like(query)
+    sizes = map(ctypes.c_long, (slots, pairs, longest))
+    _compiled().attend_slots(*_places(query, keys, values, lengths, seen), *sizes)
+    return seen.to(q.dtype)
+
+
+def compare(
+    logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
+) -> tuple[Tensor, Tensor]:
+    """As `head.compared`, of bfloat16 `logits`, reading each row once."""
+    count, columns = logits.shape
+    logits, gradient = logits.contiguous(), torch.empty_like(logits)
+    found = torch.empty(count)
+    sizes = map(ctypes.c_long, (count, columns, thoughts.stride(0)))
+    tensors = _places(logits, thoughts, total, which, found, gradient)
+    _compiled().compare(*tensors, *sizes, ctypes.c_float(greed))
+    return found, gradient
+
+
+def _places(*tensors: Tensor) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(one.data_ptr()) for one in tensors]
 
 
 @cache

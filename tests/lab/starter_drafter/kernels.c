@@ -1,4 +1,4 @@
-/* One kernel for a CPU: as `target.attend_masked`, without a look at the room behind each length.
+/* Two kernels for a CPU, where PyTorch would read and write several times as much.
 
    cc -O3 -march=native -ffast-math -fopenmp -shared -fPIC kernels.c -o kernels.so -lm */
 
@@ -8,14 +8,23 @@
 
 #define WIDTH 64
 #define GROUP 3
+#ifdef __AVX512F__
+#define LANES 16
+#else
 #define LANES 8
+#endif
 
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
 static inline Lanes loaded(const _Float16 *at) {
+#ifdef __AVX512F__
+    return (Lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)at));
+#else
     return (Lanes)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)at));
+#endif
 }
 
-/* q, seen (slots, pairs * GROUP, WIDTH); keys, values (slots, pairs, longest, WIDTH). */
+/* As `target.attend_masked`, without a look at the room behind each length.
+   q, seen (slots, pairs * GROUP, WIDTH); keys, values (slots, pairs, longest, WIDTH). */
 void attend_slots(
     const float *q, const _Float16 *keys, const _Float16 *values, const long *lengths, float *seen,
     long slots, long pairs, long longest)
@@ -46,14 +55,60 @@ void attend_slots(
             for (long i = 0; i < n; i++) total += own[i] = expf(own[i] - highest);
             for (long i = 0; i < n; i++) own[i] /= total;
         }
-        for (int half = 0; half < 2; half++) /* as many sums as there are registers */
+        for (int first = 0; first < WIDTH / LANES; first += 4) /* as many sums as there are registers */
             for (long i = 0; i < n; i++)
-                for (int d = half * 4; d < half * 4 + 4; d++) {
+                for (int d = first; d < first + 4; d++) {
                     Lanes row = loaded(value + i * WIDTH + d * LANES);
                     for (int g = 0; g < GROUP; g++) sum[g][d] += row * weights[g * n + i];
                 }
         for (int g = 0; g < GROUP; g++)
             for (int d = 0; d < WIDTH; d++) seen[(one * GROUP + g) * WIDTH + d] = sum[g][d / LANES][d % LANES];
         free(weights);
+    }
+}
+
+static inline float widened(unsigned short bits) {
+    union { unsigned whole; float value; } it = {(unsigned)bits << 16};
+    return it.value;
+}
+static inline unsigned short narrowed(float value) {
+    union { float value; unsigned whole; } it = {value};
+    return (it.whole + 0x7fff + (it.whole >> 16 & 1)) >> 16; /* to the nearest, ties to even */
+}
+
+/* As `head.compared`: logits, gradient (count, columns) bfloat16; thoughts (places, columns) with
+   `stride` between rows; total (places,); which, found (count,). */
+void compare(
+    const unsigned short *logits, const float *thoughts, const float *total, const long *which,
+    float *found, unsigned short *gradient, long count, long columns, long stride, float greed)
+{
+#pragma omp parallel
+    {
+        float *p = malloc(columns * sizeof(float)), *z = malloc(columns * sizeof(float));
+        float *q = malloc(columns * sizeof(float));
+#pragma omp for schedule(dynamic, 16)
+        for (long one = 0; one < count; one++) {
+            const unsigned short *own = logits + one * columns;
+            const float *thought = thoughts + which[one] * stride, whole = total[which[one]];
+            float highest = -INFINITY, sum = 0, mass = 0, below = 0, entropy = 0, stands = 0;
+            for (long i = 0; i < columns; i++) z[i] = widened(own[i]);
+            for (long i = 0; i < columns; i++) highest = z[i] > highest ? z[i] : highest;
+            for (long i = 0; i < columns; i++) sum += q[i] = expf(z[i] - highest);
+            float share = 1 / sum, log_sum = logf(sum) + highest;
+            for (long i = 0; i < columns; i++) {
+                p[i] = expf(thought[i] - whole);
+                q[i] *= share;
+                mass += p[i];
+                entropy -= p[i] * (z[i] - log_sum);
+                stands += q[i] < p[i] ? q[i] : p[i];
+                below += q[i] < p[i] ? q[i] : 0;
+            }
+            found[one] = (1 - greed) * entropy - greed * stands;
+            for (long i = 0; i < columns; i++) {
+                float missed = q[i] * (q[i] < p[i] ? below - 1 : below);
+                gradient[one * columns + i] = narrowed((1 - greed) * (q[i] * mass - p[i]) + greed * missed);
+            }
+        }
+        free(p), free(z), free(q);
     }
 }
