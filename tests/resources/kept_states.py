@@ -26,7 +26,7 @@ def main() -> None:
     begins = {"prompt": "Count to five."}, {"prompt": "Hi!"}, {"system": None, "begin": "What is"}
     with gzip.open(asked, "wt") as file:
         for i, begin in enumerate(begins):
-            how = {"temperature": 0.5 * i, "longest": 20, "answers": 2}
+            how = {"temperature": 0.5 * i, "penalty": 1 + 0.1 * i, "longest": 20, "answers": 2}
             file.write(json.dumps(begin | how) + "\n")
     target = Target(folder, "cpu")
     answer(asked, out, target, folder, minutes=2, slots=2, longest=400, layers=KEPT)

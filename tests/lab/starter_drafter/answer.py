@@ -27,6 +27,7 @@ ENDS = (0, 2)
 LONGEST_USER, LONGEST_ANSWER, LONGEST = 160, 640, 2000
 STEPS = 16  # between two looks at who is done
 SHARD = 20_000  # conversations
+WINDOW = 64  # the latest tokens, which a penalty for repetition is for, as in the engine
 KEPT = (10, 20, 30)  # layers whose states can be kept: a CPU reads no faster than it answers
 
 
@@ -47,11 +48,12 @@ class Conversation:
 
 @dataclass
 class Open:
-    """A conversation on its way. `persona`: so many tokens give way to the plain system prompt
-    when the user has spoken."""
+    """A conversation on its way. `penalty`: a token that was among the latest counts as less by so
+    much; `persona`: so many tokens give way to the plain system prompt when the user has spoken."""
 
     tokens: list[int]
     temperature: float
+    penalty: float
     longest: int
     answers: int  # still to be given
     persona: int = 0
@@ -77,7 +79,7 @@ class Script:
 
     def begin(self, line: dict[str, Any]) -> Open:
         """A line of `ask.py`."""
-        how = {name: line[name] for name in ("temperature", "longest", "answers")}
+        how = {name: line[name] for name in ("temperature", "penalty", "longest", "answers")}
         if "prompt" in line:
             text = self.encode(line["prompt"])[: LONGEST - 700]
             return Open(self._plain + text + self._assistant, **how)
@@ -127,7 +129,8 @@ class Slots:
         self._lengths, self._latest = tensor(torch.long), tensor(torch.long)
         self._new = tensor(torch.int32, LONGEST_ANSWER)
         self._count, self._most = tensor(torch.long), tensor(torch.long)
-        self._temperatures = tensor(torch.float32)
+        self._temperatures, self._penalties = tensor(torch.float32), tensor(torch.float32)
+        self._recent = tensor(torch.long, WINDOW)  # token i at place i % WINDOW
         self._graph: torch.cuda.CUDAGraph | None = None
         self._all = torch.arange(count, device=target.device)
         self.open: list[Open | None] = [None] * count
@@ -154,6 +157,9 @@ class Slots:
         self._most[slots] = torch.tensor(most, device=device)
         self._count[slots] = 0
         self._temperatures[slots] = torch.tensor(warmth, device=device)
+        penalties = [1.0 if one.imagines else one.penalty for one in some.values()]
+        self._penalties[slots] = torch.tensor(penalties, device=device)
+        self._recent[slots] = torch.tensor(list(map(_recent, some.values())), device=device)
 
     def _read(self, group: list[tuple[int, Open]]) -> None:
         device, longest = self._target.device, len(group[-1][1].tokens) - 1
@@ -193,11 +199,12 @@ class Slots:
         if states is not None:
             self._states[self._all, self._lengths] = torch.cat([states, last[:, None]], 1).half()
             self._totals[self._all, self._lengths] = logits.logsumexp(-1)
-        chosen = _drawn(logits, self._temperatures)
+        chosen = _drawn(_penalized(logits, self._recent, self._penalties), self._temperatures)
         before = self._new[self._all, place]
         self._new[self._all, place] = torch.where(going, chosen.int(), before)
         self._latest.copy_(torch.where(going, chosen, self._latest))
         self._lengths += going
+        self._recent[self._all, self._lengths % WINDOW] = self._latest
         self._count += going
         ended = going & ((chosen == ENDS[0]) | (chosen == ENDS[1]))
         self._most.copy_(torch.where(ended, self._count, self._most))
@@ -219,6 +226,21 @@ class Slots:
             if one is not None:
                 self.open[slot] = None
                 yield slot, one, new[: counts[slot]]
+
+
+def _recent(one: Open) -> list[int]:
+    """The latest tokens, each at its own place of the window."""
+    recent = [one.tokens[0]] * WINDOW
+    for i, token in list(enumerate(one.tokens))[-WINDOW:]:
+        recent[i % WINDOW] = token
+    return recent
+
+
+def _penalized(logits: torch.Tensor, recent: torch.Tensor, penalties: torch.Tensor) -> torch.Tensor:
+    """The logits (slots, tokens), those of `recent` tokens (slots, WINDOW) divided, or multiplied
+    where they are negative, by the slot's penalty (CTRL, arXiv 1909.05858)."""
+    before, by = logits.gather(1, recent), penalties[:, None]
+    return logits.scatter(1, recent, torch.where(before > 0, before / by, before * by))
 
 
 def _drawn(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@
 PROMPTS is a folder with the public files named below; what prompts are composed of, and how users
 begin, stands in words.json. Writes a JSON line per conversation: a `prompt`, or the `begin` of one
 that the target is to think of itself under a `system` prompt (Magpie, arXiv 2406.08464); how many
-`answers`, at which `temperature`, the `longest`.
+`answers`, at which `temperature`, with which `penalty` for repetition, the `longest`.
 """
 
 import argparse
@@ -44,6 +44,7 @@ def ask(
                 source, text = chance.choice(public)
                 line = {"source": source, "prompt": text}
             line["temperature"] = chance.choices([0.0, 0.7, 0.8, 1.0], [0.5, 0.12, 0.23, 0.15])[0]
+            line["penalty"] = chance.choices([1.0, 1.1], [0.65, 0.35])[0]
             line["answers"] = chance.choices([1, 2, 3, 4], [0.76, 0.15, 0.06, 0.03])[0]
             line["longest"] = chance.choices([200, 320, 640], [0.55, 0.35, 0.1])[0]
             file.write(json.dumps(line) + "\n")

@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from answer import KEPT, Conversation, Script, Slots, read_conversations
 from head import HIDDEN_FROM, STEPS, Batch, Head, chains, loss, weighed
 from safetensors.torch import save_file
-from target import Target, dequantized
+from target import Target, dequantized, quick_in_bfloat16
 from torch import Tensor, nn
 
 POSITIONS = {"cuda": 49_152, "cpu": 5_120}  # of a batch
@@ -198,7 +198,7 @@ def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
 def held_out(target: Target, folder: Path, prompts: Path, longest: int) -> Reader:
     """Greedy answers to the prompts of a file, a JSON string a line."""
     script, texts = Script(folder), [json.loads(line) for line in prompts.open()]
-    how = {"temperature": 0.0, "longest": longest, "answers": 1}
+    how = {"temperature": 0.0, "penalty": 1.0, "longest": longest, "answers": 1}
     on_cpu, found = target.device == "cpu", []
     desk = Slots(target, len(texts), 1600, KEPT if on_cpu else ())
     desk.fill({i: script.begin({"prompt": text, **how}) for i, text in enumerate(texts)})
@@ -224,6 +224,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "acceptance": {"greed": 0.5},
     "faster": {"rate": 2.0},
     "three deep": {"steps": 3},
+    "two layers, three deep": {"depth": 2, "steps": 3},
     "block": {"parallel": True},
     "block, markov": {"parallel": True, "markov": 128},
     "block of two layers, markov": {"parallel": True, "markov": 128, "depth": 2},
@@ -237,7 +238,8 @@ def train(
 ) -> None:  # fmt: skip
     """Learn for some minutes, heads of several shapes from the same batches; write the folders.
 
-    All begin from the head in `begin` where there is one, which has their shape. In the first
+    All begin from the head in `begin` where there is one; what they have more of, layers or rows,
+    begins as in a new head. In the first
     `shallow` minutes they learn the first guess alone, three times as many tokens.
     """
     target = reader.target
@@ -304,8 +306,9 @@ class Learner:
         rate = whole.pop("rate", 1.0)
         self.out, self._target = out, target
         self.head = new_head(whole, target, frequent[: whole["rows"]])
-        if begun:
-            self.head.load_state_dict(begun)
+        for name, own in self.head.state_dict().items() if begun else ():
+            if (known := begun.get(name)) is not None:  # of its rows these are the first
+                own[tuple(map(slice, known.shape))].copy_(known)
         self.head.to(target.device)
         inner = [p for name, p in self.head.named_parameters() if p.ndim == 2 and _inside(name)]
         outer = [p for name, p in self.head.named_parameters() if p.ndim != 2 or not _inside(name)]
@@ -364,7 +367,7 @@ class Learner:
 
 
 class Muon(torch.optim.Optimizer):
-    """As PyTorch's with match_rms_adamw, whose bfloat16 a CPU without AVX-512 has to emulate.
+    """As PyTorch's with match_rms_adamw, which is in bfloat16 whether that is quick or not.
 
     Source: https://kellerjordan.github.io/posts/muon/
     """
@@ -387,8 +390,8 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """Its singular values near 1, by five Newton-Schulz steps; bfloat16 on a GPU."""
-    x = matrix.bfloat16() if matrix.is_cuda else matrix
+    """Its singular values near 1, by five Newton-Schulz steps."""
+    x = matrix.bfloat16() if quick_in_bfloat16(matrix.device.type) else matrix
     tall = len(x) > len(x[0])
     x = x.T if tall else x
     x = x / x.norm().clamp(min=1e-7)

@@ -20,15 +20,13 @@ class Target:
     """SmolLM2 from an MLX folder.
 
     Attributes: `config`; `embedding` (vocabulary, hidden), which is the output layer too;
-    `final_norm` (hidden,); `kind`, in which it computes: bfloat16, which is seven times slower
-    than float32 on a CPU without AVX-512.
+    `final_norm` (hidden,); `kind`, in which it computes: bfloat16 where that is quick.
     """
 
     def __init__(self, folder: Path, device: str) -> None:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text())
         file = dequantized(folder / "model.safetensors", self.config["quantization"])
-        quick = device != "cpu" or torch.backends.cpu.get_cpu_capability() == "AVX512"
-        self.kind = torch.bfloat16 if quick else torch.float32
+        self.kind = torch.bfloat16 if quick_in_bfloat16(device) else torch.float32
         weights = {name: tensor.to(device, self.kind) for name, tensor in file}
         self.device = device
         self.embedding = weights["model.embed_tokens.weight"]
@@ -123,6 +121,12 @@ class Target:
         y = F.linear(self.normal(x, layer["post_attention_layernorm"]), layer["gate_up"])
         gate, up = y.chunk(2, -1)
         return x + F.linear(F.silu(gate) * up, layer["mlp.down_proj"])
+
+
+def quick_in_bfloat16(device: str) -> bool:
+    """On a CPU that has instructions for it products are 2.5 times as fast as in float32, on any
+    other one a seventh as fast."""
+    return device != "cpu" or bool(torch.cpu.get_capabilities().get("avx512_bf16"))
 
 
 def attend_masked(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
