@@ -29,6 +29,14 @@ STORIES = Path(__file__).parents[1] / "data" / "stories260K"
 TORCH = os.environ.get("SLIPSTREAM_TORCH_PYTHON")  # an interpreter that has torch
 
 
+@pytest.fixture
+def starter() -> Path:
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    return target
+
+
 def test_it_is_small_and_whole(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
     described = describe_drafter(FOLDER)
@@ -98,12 +106,9 @@ def test_the_kernels_compute_what_pytorch_does(device: str) -> None:
 @pytest.mark.slow
 @pytest.mark.starter
 @pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
-def test_states_that_were_kept_are_those_that_are_read_anew(tmp_path: Path) -> None:
-    target = models_folder() / STARTER.name
-    if not target.is_dir():
-        pytest.skip("the starter model is not here")
+def test_states_that_were_kept_are_those_that_are_read_anew(starter: Path, tmp_path: Path) -> None:
     script = Path(__file__).parent / "kept_states.py"
-    command = [str(TORCH), str(script), str(SCRIPTS), str(target), str(tmp_path)]
+    command = [str(TORCH), str(script), str(SCRIPTS), str(starter), str(tmp_path)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
 
     differences = [float(line) for line in said.stdout.split("\n")[-4:-1]]
@@ -113,10 +118,7 @@ def test_states_that_were_kept_are_those_that_are_read_anew(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.starter
 @pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
-def test_a_head_that_is_gone_on_from_is_written_as_it_was(tmp_path: Path) -> None:
-    target = models_folder() / STARTER.name
-    if not target.is_dir():
-        pytest.skip("the starter model is not here")
+def test_a_head_that_is_gone_on_from_is_written_as_it_was(starter: Path, tmp_path: Path) -> None:
     answers = tmp_path / "answers"
     answers.mkdir()
     tokens, length, said = list(range(100, 160)), [60], [[0, 30, 60]]
@@ -124,7 +126,7 @@ def test_a_head_that_is_gone_on_from_is_written_as_it_was(tmp_path: Path) -> Non
     arrays = {name: mx.array(part, dtype=mx.int32) for name, part in parts.items()}
     mx.save_safetensors(str(answers / "00000.safetensors"), arrays)
     command = [str(TORCH), str(SCRIPTS / "make.py"), str(answers), str(tmp_path / "heads")]
-    options = ["--target", str(target), "--minutes", "0", "--begin", str(FOLDER)]
+    options = ["--target", str(starter), "--minutes", "0", "--begin", str(FOLDER)]
     subprocess.run([*command, *options], check=True, timeout=300)
 
     folders = FOLDER, tmp_path / "heads" / "one"
