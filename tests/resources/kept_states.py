@@ -28,7 +28,7 @@ def main() -> None:
         for i, begin in enumerate(begins):
             how = {"temperature": 0.5 * i, "penalty": 1 + 0.1 * i, "longest": 20, "answers": 2}
             file.write(json.dumps(begin | how) + "\n")
-    target = Target(folder, "cpu")
+    target = Target(folder, "cpu", torch.float32)  # rounded ones would differ by what they round
     answer(asked, out, target, folder, minutes=2, slots=2, longest=400, layers=KEPT)
     kept = read_conversations(out)
     anew = [replace(one, states=None, totals=None) for one in kept]

@@ -239,8 +239,8 @@ def train(
     """Learn for some minutes, heads of several shapes from the same batches; write the folders.
 
     All begin from the head in `begin` where there is one; what they have more of, layers or rows,
-    begins as in a new head. In the first
-    `shallow` minutes they learn the first guess alone, three times as many tokens.
+    begins as in a new head. In the first `shallow` minutes they learn the first guess alone, about
+    twice as many tokens.
     """
     target = reader.target
     torch.manual_seed(0)

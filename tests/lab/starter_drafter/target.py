@@ -20,13 +20,14 @@ class Target:
     """SmolLM2 from an MLX folder.
 
     Attributes: `config`; `embedding` (vocabulary, hidden), which is the output layer too;
-    `final_norm` (hidden,); `kind`, in which it computes: bfloat16 where that is quick.
+    `final_norm` (hidden,); `kind`, in which it computes: bfloat16 where that is quick,
+    unless it is told.
     """
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, folder: Path, device: str, kind: torch.dtype | None = None) -> None:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text())
         file = dequantized(folder / "model.safetensors", self.config["quantization"])
-        self.kind = torch.bfloat16 if quick_in_bfloat16(device) else torch.float32
+        self.kind = kind or (torch.bfloat16 if quick_in_bfloat16(device) else torch.float32)
         weights = {name: tensor.to(device, self.kind) for name, tensor in file}
         self.device = device
         self.embedding = weights["model.embed_tokens.weight"]
