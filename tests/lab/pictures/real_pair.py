@@ -24,6 +24,7 @@ from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.models.target_process import open_target
 from app.race.dialog import RaceDialog
+from app.rounds.pace import RoundOnShow
 from app.start import make_application
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
@@ -79,7 +80,8 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         window.composer.send()
         _until(lambda: window.answers.busy)
         if number:
-            _until(lambda: window.rounds.panel.stats.rounds > 14 or not window.answers.busy)
+            window.lane.reduce_motion = True  # so that no token is caught on its way
+            _until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
             window.grab().save(str(folder / f"stream-{name}.png"))
         _until(lambda: not window.answers.busy)
     save("answer")
@@ -104,6 +106,10 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     save("library", window.library_controller.dialog)
     window.library_controller.dialog.close()
     window.close()
+
+
+def _is_judged(shown: RoundOnShow | None) -> bool:
+    return shown is not None and shown.judged_at is not None and shown.judged_at < time.monotonic()
 
 
 def _until(holds: Callable[[], object]) -> None:
