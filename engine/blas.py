@@ -14,7 +14,7 @@ from pathlib import Path
 _ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
 _KERNELS = {"x86_64": "Sandybridge", "aarch64": "ARMV8"}
 _SHIMS = Path(__file__).parents[1] / "resources" / "blas"
-_CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
+_CALLED = ("sgemm", "sgemv", "dgemm", "cgemm")  # of CBLAS, for MLX
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ def choose_blas() -> MatrixLibrary:
     tokens would not equal its tokens one by one. The Sandybridge kernels do not: a block is
     bit-identical to single steps, and up to eight rows they are no slower. Nor do the ARMV8 ones,
     but for a single row. A library that comes with any others is left alone.
+
+    Where that matters to nobody, in drafters, a single row is multiplied by the function for
+    vectors, which needs half of the time or less: see `engine.drafters.weights.SingleRows`.
     """
     if not sys.platform.startswith("linux"):
         return MatrixLibrary("Accelerate")

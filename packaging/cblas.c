@@ -10,8 +10,13 @@
 
 enum { BY_ROWS = 101, AS_IT_IS = 111 };
 
+/* Below so many results nothing is gained by `one_column`. */
+enum { LEAST_RESULTS = 64 };
+
 typedef void sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                    const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef void sgemv(int order, int turn_a, int m, int n, float alpha, const float *a, int lda,
+                   const float *x, int step_x, float beta, float *y, int step_y);
 typedef void dgemm(int order, int turn_a, int turn_b, int m, int n, int k, double alpha,
                    const double *a, int lda, const double *b, int ldb, double beta, double *c,
                    int ldc);
@@ -21,6 +26,7 @@ typedef void cgemm(int order, int turn_a, int turn_b, int m, int n, int k, const
 
 /* Where to go on to. */
 SEEN sgemm *slipstream_sgemm;
+SEEN sgemv *slipstream_sgemv;
 SEEN dgemm *slipstream_dgemm;
 SEEN cgemm *slipstream_cgemm;
 
@@ -48,11 +54,28 @@ static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const flo
     free(twice);
 }
 
+/* A matrix times one column, by the function for vectors: it reads the matrix once, and does not
+ * copy it first as the other does, but rounds otherwise. */
+static void one_column(int turn_a, int turn_b, int m, int k, float alpha, const float *a, int lda,
+                       const float *b, int ldb, float beta, float *c, int ldc) {
+    int turned = turn_a != AS_IT_IS;
+    slipstream_sgemv(BY_ROWS, turn_a, turned ? k : m, turned ? m : k, alpha, a, lda, b,
+                     turn_b == AS_IT_IS ? ldb : 1, beta, c, ldc);
+}
+
+/* Whether it is a product that drafters ask for (engine/drafters/weights.py) and no target does, as
+ * it would be a layer of a single feature with a bias: a column that is added to another. */
+static int of_a_drafter(int order, int m, int n, int k, float beta) {
+    return order == BY_ROWS && n == 1 && m >= LEAST_RESULTS && k > 0 && beta == 1;
+}
+
 SEEN void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc) {
     if (slipstream_row_differs && order == BY_ROWS && m == 1 && n > 0 && k > 0)
         one_row(turn_a, turn_b, n, k, alpha, a, lda, b, ldb, beta, c);
+    else if (of_a_drafter(order, m, n, k, beta))
+        one_column(turn_a, turn_b, m, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else
         slipstream_sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -18,7 +18,6 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
-from mlx_lm.utils import dequantize_model
 
 from engine.decoder import Decoder
 from engine.device import fetch
@@ -27,6 +26,7 @@ from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
+from engine.drafters.weights import expand
 from engine.model_parts import embedding, final_norm, output_rows
 from engine.request import Sampling
 from models.drafter_folders import DrafterFolder
@@ -278,9 +278,7 @@ def _read(folder: DrafterFolder) -> BoundHead:
     _quantize(head)
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
-    if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
-        head.set_dtype(mx.float32)
-        dequantize_model(head)
+    expand(head)
     return BoundHead(head, shape, kept)
 
 

@@ -73,6 +73,36 @@ def tell(chosen):
 tell(choose_blas())
 """
 
+# How often OpenBLAS's function for vectors is called: by a target's layer and products, by a
+# drafter's with one row, with two, and with few results.
+COUNTED = """
+import ctypes, engine
+import mlx.core as mx, mlx.nn as nn
+from engine.drafters.weights import SingleRows
+i, f, p = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+kind = ctypes.CFUNCTYPE(None, i, i, i, i, f, p, i, p, i, f, p, i)
+place = p.in_dll(ctypes.CDLL(None), "slipstream_sgemv")
+real, calls = kind(place.value), 0
+def product(*arguments):
+    global calls
+    calls += 1
+    real(*arguments)
+counting = kind(product)
+place.value = ctypes.cast(counting, p).value
+def count(value):
+    global calls
+    calls = 0
+    mx.eval(value)
+    return calls
+x, plain, small = mx.ones((1, 1, 128)), nn.Linear(128, 96), nn.Linear(128, 8)
+rows, column = mx.ones((96, 128)), mx.ones((128, 1))
+told = [count(plain(x)), count(plain(rows)), count(rows @ column)]
+single = SingleRows(plain)
+told += [count(single(x)), count(single(mx.ones((1, 2, 128)))), count(SingleRows(small)(x))]
+place.value = ctypes.cast(real, p).value
+print(told)
+"""
+
 
 def run(*program: str, **environment: str) -> list[str]:
     """The lines that a process prints, with nothing of ours in its environment but this."""
@@ -187,6 +217,12 @@ print("alike")
     if platform.machine() == "aarch64":
         program = program.replace("(0, 1)", "(1,)").replace("value = 0", "value = 1")
     assert run(program) == ["alike"]
+
+
+@linux
+def test_only_a_drafter_s_single_rows_go_to_the_function_for_vectors() -> None:
+    """Not a target's, of one row or many, nor its product with a single column."""
+    assert run(COUNTED) == ["[0, 0, 0, 1, 0, 0]"]
 
 
 def test_comes_too_late_after_mlx() -> None:

@@ -12,7 +12,7 @@ from configuration import excluded, read_configuration
 
 NUMBERS = {"x86_64": 62, "aarch64": 183}  # elf.h: EM_X86_64, EM_AARCH64
 CALLED = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm"}
-FILLED_IN = {"slipstream_sgemm", "slipstream_dgemm", "slipstream_cgemm", "slipstream_row_differs"}
+FILLED_IN = {f"slipstream_{name}" for name in ("sgemm", "sgemv", "dgemm", "cgemm", "row_differs")}
 MOST_BYTES = 8_000
 
 

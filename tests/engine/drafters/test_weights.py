@@ -1,0 +1,47 @@
+"""A drafter's linear layers on the CPU: the same results, single rows by another function."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.drafters.weights import SingleRows, expand
+
+on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere weights stay")
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = [nn.Linear(96, 160), nn.QuantizedLinear(160, 70, bias=False, group_size=32)]
+        self.norm = nn.RMSNorm(70)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        for part in self.parts:
+            x = part(x)
+        result: mx.array = self.norm(x)
+        return result
+
+
+@on_cpu
+@pytest.mark.parametrize("rows", [1, 3])
+def test_expanded_it_computes_the_same(rows: int) -> None:
+    network = Two()
+    x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
+    before = network(x)
+    mx.eval(before)
+
+    expand(network)
+
+    after = network(x)
+    assert after.shape == before.shape
+    assert np.allclose(np.array(after), np.array(before), rtol=1e-4, atol=1e-5)
+    assert [type(part) for part in network.parts] == [SingleRows, SingleRows]
+    assert {array.dtype for _, array in tree_flatten(network.parameters())} == {mx.float32}
+    assert {name for name, _ in tree_flatten(network.parameters())} == {
+        "parts.0.weight",
+        "parts.0.bias",
+        "parts.1.weight",
+        "norm.weight",
+    }
