@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 import torch
-from head import Batch, Head, loss
+from head import Batch, Head, loss, weighed
 from safetensors import safe_open
 
 
@@ -42,7 +42,7 @@ def main() -> None:
             thoughts=thoughts,
             total=torch.zeros(n - first),
         )
-        print(sum(loss(head, batch, tensors["embedding"])).item())
+        print(weighed(loss(head, batch, tensors["embedding"])).item())
 
 
 if __name__ == "__main__":

@@ -22,15 +22,15 @@ def attend_slots(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Te
 
 def compare(
     logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """As `head.compared`, of bfloat16 `logits`, reading each row once."""
     count, columns = logits.shape
     logits, gradient = logits.contiguous(), torch.empty_like(logits)
-    found, stood = torch.empty(2, count)
+    found = torch.empty(count)
     sizes = map(ctypes.c_long, (count, columns, thoughts.stride(0)))
-    tensors = _places(logits, thoughts, total, which, found, stood, gradient)
+    tensors = _places(logits, thoughts, total, which, found, gradient)
     _compiled().compare(*tensors, *sizes, ctypes.c_float(greed))
-    return found, stood, gradient
+    return found, gradient
 
 
 def _places(*tensors: Tensor) -> list[ctypes.c_void_p]:

@@ -143,58 +143,50 @@ class Batch:
 
 
 class Difference(torch.autograd.Function):
-    """What `compared` finds, in the mean with `weights` (P,), and what stands of each; its gradient
-    is made on the way."""
+    """What `compared` finds, with its gradient, which is made on the way."""
 
     @staticmethod
     def forward(
-        context: Any, logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor,
-        weights: Tensor, greed: float,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        context: Any, logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
+    ) -> Tensor:
         if logits.is_cuda:
             from kernels import compare  # Triton is there where a GPU is
         elif logits.dtype == torch.bfloat16:
             from cpu_kernels import compare
         else:
             compare = compared
-        found, stood, gradient = compare(logits, thoughts, total, which, greed)
-        context.save_for_backward(gradient, weights)
-        context.mark_non_differentiable(stood)
-        return (weights * found).mean(), stood
+        found, gradient = compare(logits, thoughts, total, which, greed)
+        context.save_for_backward(gradient)
+        return found.mean()
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        own, weights = context.saved_tensors
-        shares = (weights * gradient / len(own)).to(own.dtype)
-        return own * shares[:, None], None, None, None, None, None
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+        (own,) = context.saved_tensors
+        return own * (gradient / len(own)).to(own.dtype), None, None, None, None
 
 
 def compared(
     logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """How far softmax(`logits`) (P, rows) = q is from the target's p = exp(thoughts - total).
 
     (1 - greed) times the cross entropy, less greed times the chance sum(min(p, q)) that a draft
-    is accepted; that chance; and the first's gradient by `logits`. `which` (P,) rows of `thoughts`
-    are meant.
+    is accepted; and the gradient by `logits`. `which` (P,) rows of `thoughts` are meant.
     """
     p = (thoughts[which] - total[which, None]).exp()
     log_q = logits.float().log_softmax(-1)
     q = log_q.exp()
     below = (q < p).float()
-    stood = torch.minimum(p, q).sum(-1)
-    found = -(1 - greed) * (p * log_q).sum(-1) - greed * stood
+    found = -(1 - greed) * (p * log_q).sum(-1) - greed * torch.minimum(p, q).sum(-1)
     entropy = q * p.sum(-1, keepdim=True) - p
     missed = q * ((q * below).sum(-1, keepdim=True) - below)
-    return found, stood, ((1 - greed) * entropy + greed * missed).to(logits.dtype)
+    return found, ((1 - greed) * entropy + greed * missed).to(logits.dtype)
 
 
 def loss(
-    head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0, steps: int = STEPS,
-    chained: bool = False,
-) -> list[Tensor]:  # fmt: skip
-    """As `engine.distil.head_learner.loss`, of each step. If `chained`, a guess counts as much as
-    the guesses before it are likely to stand; else all of a step count as much."""
+    head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0, steps: int = STEPS
+) -> list[Tensor]:
+    """As `engine.distil.head_learner.loss`, of each step."""
     rows, n = batch.after.shape
     shape, parts = head.shape, []
     around = turns(
@@ -208,9 +200,8 @@ def loss(
         thoughts = torch.cat([thoughts[:, : shape["rows"]], last], -1)
     seen: list[tuple[Tensor, Tensor]] = []
     own: list[list[tuple[Tensor, Tensor]]] = [[] for _ in head.blocks]
-    weights = torch.ones(len(batch.predicting), device=batch.after.device)
     for step in range(steps):
-        x, even = begun + known, STEP_WEIGHT**step
+        x = begun + known
         if step and "parallel" in shape:
             x = head.masks[step].expand(rows, n, -1)
         mask = torch.full((n, n), HIDDEN_FROM, device=x.device).triu(1 - step)
@@ -230,13 +221,7 @@ def loss(
         counted = (batch.rank >= step).nonzero()[:, 0]
         before = embedded.flatten(0, 1)[batch.predicting[counted]]
         logits = head.logits(state[counted], before, lent, batch.unmet[counted])
-        counts = weights[counted] if chained else torch.full_like(batch.total[counted], even)
-        part, stood = Difference.apply(logits, thoughts, batch.total, counted, counts, greed)
-        parts.append(part)
-        if chained:
-            reached = torch.zeros(rows * n, device=weights.device)
-            reached[batch.predicting[counted]] = counts * stood
-            weights = reached[batch.predicting - 1]
+        parts.append(Difference.apply(logits, thoughts, batch.total, counted, greed))
         if "parallel" not in shape:
             spread = torch.zeros(rows * n, state.shape[-1], dtype=state.dtype, device=x.device)
             spread = spread.index_copy(0, batch.predicting, state).view(rows, n, -1)
@@ -247,6 +232,10 @@ def loss(
 def shifted(x: Tensor, by: int) -> Tensor:
     """What stood at place j of (rows, heads, n, width) stands at j + by."""
     return F.pad(x, (0, 0, by, 0))[:, :, : x.shape[2]]
+
+
+def weighed(parts: list[Tensor]) -> Tensor:
+    return sum((STEP_WEIGHT**step * part for step, part in enumerate(parts)), torch.zeros(()))
 
 
 def chains(head: Head, batch: Batch, embedding: Tensor) -> Iterator[Tensor]:

@@ -77,10 +77,10 @@ static inline unsigned short narrowed(float value) {
 }
 
 /* As `head.compared`: logits, gradient (count, columns) bfloat16; thoughts (places, columns) with
-   `stride` between rows; total (places,); which, found, stood (count,). */
+   `stride` between rows; total (places,); which, found (count,). */
 void compare(
     const unsigned short *logits, const float *thoughts, const float *total, const long *which,
-    float *found, float *stood, unsigned short *gradient, long count, long columns, long stride, float greed)
+    float *found, unsigned short *gradient, long count, long columns, long stride, float greed)
 {
 #pragma omp parallel
     {
@@ -104,7 +104,6 @@ void compare(
                 below += q[i] < p[i] ? q[i] : 0;
             }
             found[one] = (1 - greed) * entropy - greed * stands;
-            stood[one] = stands;
             for (long i = 0; i < columns; i++) {
                 float missed = q[i] * (q[i] < p[i] ? below - 1 : below);
                 gradient[one * columns + i] = narrowed((1 - greed) * (q[i] * mass - p[i]) + greed * missed);

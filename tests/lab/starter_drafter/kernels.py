@@ -51,20 +51,20 @@ def _attend(
 
 def compare(
     logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """As `head.compared`, reading each row once; the gradient takes the place of `logits`."""
     count, rows = logits.shape
-    found, stood = torch.empty(2, count, device=logits.device)
+    found = torch.empty(count, device=logits.device)
     _compare[(count,)](
-        logits, thoughts, total, which, found, stood, rows, thoughts.stride(0), greed,
+        logits, thoughts, total, which, found, rows, thoughts.stride(0), greed,
         BLOCK=triton.next_power_of_2(rows), num_warps=16,
     )  # fmt: skip
-    return found, stood, logits
+    return found, logits
 
 
 @triton.jit
 def _compare(
-    logits, thoughts, total, which, found, stood, rows, stride, greed, BLOCK: tl.constexpr
+    logits, thoughts, total, which, found, rows, stride, greed, BLOCK: tl.constexpr
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     own = tl.load(which + row)
@@ -80,7 +80,6 @@ def _compare(
     entropy = -tl.sum(tl.where(there, p * (z - log_sum), 0.0), 0)
     stands = tl.sum(tl.minimum(p, q), 0)
     tl.store(found + row, (1 - greed) * entropy - greed * stands)
-    tl.store(stood + row, stands)
     missed = q * tl.sum(below, 0) - below
     gradient = (1 - greed) * (q * tl.sum(p, 0) - p) + greed * missed
     tl.store(logits + row * rows + columns, gradient.to(logits.dtype.element_ty), mask=there)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from answer import KEPT, Conversation, Script, Slots, read_conversations
-from head import HIDDEN_FROM, STEPS, Batch, Head, chains, loss
+from head import HIDDEN_FROM, STEPS, Batch, Head, chains, loss, weighed
 from safetensors.torch import save_file
 from target import Target, dequantized, quick_in_bfloat16
 from torch import Tensor, nn
@@ -222,8 +222,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "five states": {"layers": (6, 12, 18, 24, 30)},
     "768": {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 2048},
     "acceptance, three deep": {"greed": 0.85, "steps": 3},
-    "chained, three deep": {"chained": True, "steps": 3},
-    "chained acceptance, three deep": {"chained": True, "greed": 0.85, "steps": 3},
     "faster": {"rate": 2.0},
     "three deep": {"steps": 3},
     "two layers, three deep": {"depth": 2, "steps": 3},
@@ -303,7 +301,7 @@ class Learner:
         whole = {name: target.config[name] for name in names}
         whole |= {"layers": (10, 20, 30), "rows": 8192, "rms_norm_eps": 1e-5}
         whole |= {"target_size": target.config["hidden_size"]} | shape
-        self.how = {name: whole.pop(name) for name in ("greed", "chained") if name in whole}
+        self.greed: float = whole.pop("greed", 0.0)
         self.steps: int = whole.pop("steps", STEPS)
         rate = whole.pop("rate", 1.0)
         self.out, self._target = out, target
@@ -341,7 +339,8 @@ class Learner:
             optimizer.param_groups[0]["lr"] = highest * rate
             optimizer.zero_grad()
         with self._target.autocast():
-            value = sum(loss(self.head, batch, self._target.embedding, steps=steps, **self.how))
+            parts = loss(self.head, batch, self._target.embedding, self.greed, steps)
+            value = weighed(parts)
         value.backward()
         nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
         for optimizer in self._optimizers:
