@@ -97,9 +97,9 @@ class SingleRows(nn.Linear):
     """A linear layer that multiplies a single row as a column, added to another.
 
     On Linux that is handed to OpenBLAS's function for vectors (packaging/cblas.c), which needs a
-    third to a half of the time, and which a target must not use: it rounds otherwise than the one
-    for several rows. The weight is kept by columns, as that function reads it fastest; it is taken
-    out of `layer`, so that it is not in memory twice.
+    third to a half of the time (on x86-64; on aarch64 untested), and which a target must not use:
+    it rounds otherwise than the one for several rows. The weight is kept by columns, as that
+    function reads it fastest; it is taken out of `layer`, so that it is not in memory twice.
     """
 
     def __init__(self, layer: nn.Linear) -> None:
