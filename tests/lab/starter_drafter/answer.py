@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cpu_kernels
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
@@ -122,6 +123,7 @@ class Slots:
         shape = (len(target.layers), 2, count, target.pairs, longest, target.width)
         self._caches = torch.zeros(shape, dtype=target.cache_kind, device=target.device)
         self._layers = layers
+        self._draws_on_cpu = target.device == "cpu" and target.kind == torch.bfloat16
         if layers:
             hidden = target.config["hidden_size"]
             self._states = tensor(torch.float16, longest, len(layers) + 1, hidden)
@@ -195,11 +197,12 @@ class Slots:
     def _step(self) -> None:
         going, place = self._going(), self._count.clamp(max=LONGEST_ANSWER - 1)
         states, last = self._target.go_on(self._latest, self._lengths, self._caches, self._layers)
-        logits = F.linear(last, self._target.embedding).float()
+        logits = F.linear(last, self._target.embedding)
+        draw = cpu_kernels.draw if self._draws_on_cpu else drawn
+        chosen, total = draw(logits, self._recent, self._penalties, self._temperatures)
         if states is not None:
             self._states[self._all, self._lengths] = torch.cat([states, last[:, None]], 1).half()
-            self._totals[self._all, self._lengths] = logits.logsumexp(-1)
-        chosen = _drawn(_penalized(logits, self._recent, self._penalties), self._temperatures)
+            self._totals[self._all, self._lengths] = total
         before = self._new[self._all, place]
         self._new[self._all, place] = torch.where(going, chosen.int(), before)
         self._latest.copy_(torch.where(going, chosen, self._latest))
@@ -236,25 +239,28 @@ def _recent(one: Open) -> list[int]:
     return recent
 
 
-def _penalized(logits: torch.Tensor, recent: torch.Tensor, penalties: torch.Tensor) -> torch.Tensor:
-    """The logits (slots, tokens), those of `recent` tokens (slots, WINDOW) divided, or multiplied
-    where they are negative, by the slot's penalty (CTRL, arXiv 1909.05858)."""
-    before, by = logits.gather(1, recent), penalties[:, None]
-    return logits.scatter(1, recent, torch.where(before > 0, before / by, before * by))
+def drawn(
+    logits: torch.Tensor, recent: torch.Tensor, penalties: torch.Tensor, temperatures: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A token of each row of `logits` (slots, tokens), the most probable one at temperature 0; and
+    the logarithm of the sum of what they stand for.
 
-
-def _drawn(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
-    """A token of each row; the most probable one at temperature 0."""
+    Before it is drawn the logits of `recent` tokens (slots, WINDOW) are divided, or multiplied
+    where they are negative, by the slot's penalty (CTRL, arXiv 1909.05858).
+    """
+    logits, by = logits.float(), penalties[:, None]
+    total, before = logits.logsumexp(-1), logits.gather(1, recent)
+    logits = logits.scatter(1, recent, torch.where(before > 0, before / by, before * by))
     hot = temperatures > 0
     if logits.is_cuda:  # a graph has fixed sizes
         race = torch.empty_like(logits).exponential_().log_()  # who is first is drawn fairly
         heated = logits / temperatures.clamp(min=1e-3)[:, None] - race
-        return torch.where(hot[:, None], heated, logits).argmax(-1)
+        return torch.where(hot[:, None], heated, logits).argmax(-1), total
     chosen = logits.argmax(-1)
     up_to = (logits[hot] / temperatures[hot, None]).softmax(-1).cumsum(-1)
     places = torch.rand(len(up_to), 1) * up_to[:, -1:]
     chosen[hot] = torch.searchsorted(up_to, places)[:, 0].clamp(max=logits.shape[-1] - 1)
-    return chosen
+    return chosen, total
 
 
 def answer(

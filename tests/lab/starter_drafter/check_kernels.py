@@ -9,6 +9,7 @@ from typing import Any
 
 import cpu_kernels
 import torch
+from answer import drawn
 from head import compared
 from target import attend_masked
 
@@ -31,6 +32,20 @@ def check_cpu() -> None:
     rounded = cpu_kernels.attend_slots(q.bfloat16(), keys, values, lengths)
     torch.testing.assert_close(rounded.float(), expected, atol=2e-2, rtol=2e-2)
     check_compare(cpu_kernels.compare, "cpu", torch.bfloat16, {"atol": 1e-4, "rtol": 1e-2})
+    check_draw()
+
+
+def check_draw() -> None:
+    """Greedily the same tokens, else as often as they are probable."""
+    logits, slots = 3 * torch.randn(1, 40).bfloat16(), 40_000
+    logits, recent = logits.expand(slots, -1), torch.tensor([[3, 5, 3]]).expand(slots, -1)
+    recent, penalties = recent.contiguous(), torch.full((slots,), 1.3)
+    for warmth in (0.0, 0.8):
+        arguments = (logits, recent, penalties, torch.full((slots,), warmth))
+        (own, total), (other, expected) = cpu_kernels.draw(*arguments), drawn(*arguments)
+        torch.testing.assert_close(total, expected)
+        shares = [one.bincount(minlength=40) / slots for one in (own, other)]
+        torch.testing.assert_close(*shares, atol=0.0 if not warmth else 0.015, rtol=0.0)
 
 
 def check_gpu() -> None:

@@ -1,4 +1,4 @@
-/* Two kernels for a CPU, where PyTorch would read and write several times as much.
+/* Kernels for a CPU, where PyTorch would read and write several times as much.
 
    cc -O3 -march=native -ffast-math -fopenmp -shared -fPIC kernels.c -o kernels.so -lm */
 
@@ -110,5 +110,45 @@ void compare(
             }
         }
         free(p), free(z), free(q);
+    }
+}
+
+/* As `answer.drawn`: logits (slots, tokens) bfloat16; recent (slots, window); the others (slots,), `luck`
+   from 0 to 1. `total` is of the logits before the penalty. */
+void draw(
+    const unsigned short *logits, const long *recent, const float *penalties, const float *temperatures,
+    const float *luck, long *chosen, float *total, long slots, long tokens, long window)
+{
+#pragma omp parallel
+    {
+        float *z = malloc(tokens * sizeof(float));
+#pragma omp for schedule(dynamic, 4)
+        for (long one = 0; one < slots; one++) {
+            const unsigned short *own = logits + one * tokens;
+            float highest = -INFINITY, sum = 0, by = penalties[one], warmth = temperatures[one];
+            for (long i = 0; i < tokens; i++) z[i] = widened(own[i]);
+            for (long i = 0; i < tokens; i++) highest = z[i] > highest ? z[i] : highest;
+            for (long i = 0; i < tokens; i++) sum += expf(z[i] - highest);
+            total[one] = logf(sum) + highest;
+            for (long i = 0; i < window; i++) {
+                long token = recent[one * window + i];
+                float before = widened(own[token]);
+                z[token] = before > 0 ? before / by : before * by;
+            }
+            long best = 0;
+            for (long i = 1; i < tokens; i++) best = z[i] > z[best] ? i : best;
+            chosen[one] = best;
+            if (warmth > 0) {
+                highest = z[best], sum = 0;
+                for (long i = 0; i < tokens; i++) sum += z[i] = expf((z[i] - highest) / warmth);
+                double left = (double)luck[one] * sum;
+                for (long i = 0; i < tokens; i++)
+                    if ((left -= z[i]) < 0) {
+                        chosen[one] = i;
+                        break;
+                    }
+            }
+        }
+        free(z);
     }
 }

@@ -221,10 +221,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "wide": {"intermediate_size": 3072},
     "five states": {"layers": (6, 12, 18, 24, 30)},
     "768": {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 2048},
-    "acceptance, three deep": {"greed": 0.85, "steps": 3},
+    "acceptance": {"greed": 0.85},
     "faster": {"rate": 2.0},
-    "three deep": {"steps": 3},
-    "two layers, three deep": {"depth": 2, "steps": 3},
     "block": {"parallel": True},
     "block, markov": {"parallel": True, "markov": 128},
     "block of two layers, markov": {"parallel": True, "markov": 128, "depth": 2},
@@ -234,13 +232,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 def train(
     out: Path, folder: Path, reader: Reader, shapes: Sequence[str], tests: dict[str, Reader],
-    minutes: float, begin: Path | None = None, rate: float = 1.0, shallow: float = 0.0,
+    minutes: float, begin: Path | None = None, rate: float = 1.0, steps: int = STEPS,
+    shallow: float = 0.0,
 ) -> None:  # fmt: skip
     """Learn for some minutes, heads of several shapes from the same batches; write the folders.
 
     All begin from the head in `begin` where there is one; what they have more of, layers or rows,
-    begins as in a new head. In the first `shallow` minutes they learn the first guess alone, about
-    twice as many tokens.
+    begins as in a new head. They learn `steps` guesses deep; in the first `shallow` minutes the
+    first guess alone, about twice as many tokens.
     """
     target = reader.target
     torch.manual_seed(0)
@@ -265,8 +264,7 @@ def train(
             batch = reader.batch(numbers, most, layers)
             for one in learners:
                 faded = min(1, (step + 1) / 60) * (1 - elapsed / 60 / minutes)
-                steps = 1 if elapsed < 60 * shallow else one.steps
-                one.learn(batch, layers, rate * faded, steps)
+                one.learn(batch, layers, rate * faded, 1 if elapsed < 60 * shallow else steps)
             step, seen = step + 1, seen + len(batch.predicting)
             if elapsed - told > 20:
                 told = elapsed
@@ -302,10 +300,12 @@ class Learner:
         whole |= {"layers": (10, 20, 30), "rows": 8192, "rms_norm_eps": 1e-5}
         whole |= {"target_size": target.config["hidden_size"]} | shape
         self.greed: float = whole.pop("greed", 0.0)
-        self.steps: int = whole.pop("steps", STEPS)
         rate = whole.pop("rate", 1.0)
         self.out, self._target = out, target
         self.head = new_head(whole, target, frequent[: whole["rows"]])
+        if begun:
+            with torch.no_grad():  # its new rows: what it borrowed until now
+                self.head.output.weight[:, : len(begun["moved"])] += begun["moved"]
         for name, own in self.head.state_dict().items() if begun else ():
             if (known := begun.get(name)) is not None:  # of its rows these are the first
                 own[tuple(map(slice, known.shape))].copy_(known)
@@ -494,6 +494,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["one"])
     parser.add_argument("--begin", type=Path, help="a head's folder, to go on from")
     parser.add_argument("--rate", type=float, default=1.0, help="of learning, against the usual")
+    parser.add_argument("--steps", type=int, default=STEPS, help="guesses deep")
     parser.add_argument(
         "--shallow", type=float, default=0.0, help="minutes of the first guess alone"
     )
@@ -505,7 +506,7 @@ def main() -> None:
     reader = Reader(target, read_conversations(given.answers))
     train(
         given.out, given.target, reader, given.shapes, tests, given.minutes, given.begin,
-        given.rate, given.shallow,
+        given.rate, given.steps, given.shallow,
     )  # fmt: skip
 
 
