@@ -237,9 +237,9 @@ def train(
 ) -> None:  # fmt: skip
     """Learn for some minutes, heads of several shapes from the same batches; write the folders.
 
-    All begin from the head in `begin` where there is one; what they have more of, layers or rows,
-    begins as in a new head. They learn `steps` guesses deep; in the first `shallow` minutes the
-    first guess alone, about twice as many tokens.
+    All begin from the head in `begin` where there is one: rows that they have more of begin as what
+    it borrows, layers as in a new head. They learn `steps` guesses deep; in the first `shallow`
+    minutes the first guess alone, about twice as many tokens.
     """
     target = reader.target
     torch.manual_seed(0)
