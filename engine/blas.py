@@ -14,7 +14,7 @@ from pathlib import Path
 _ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
 _KERNELS = {"x86_64": "Sandybridge", "aarch64": "ARMV8"}
 _SHIMS = Path(__file__).parents[1] / "resources" / "blas"
-_CALLED = ("sgemm", "sgemv", "dgemm", "cgemm")  # of CBLAS, for MLX
+_CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ def choose_blas() -> MatrixLibrary:
     bit-identical to single steps, and up to eight rows they are no slower. Nor do the ARMV8 ones,
     but for a single row. A library that comes with any others is left alone.
 
-    Where that matters to nobody, in drafters, a single row is multiplied by the function for
-    vectors, which needs half of the time or less: see `engine.drafters.weights.SingleRows`.
+    Products with up to sixteen rows, as targets and drafters read them, are computed on x86-64 by
+    the small library that stands in front (packaging/few_rows.c): in half of the time up to eight
+    rows, and bit for bit as the Sandybridge kernels do it, which is tried here first.
     """
     if not sys.platform.startswith("linux"):
         return MatrixLibrary("Accelerate")
@@ -71,7 +72,7 @@ def choose_blas() -> MatrixLibrary:
             openblas = ctypes.CDLL(path)
             found = _described(openblas, prefix)
             if wanted.casefold() in ("", found.kernels.casefold()):
-                _put_in_front(openblas, prefix, machine)
+                _put_in_front(openblas, prefix, machine, found)
                 return found
     return _REFERENCE
 
@@ -110,7 +111,7 @@ def _described(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
     return MatrixLibrary(f"{name} {version}", text("get_corename"), threads)
 
 
-def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str) -> None:
+def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str, found: MatrixLibrary) -> None:
     """Let MLX find our functions, and let these find OpenBLAS's."""
     shim = ctypes.CDLL(str(_SHIMS / f"{machine}.so"), mode=ctypes.RTLD_GLOBAL)
     for name in _CALLED:
@@ -118,3 +119,5 @@ def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str) -> None:
         ctypes.c_void_p.in_dll(shim, f"slipstream_{name}").value = function.value
     # There OpenBLAS multiplies a matrix by a single row with kernels for vectors.
     ctypes.c_int.in_dll(shim, "slipstream_row_differs").value = machine == "aarch64"
+    if found.kernels == _KERNELS["x86_64"] and shim.slipstream_few_rows_agree():
+        ctypes.c_int.in_dll(shim, "slipstream_few_rows_threads").value = found.threads

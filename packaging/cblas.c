@@ -1,22 +1,16 @@
 /* What MLX's Linux wheel calls of CBLAS, handed on to an OpenBLAS whose functions have other names.
  *
  * Loaded before MLX, for all to see, so that MLX's calls come here and not to the reference BLAS;
- * engine/blas.py says where they go on to. Made by cblas.py.
+ * engine/blas.py says where they go on to. Products with a few rows, which is what a target reads
+ * in a round and what drafters read, are computed here (few_rows.c). Made by cblas.py.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cblas.h"
+
 #define SEEN __attribute__((visibility("default")))
 
-enum { BY_ROWS = 101, AS_IT_IS = 111 };
-
-/* Below so many results nothing is gained by `one_column`. */
-enum { LEAST_RESULTS = 64 };
-
-typedef void sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
-                   const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-typedef void sgemv(int order, int turn_a, int m, int n, float alpha, const float *a, int lda,
-                   const float *x, int step_x, float beta, float *y, int step_y);
 typedef void dgemm(int order, int turn_a, int turn_b, int m, int n, int k, double alpha,
                    const double *a, int lda, const double *b, int ldb, double beta, double *c,
                    int ldc);
@@ -26,12 +20,14 @@ typedef void cgemm(int order, int turn_a, int turn_b, int m, int n, int k, const
 
 /* Where to go on to. */
 SEEN sgemm *slipstream_sgemm;
-SEEN sgemv *slipstream_sgemv;
 SEEN dgemm *slipstream_dgemm;
 SEEN cgemm *slipstream_cgemm;
 
 /* Whether OpenBLAS has another function for a single row, which rounds otherwise than two rows. */
 SEEN int slipstream_row_differs;
+
+/* How many threads may compute products with a few rows here; 0 leaves them to OpenBLAS. */
+SEEN int slipstream_few_rows_threads;
 
 /* A row by the function for several: twice, in memory of our own, and one of the results is kept. */
 static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const float *a, int lda,
@@ -54,28 +50,40 @@ static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const flo
     free(twice);
 }
 
-/* A matrix times one column, by the function for vectors: it reads the matrix once, and does not
- * copy it first as the other does, but rounds otherwise. */
-static void one_column(int turn_a, int turn_b, int m, int k, float alpha, const float *a, int lda,
-                       const float *b, int ldb, float beta, float *c, int ldc) {
-    int turned = turn_a != AS_IT_IS;
-    slipstream_sgemv(BY_ROWS, turn_a, turned ? k : m, turned ? m : k, alpha, a, lda, b,
-                     turn_b == AS_IT_IS ? ldb : 1, beta, c, ldc);
-}
-
-/* Whether it is a product that drafters ask for (engine/drafters/weights.py) and no target does, as
- * it would be a layer of a single feature with a bias: a column that is added to another. */
-static int of_a_drafter(int order, int m, int n, int k, float beta) {
-    return order == BY_ROWS && n == 1 && m >= LEAST_RESULTS && k > 0 && beta == 1;
+/* Whether few_rows gives, bit for bit, what OpenBLAS gives here: with kernels that round otherwise
+ * it does not. Not to be asked where the processor has no AVX. */
+SEEN int slipstream_few_rows_agree(void) {
+    enum { MOST = 13, N = 150, K = 1120 };
+    static const int rows[] = {1, 4, MOST};
+    static const int inner[] = {64, 576, K};
+    float *a = malloc((MOST * K + N * K + 2 * MOST * N) * sizeof *a);
+    if (a == NULL) return 0;
+    float *b = a + MOST * K, *theirs = b + N * K, *ours = theirs + MOST * N;
+    unsigned random = 1;
+    for (int i = 0; i < MOST * K + N * K; i++) {
+        random = random * 1664525 + 1013904223;
+        a[i] = (float)(random >> 8) / (1 << 23) - 1;
+    }
+    int agree = 1;
+    for (int i = 0; agree && i < 9; i++) {
+        int m = rows[i / 3], k = inner[i % 3];
+        slipstream_sgemm(BY_ROWS, AS_IT_IS, TURNED, m, N, k, 1, a, K, b, K, 0, theirs, N);
+        agree = few_rows(m, N, k, a, K, b, K, 0, ours, N, 1) &&
+                memcmp(theirs, ours, (size_t)m * N * sizeof *ours) == 0;
+    }
+    free(a);
+    return agree;
 }
 
 SEEN void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc) {
+    if (slipstream_few_rows_threads && order == BY_ROWS && turn_a == AS_IT_IS &&
+        turn_b == TURNED && alpha == 1 && (beta == 0 || beta == 1) &&
+        few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, slipstream_few_rows_threads))
+        return;
     if (slipstream_row_differs && order == BY_ROWS && m == 1 && n > 0 && k > 0)
         one_row(turn_a, turn_b, n, k, alpha, a, lda, b, ldb, beta, c);
-    else if (of_a_drafter(order, m, n, k, beta))
-        one_column(turn_a, turn_b, m, k, alpha, a, lda, b, ldb, beta, c, ldc);
     else
         slipstream_sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -1,8 +1,8 @@
 """Makes resources/blas: a few kilobytes that lead MLX's Linux wheel to a fast OpenBLAS.
 
-`python packaging/cblas.py` makes them again from cblas.c; they are kept in the repository, so
-that nobody needs a compiler to install Slipstream. The same source and the same ziglang give the
-same bytes.
+`python packaging/cblas.py` makes them again from cblas.c and few_rows.c; they are kept in the
+repository, so that nobody needs a compiler to install Slipstream. The same sources and the same
+ziglang give the same bytes.
 """
 
 from pathlib import Path
@@ -11,10 +11,13 @@ from compiler import compile_c
 from configuration import REPOSITORY
 
 MACHINES = ("x86_64", "aarch64")  # that MLX has Linux wheels for
-SOURCE = Path(__file__).with_name("cblas.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("cblas.c", "few_rows.c")]
 SHIMS = REPOSITORY / "resources" / "blas"
 
-_OPTIONS = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libslipstream_blas.so")
+_OPTIONS = (
+    *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libslipstream_blas.so"),
+    *("-O2", "-ffp-contract=off", "-pthread"),  # products and sums are rounded one by one
+)
 
 
 def make_shims(folder: Path) -> None:
@@ -22,7 +25,7 @@ def make_shims(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for machine in MACHINES:
         result = folder / f"{machine}.so"
-        compile_c(SOURCE, result, target=f"{machine}-linux-gnu.2.17", options=_OPTIONS)
+        compile_c(SOURCES, result, target=f"{machine}-linux-gnu.2.17", options=_OPTIONS)
         result.chmod(0o644)
 
 

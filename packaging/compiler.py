@@ -12,20 +12,23 @@ from models.errors import Problem
 _OPTIONS = ("-std=c11", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-g0")
 
 
-def compile_c(source: Path, result: Path, *, target: str, options: Sequence[str] = ()) -> None:
-    """Make `result` of `source` for `target`, as zig calls it. Raises Problem."""
+def compile_c(
+    sources: Sequence[Path], result: Path, *, target: str, options: Sequence[str] = ()
+) -> None:
+    """Make `result` of sources in one folder for `target`, as zig calls it. Raises Problem."""
+    name = sources[0].name
     command = [sys.executable, "-m", "ziglang", "cc", f"--target={target}", *_OPTIONS, *options]
     # Without a path to it, as the compiler would write that into what it makes.
-    command += [source.name, "-o", str(result.resolve())]
+    command += [*(source.name for source in sources), "-o", str(result.resolve())]
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"), "ZIG_LOCAL_CACHE_DIR": str(CACHE / "zig")}
     done = subprocess.run(
-        command, cwd=source.parent, env={**os.environ, **caches}, capture_output=True, text=True
+        command, cwd=sources[0].parent, env={**os.environ, **caches}, capture_output=True, text=True
     )
     if done.returncode != 0:
         if "No module named ziglang" in done.stderr:
             raise Problem(
-                f"The compiler for {source.name} is not installed.",
+                f"The compiler for {name} is not installed.",
                 "Install what packaging needs: pip install -e '.[packaging]'",
             )
         first = done.stderr.strip().splitlines() or ["no reason given"]
-        raise Problem(f"{source.name} does not compile: {first[0]}", f"Correct {source.name}.")
+        raise Problem(f"{name} does not compile: {first[0]}", f"Correct {name}.")

@@ -10,7 +10,6 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map
 from mlx_lm.utils import dequantize_model
 
 from engine.drafters import DrafterRefused
@@ -77,45 +76,12 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
 
 
 def expand(network: nn.Module) -> None:
-    """On the CPU all weights become float32, as a target's do (see `engine.loading`), and single
-    rows, which are most of what drafters read, are multiplied as fast as they can be."""
+    """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
     if mx.default_device() != mx.cpu:
         return
     network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
     dequantize_model(network)
     network.set_dtype(mx.float32)
-    network.update_modules(
-        tree_map(
-            lambda module: SingleRows(module) if type(module) is nn.Linear else module,
-            network.leaf_modules(),
-            is_leaf=nn.Module.is_module,
-        )
-    )
-
-
-class SingleRows(nn.Linear):
-    """A linear layer that multiplies a single row as a column, added to another.
-
-    On Linux that is handed to OpenBLAS's function for vectors (packaging/cblas.c), which needs a
-    third to a half of the time (on x86-64; on aarch64 untested), and which a target must not use:
-    it rounds otherwise than the one for several rows. The weight is kept by columns, as that
-    function reads it fastest; it is taken out of `layer`, so that it is not in memory twice.
-    """
-
-    def __init__(self, layer: nn.Linear) -> None:
-        nn.Module.__init__(self)
-        self.weight = mx.contiguous(layer.pop("weight").T).T
-        if "bias" in layer:
-            self.bias = layer.bias
-        self._added = (layer.bias if "bias" in layer else mx.zeros(self.weight.shape[:1]))[:, None]
-        mx.eval(self.weight, self._added)
-
-    def __call__(self, x: mx.array) -> mx.array:
-        """(..., inputs) to (..., outputs)."""
-        if x.size != x.shape[-1]:
-            return super().__call__(x)
-        column = mx.addmm(self._added, self.weight, x.reshape(-1, 1))
-        return column.reshape(*x.shape[:-1], -1)
 
 
 def damaged(folder: Path, why: str) -> DrafterRefused:

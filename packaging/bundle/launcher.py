@@ -27,7 +27,7 @@ def compile_launchers(folder: Path, *, name: str, target: str = _LINUX_TARGET) -
 
 
 def _compile(program: Path, target: str, definitions: list[str]) -> None:
-    compile_c(SOURCE, program, target=target, options=definitions)
+    compile_c([SOURCE], program, target=target, options=definitions)
     program.chmod(0o755)
     if macho.is_macho(program):
         # The compiler names a later SDK than there is; macOS would behave accordingly.

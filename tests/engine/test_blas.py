@@ -1,20 +1,30 @@
 """A block of rows is bit-identical to single rows: what greedy equality on the CPU rests on."""
 
+import ctypes
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from ctypes.util import find_library
 from dataclasses import asdict
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from engine.blas import MatrixLibrary, choose_blas
 from engine.decoder import Decoder
 from tests.support.engine.tiny import build
+
+Matrix = NDArray[np.float32]
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", "aarch64"),
@@ -72,35 +82,11 @@ def tell(chosen):
     print(json.dumps({"chosen": asdict(chosen), "calls": calls, "differing": differing}))
 tell(choose_blas())
 """
-
-# How often OpenBLAS's function for vectors is called: by a target's layer and products, by a
-# drafter's with one row, with two, and with few results.
-COUNTED = """
+FEW_ROWS = """
 import ctypes, engine
-import mlx.core as mx, mlx.nn as nn
-from engine.drafters.weights import SingleRows
-i, f, p = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-kind = ctypes.CFUNCTYPE(None, i, i, i, i, f, p, i, p, i, f, p, i)
-place = p.in_dll(ctypes.CDLL(None), "slipstream_sgemv")
-real, calls = kind(place.value), 0
-def product(*arguments):
-    global calls
-    calls += 1
-    real(*arguments)
-counting = kind(product)
-place.value = ctypes.cast(counting, p).value
-def count(value):
-    global calls
-    calls = 0
-    mx.eval(value)
-    return calls
-x, plain, small = mx.ones((1, 1, 128)), nn.Linear(128, 96), nn.Linear(128, 8)
-rows, column = mx.ones((96, 128)), mx.ones((128, 1))
-told = [count(plain(x)), count(plain(rows)), count(rows @ column)]
-single = SingleRows(plain)
-told += [count(single(x)), count(single(mx.ones((1, 2, 128)))), count(SingleRows(small)(x))]
-place.value = ctypes.cast(real, p).value
-print(told)
+process = ctypes.CDLL(None)
+agree = process.slipstream_few_rows_agree()
+print(ctypes.c_int.in_dll(process, "slipstream_few_rows_threads").value, agree)
 """
 
 
@@ -220,9 +206,142 @@ print("alike")
 
 
 @linux
-def test_only_a_drafter_s_single_rows_go_to_the_function_for_vectors() -> None:
-    """Not a target's, of one row or many, nor its product with a single column."""
-    assert run(COUNTED) == ["[0, 0, 0, 1, 0, 0]"]
+@x86
+def test_products_with_few_rows_are_left_to_kernels_that_round_otherwise() -> None:
+    """The small library's own round as Sandybridge's; where OpenBLAS runs others it does all."""
+    ours = MatrixLibrary(**report()["chosen"])
+    assert run(FEW_ROWS) == [f"{ours.threads} 1"]
+    assert run(FEW_ROWS, OPENBLAS_NUM_THREADS="1") == ["1 1"]
+    mutant = {"SLIPSTREAM_ANY_KERNELS": "1", "OPENBLAS_CORETYPE": "Haswell"}
+    assert run(FEW_ROWS, **mutant) == ["0 0"]
+
+
+class FewRows:
+    """The products of this process, with a few rows on so many threads, 0 for OpenBLAS's."""
+
+    def __init__(self) -> None:
+        process = ctypes.CDLL(None)
+        self.threads = ctypes.c_int.in_dll(process, "slipstream_few_rows_threads")
+        self.product = process.cblas_sgemm
+
+    def of(self, left: Matrix, right: Matrix, added: Matrix, threads: int) -> Matrix:
+        """`left` (rows, inner) times `right` (outer, inner) turned, plus `added` (rows, outer)."""
+        self.threads.value = threads
+        return self.added_to(added.copy(), left, right)
+
+    def added_to(self, sums: Matrix, left: Matrix, right: Matrix) -> Matrix:
+        (rows, inner), outer = left.shape, len(right)
+        places = [ctypes.c_void_p(each.ctypes.data) for each in (left, right, sums)]
+        steps = [each.strides[0] // each.itemsize for each in (left, right, sums)]
+        one = ctypes.c_float(1)
+        self.product(
+            *(101, 111, 112, rows, outer, inner, one, places[0], steps[0], places[1], steps[1]),
+            *(one, places[2], steps[2]),
+        )
+        return sums
+
+
+@pytest.fixture
+def few_rows() -> Iterator[FewRows]:
+    products = FewRows()
+    before = products.threads.value
+    yield products
+    products.threads.value = before
+
+
+def matrix(chance: np.random.Generator, rows: int, columns: int, beside: int = 0) -> Matrix:
+    """Random numbers, with some beside each row that do not belong to it."""
+    return chance.standard_normal((rows, columns + beside)).astype(np.float32)[:, :columns]
+
+
+@linux
+@x86
+@given(
+    rows=st.integers(1, 17),
+    outer=st.integers(1, 400),
+    inner=st.integers(1, 2400) | st.sampled_from([64, 384, 385, 576, 768, 896, 1536]),
+    beside=st.integers(0, 5),
+    seed=st.integers(0, 99),
+)
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_few_rows_are_multiplied_as_openblas_does_it(
+    few_rows: FewRows, rows: int, outer: int, inner: int, beside: int, seed: int
+) -> None:
+    """Bit for bit, as other rows of the same text are multiplied by OpenBLAS itself."""
+    chance = np.random.default_rng(seed)
+    left, right = matrix(chance, rows, inner, beside), matrix(chance, outer, inner, beside)
+    added = matrix(chance, rows, outer, beside)
+    expected = few_rows.of(left, right, added, 0)
+    for threads in (1, 2, 5):
+        assert np.array_equal(few_rows.of(left, right, added, threads), expected), threads
+
+
+@linux
+@x86
+def test_products_of_many_threads_at_once_are_right(few_rows: FewRows) -> None:
+    """Helpers serve one at a time; the others compute alone."""
+    chance = np.random.default_rng(0)
+    right, added = matrix(chance, 3000, 384), matrix(chance, 5, 3000)
+    lefts = [matrix(chance, 5, 384) for _ in range(40)]
+    expected = [few_rows.of(left, right, added, 0) for left in lefts]
+    few_rows.threads.value = 3
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda left: few_rows.added_to(added.copy(), left, right), lefts * 5))
+    assert all(map(np.array_equal, found, expected * 5))
+
+
+@linux
+@x86
+def test_a_forked_process_multiplies_without_helpers() -> None:
+    program = """
+import ctypes, os, engine, signal
+import mlx.core as mx
+ctypes.c_int.in_dll(ctypes.CDLL(None), "slipstream_few_rows_threads").value = 2
+n = ctypes.c_int
+product = ctypes.CDLL(None).cblas_sgemm
+a, b, c = (ctypes.c_float * 400)(*[1] * 400), (ctypes.c_float * 400_000)(*[1] * 400_000), None
+def sums():
+    c = (ctypes.c_float * 1000)()
+    one = ctypes.c_float(1)
+    product(101, 111, 112, 1, 1000, 400, one, a, 400, b, 400, one, c, 1000)
+    return set(c)
+assert sums() == {400.0}
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(sums() != {400.0})
+print(os.waitpid(child, 0)[1], sums())
+"""
+    assert run("import warnings; warnings.simplefilter('ignore')", program) == ["0 {400.0}"]
+
+
+@linux
+@x86
+@pytest.mark.parametrize(("rows", "theirs"), [(1, 0), (16, 0), (17, 1)])
+def test_mlx_calls_it_for_up_to_sixteen_rows(few_rows: FewRows, rows: int, theirs: int) -> None:
+    place = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "slipstream_sgemm")
+    integer, number, pointer = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    kind = ctypes.CFUNCTYPE(
+        None, *[integer] * 6, number, pointer, integer, pointer, integer, number, pointer, integer
+    )
+    real, calls = place.value, 0
+
+    def product(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        kind(real)(*arguments)
+
+    counting = kind(product)
+    layer, x = nn.Linear(96, 160), mx.ones((rows, 96))
+    mx.eval(layer.parameters(), x)
+    place.value = ctypes.cast(counting, pointer).value
+    try:
+        mx.eval(layer(x))
+    finally:
+        place.value = real
+    assert calls == theirs
 
 
 def test_comes_too_late_after_mlx() -> None:

@@ -1,4 +1,4 @@
-"""A drafter's linear layers on the CPU: the same results, single rows by another function."""
+"""A drafter's weights on the CPU: expanded, and the same results."""
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters.weights import SingleRows, expand
+from engine.drafters.weights import expand
 
 on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere weights stay")
 
@@ -37,7 +37,7 @@ def test_expanded_it_computes_the_same(rows: int) -> None:
     after = network(x)
     assert after.shape == before.shape
     assert np.allclose(np.array(after), np.array(before), rtol=1e-4, atol=1e-5)
-    assert [type(part) for part in network.parts] == [SingleRows, SingleRows]
+    assert [type(part) for part in network.parts] == [nn.Linear, nn.Linear]
     assert {array.dtype for _, array in tree_flatten(network.parameters())} == {mx.float32}
     assert {name for name, _ in tree_flatten(network.parameters())} == {
         "parts.0.weight",

@@ -1,0 +1,11 @@
+/* What cblas.c and few_rows.c know of each other. */
+enum { BY_ROWS = 101, AS_IT_IS = 111, TURNED = 112 };
+
+typedef void sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
+                   const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
+
+/* C (m, n) = A (m, k) times B (n, k) turned, plus C where `beta` is 1, all by rows of lda, ldb and
+ * ldc numbers; on at most so many threads. Returns 0, with nothing written, where that is not for
+ * it: too many rows, a `k` that OpenBLAS itself sums in two ways, another processor, no memory. */
+int few_rows(int m, int n, int k, const float *a, int lda, const float *b, int ldb, float beta,
+             float *c, int ldc, int threads);
