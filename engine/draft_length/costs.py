@@ -285,24 +285,22 @@ def _by_rows(points: Points, shallow: SecondsByRows | None = None) -> SecondsByR
     if points[-1][0] > ROWS:
         far = np.array([max(line(points, rows), _LEAST) for rows in more.tolist()])
     elif shallow is not None:
-        far = shallow[ROWS:] + _continued(near - shallow[:ROWS], more)
+        far = shallow[ROWS:] + _at(near - shallow[:ROWS], more)
     else:
-        far = _continued(np.maximum.accumulate(near), more)
+        far = _at(np.maximum.accumulate(near), more)
     return np.maximum.accumulate(np.concatenate([near, far]))
 
 
 def _at(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:
     """The seconds at `rows`, any numbers; beyond the curve its second half continues."""
     inside: SecondsByRows = np.interp(rows, np.arange(1, len(curve) + 1), curve)
-    return np.where(rows > len(curve), _continued(curve, rows), inside)
+    return inside + _slope(curve) * np.maximum(rows - len(curve), 0.0)
 
 
-def _continued(curve: SecondsByRows, rows: NDArray[Any]) -> SecondsByRows:
-    """The seconds at `rows` that are more than the curve has."""
+def _slope(curve: SecondsByRows) -> float:
+    """Of its second half, in seconds a row."""
     last, half = len(curve) - 1, len(curve) // 2
-    slope = (curve[last] - curve[half]) / (last - half)
-    continued: SecondsByRows = curve[last] + slope * (rows - len(curve))
-    return continued
+    return float(curve[last] - curve[half]) / (last - half)
 
 
 class _Residual:
