@@ -119,5 +119,6 @@ def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str, found: Matri
         ctypes.c_void_p.in_dll(shim, f"slipstream_{name}").value = function.value
     # There OpenBLAS multiplies a matrix by a single row with kernels for vectors.
     ctypes.c_int.in_dll(shim, "slipstream_row_differs").value = machine == "aarch64"
+    # It needs AVX, as these kernels do.
     if found.kernels == _KERNELS["x86_64"] and shim.slipstream_few_rows_agree():
         ctypes.c_int.in_dll(shim, "slipstream_few_rows_threads").value = found.threads

@@ -297,14 +297,11 @@ def test_products_of_many_threads_at_once_are_right(few_rows: FewRows) -> None:
 def test_a_forked_process_multiplies_without_helpers() -> None:
     program = """
 import ctypes, os, engine, signal
-import mlx.core as mx
 ctypes.c_int.in_dll(ctypes.CDLL(None), "slipstream_few_rows_threads").value = 2
-n = ctypes.c_int
-product = ctypes.CDLL(None).cblas_sgemm
-a, b, c = (ctypes.c_float * 400)(*[1] * 400), (ctypes.c_float * 400_000)(*[1] * 400_000), None
+product, one = ctypes.CDLL(None).cblas_sgemm, ctypes.c_float(1)
+a, b = (ctypes.c_float * 400)(*[1] * 400), (ctypes.c_float * 400_000)(*[1] * 400_000)
 def sums():
     c = (ctypes.c_float * 1000)()
-    one = ctypes.c_float(1)
     product(101, 111, 112, 1, 1000, 400, one, a, 400, b, 400, one, c, 1000)
     return set(c)
 assert sums() == {400.0}

@@ -17,7 +17,7 @@ FILLED_IN = {
 }
 ASKED = {"slipstream_few_rows_agree"}
 NEEDED = {"x86_64": {"libc.so.6", "libpthread.so.0"}, "aarch64": {"libc.so.6"}}
-MOST_BYTES = 16_000
+MOST_BYTES = {"x86_64": 13_000, "aarch64": 8_000}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def read_library(data: bytes) -> Library:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_library_for_each_machine(machine: str) -> None:
     data = (SHIMS / f"{machine}.so").read_bytes()
-    assert len(data) < MOST_BYTES
+    assert len(data) < MOST_BYTES[machine]
     assert read_library(data) == Library(
         machine=NUMBERS[machine],
         needed=NEEDED[machine],
