@@ -23,7 +23,7 @@ from engine.loading import LoadedModel
 from engine.model_parts import embedding, output_rows
 
 STEPS = 3
-_ONE_STEP = 0.6  # share of the training that begins with one step: from the target's states
+_ONE_STEP = 0.25  # share of the training that begins with one step: from the target's states
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class HeadLearner:
 
     def steps(self, share: float) -> int:
         """The later ones build on the first one, which alone trains on twice as many tokens in the
-        same time: at equal time 5 % more tokens were accepted in chains of five than with all steps
-        throughout."""
+        same time: in half an hour 2.10 held-out tokens a pass, in chains of five, and 2.04 where it
+        trains alone for six tenths."""
         return 1 if share < _ONE_STEP else STEPS
 
     def loss(self, batch: Batch, steps: int) -> mx.array:

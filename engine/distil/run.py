@@ -83,10 +83,12 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     rows, kind = min(options.vocabulary, vocabulary), _LEARNERS[options.kind]
-    require_memory(memory_bytes(kind.weights(target.model, rows=rows), rows=rows))
+    shape = shape_for(target.model, rows=rows)  # what a head reads is enough for every kind
+    weights_to_learn = kind.weights(target.model, rows=rows)
+    require_memory(memory_bytes(weights_to_learn, rows=rows, width=shape.hidden_size))
     answering = Answering(
         target,
-        shape_for(target.model, rows=rows),  # what a head reads is enough for every kind
+        shape,
         asked,
         vocabulary=vocabulary,
         longest=options.longest_answer,

@@ -31,7 +31,7 @@ from models.safetensors_file import check_safetensors
 _WARM_UP = 0.03  # of the training
 _OUTPUTS = frozenset({"output", "lm_head"})
 _CLIP = 1.0
-_POSITIONS = 2500  # in a batch, padding included
+_POSITIONS_BY_WIDTH = 2  # in a batch, padding included: their gradient takes as long as Muon
 _CHECKPOINT_SECONDS = 100.0
 _REPORT_SECONDS = 10.0
 
@@ -224,10 +224,10 @@ class Learning:
         )
 
 
-def memory_bytes(weights: int, *, rows: int) -> int:
+def memory_bytes(weights: int, *, rows: int, width: int) -> int:
     """The memory that training needs, roughly, for a network with so many `weights` that predicts
-    `rows` tokens: for heads 1.0 GB was measured for an estimate of 1.0, 1.4 for 1.7."""
-    return 20 * _POSITIONS * rows + 60 * weights
+    `rows` tokens from states of this `width`."""
+    return 20 * _POSITIONS_BY_WIDTH * width * rows + 60 * weights
 
 
 def epoch(
@@ -245,9 +245,10 @@ def batches(answers: Sequence[RecordedAnswer]) -> Iterator[list[RecordedAnswer]]
     """Batches of answers of similar length to prompts of similar length, otherwise in order."""
     batch: list[RecordedAnswer] = []
     longest = (0, 0)
+    most = _POSITIONS_BY_WIDTH * answers[0].states.shape[-1] if answers else 0
     for answer in sorted(answers, key=lambda a: (_answered(a) // 32, a.prompt // 16)):
         lengths = max(longest[0], answer.prompt), max(longest[1], _answered(answer))
-        if batch and (len(batch) + 1) * sum(lengths) > _POSITIONS:
+        if batch and (len(batch) + 1) * sum(lengths) > most:
             yield batch
             batch, lengths = [], (answer.prompt, _answered(answer))
         batch.append(answer)

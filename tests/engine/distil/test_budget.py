@@ -8,17 +8,17 @@ from engine.distil.budget import WorkBudget, in_words, left
 def test_minutes_are_shared_out() -> None:
     budget = WorkBudget(minutes=30, tokens=None)
     assert budget.answered(tokens=123, seconds=0) == 0
-    assert budget.answered(tokens=123, seconds=450) == pytest.approx(0.5)
-    assert budget.answered(tokens=123, seconds=900) == pytest.approx(1)
-    assert budget.trained(epochs=99, seconds=450, answering_seconds=900) == pytest.approx(0.5)
-    assert budget.trained(epochs=99, seconds=900, answering_seconds=900) == pytest.approx(1)
+    assert budget.answered(tokens=123, seconds=630) == pytest.approx(0.5)
+    assert budget.answered(tokens=123, seconds=1260) == pytest.approx(1)
+    assert budget.trained(epochs=99, seconds=270, answering_seconds=1260) == pytest.approx(0.5)
+    assert budget.trained(epochs=99, seconds=540, answering_seconds=1260) == pytest.approx(1)
 
 
 def test_what_answering_left_over_is_trained() -> None:
     budget = WorkBudget(minutes=30, tokens=None)
     assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
     # And where answering took too long, there is still time to learn.
-    assert budget.trained(epochs=0, seconds=450, answering_seconds=1800) == pytest.approx(0.5)
+    assert budget.trained(epochs=0, seconds=270, answering_seconds=1800) == pytest.approx(0.5)
 
 
 def test_tokens_and_epochs() -> None:

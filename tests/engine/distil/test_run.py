@@ -51,7 +51,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOptions:
     """A second or so of work: five batches in an epoch, a checkpoint after each."""
-    patch.setattr(training, "_POSITIONS", 80)
+    patch.setattr(training, "_POSITIONS_BY_WIDTH", 1)
     patch.setattr(training, "_CHECKPOINT_SECONDS", -1.0)
     patch.setattr(training, "_REPORT_SECONDS", -1.0)
     return DistilOptions(
@@ -137,7 +137,7 @@ def test_its_head_beats_an_untrained_one(
     options: DistilOptions, stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(training, "_POSITIONS", 150)
+    monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 2)
     options = replace(options, tokens=1000)
     assert distil(options, lines.append) == options.out
     assert set(contents(options.out)) == {"config.json", "head.safetensors"}
@@ -485,7 +485,7 @@ def test_checkpoints_are_never_more_than_two_minutes_apart(
     options: DistilOptions, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training, "_CHECKPOINT_SECONDS", 100.0)
-    monkeypatch.setattr(training, "_POSITIONS", 40)
+    monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 0.5)
     saved, save = [], Trainer.save
 
     def saving(self: Trainer, path: Path) -> None:
