@@ -26,6 +26,7 @@ from tokenizers import Tokenizer
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 ENDS = (0, 2)
 LONGEST_USER, LONGEST_ANSWER, LONGEST = 160, 640, 2000
+SPARE = 48  # tokens of a slot, for what stands around a turn
 STEPS = 16  # between two looks at who is done
 SHARD = 20_000  # conversations
 WINDOW = 64  # the latest tokens, which a penalty for repetition is for, as in the engine
@@ -63,9 +64,10 @@ class Open:
 
 
 class Script:
-    """What is to be written next in a conversation."""
+    """What is to be written next in a conversation of up to about `longest` tokens."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, longest: int) -> None:
+        self._longest = longest
         self._tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
         self._plain = self._opened(SYSTEM)
         self._user = self.encode("\n<|im_start|>user\n")
@@ -82,7 +84,7 @@ class Script:
         """A line of `ask.py`."""
         how = {name: line[name] for name in ("temperature", "penalty", "longest", "answers")}
         if "prompt" in line:
-            text = self.encode(line["prompt"])[: LONGEST - 700]
+            text = self.encode(line["prompt"])[: self._longest - 700]
             return Open(self._plain + text + self._assistant, **how)
         opening = self._opened(line["system"]) if line["system"] else self._plain
         begun = opening + (self.encode(line["begin"]) if line["begin"] else [])
@@ -98,11 +100,11 @@ class Script:
                 one.tokens, one.persona = self._plain + one.tokens[one.persona :], 0
             one.tokens = one.tokens + new[:-1] + self._assistant
             one.imagines = False
-            return len(one.tokens) < LONGEST - 64
+            return len(one.tokens) < self._longest - 64
         one.said.append((len(one.tokens), len(one.tokens) + len(new)))
         one.tokens = one.tokens + new
         one.answers -= 1
-        if not ended or not one.answers or len(one.tokens) > LONGEST - 300:
+        if not ended or not one.answers or len(one.tokens) > self._longest - 300:
             return False
         one.tokens = one.tokens + self._user
         one.imagines = True
@@ -113,7 +115,7 @@ class Slots:
     """As many conversations at once, each as long as it happens to be."""
 
     def __init__(
-        self, target: Target, count: int, longest: int = LONGEST + 48,
+        self, target: Target, count: int, longest: int = LONGEST + SPARE,
         layers: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         def tensor(kind: torch.dtype, *shape: int) -> torch.Tensor:
@@ -265,11 +267,12 @@ def drawn(
 
 def answer(
     asked: Path, out: Path, target: Target, folder: Path, minutes: float, slots: int,
-    longest: int = LONGEST + 48, layers: tuple[int, ...] = (),
+    longest: int = LONGEST + SPARE, layers: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
     """Write conversations for some minutes, to new shards in `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    script, began, finished = Script(folder), time.monotonic(), list[Conversation]()
+    script = Script(folder, longest - SPARE)
+    began, finished = time.monotonic(), list[Conversation]()
     said = steps = 0
     with gzip.open(asked, "rt") as file:
         lines = (json.loads(line) for line in file)
@@ -347,7 +350,7 @@ if __name__ == "__main__":
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--slots", type=int, default=2048)
-    parser.add_argument("--longest", type=int, default=LONGEST + 48)
+    parser.add_argument("--longest", type=int, default=LONGEST + SPARE)
     parser.add_argument("--keep-states", action="store_true", help="for learning on a CPU")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
