@@ -31,7 +31,7 @@ from models.safetensors_file import check_safetensors
 _WARM_UP = 0.03  # of the training
 _OUTPUTS = frozenset({"output", "lm_head"})
 _CLIP = 1.0
-_POSITIONS_BY_WIDTH = 2  # in a batch, padding included: their gradient takes as long as Muon
+_POSITIONS_BY_WIDTH = 2  # of a batch, padding included; Muon's step, too, grows with the width
 _CHECKPOINT_SECONDS = 100.0
 _REPORT_SECONDS = 10.0
 

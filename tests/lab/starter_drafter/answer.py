@@ -353,6 +353,8 @@ if __name__ == "__main__":
     parser.add_argument("--longest", type=int, default=LONGEST + SPARE)
     parser.add_argument("--keep-states", action="store_true", help="for learning on a CPU")
     given = parser.parse_args()
+    if given.longest < 800:
+        parser.error("--longest must be at least 800: an answer may have 640 tokens")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     answer(
         given.asked, given.out, Target(given.target, device), given.target, given.minutes,
