@@ -126,7 +126,10 @@ def test_a_head_that_is_gone_on_from_is_written_as_it_was(starter: Path, tmp_pat
     arrays = {name: mx.array(part, dtype=mx.int32) for name, part in parts.items()}
     mx.save_safetensors(str(answers / "00000.safetensors"), arrays)
     command = [str(TORCH), str(SCRIPTS / "make.py"), str(answers), str(tmp_path / "heads")]
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('"What is a prime number?"\n')
     options = ["--target", str(starter), "--minutes", "0", "--begin", str(FOLDER)]
+    options += ["--tests", str(prompts)]
     subprocess.run([*command, *options], check=True, timeout=300)
 
     folders = FOLDER, tmp_path / "heads" / "one"

@@ -125,7 +125,6 @@ class Slots:
         shape = (len(target.layers), 2, count, target.pairs, longest, target.width)
         self._caches = torch.zeros(shape, dtype=target.cache_kind, device=target.device)
         self._layers = layers
-        self._draws_on_cpu = target.device == "cpu" and target.kind == torch.bfloat16
         if layers:
             hidden = target.config["hidden_size"]
             self._states = tensor(torch.float16, longest, len(layers) + 1, hidden)
@@ -200,7 +199,7 @@ class Slots:
         going, place = self._going(), self._count.clamp(max=LONGEST_ANSWER - 1)
         states, last = self._target.go_on(self._latest, self._lengths, self._caches, self._layers)
         logits = F.linear(last, self._target.embedding)
-        draw = cpu_kernels.draw if self._draws_on_cpu else drawn
+        draw = drawn if logits.is_cuda else cpu_kernels.draw
         chosen, total = draw(logits, self._recent, self._penalties, self._temperatures)
         if states is not None:
             self._states[self._all, self._lengths] = torch.cat([states, last[:, None]], 1).half()

@@ -32,12 +32,14 @@ def check_cpu() -> None:
     rounded = cpu_kernels.attend_slots(q.bfloat16(), keys, values, lengths)
     torch.testing.assert_close(rounded.float(), expected, atol=2e-2, rtol=2e-2)
     check_compare(cpu_kernels.compare, "cpu", torch.bfloat16, {"atol": 1e-4, "rtol": 1e-2})
-    check_draw()
+    check_compare(cpu_kernels.compare, "cpu", torch.float32, {"atol": 1e-6, "rtol": 1e-5})
+    check_draw(torch.bfloat16)
+    check_draw(torch.float32)
 
 
-def check_draw() -> None:
+def check_draw(kind: torch.dtype) -> None:
     """Greedily the same tokens, else as often as they are probable."""
-    logits, slots = 3 * torch.randn(1, 40).bfloat16(), 40_000
+    logits, slots = 3 * torch.randn(1, 40).to(kind), 40_000
     logits, recent = logits.expand(slots, -1), torch.tensor([[3, 5, 3]]).expand(slots, -1)
     recent, penalties = recent.contiguous(), torch.full((slots,), 1.3)
     for warmth in (0.0, 0.8):

@@ -23,11 +23,11 @@ def attend_slots(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Te
 def compare(
     logits: Tensor, thoughts: Tensor, total: Tensor, which: Tensor, greed: float
 ) -> tuple[Tensor, Tensor]:
-    """As `head.compared`, of bfloat16 `logits`, reading each row once."""
+    """As `head.compared`, reading each row once."""
     count, columns = logits.shape
     logits, gradient = logits.contiguous(), torch.empty_like(logits)
     found = torch.empty(count)
-    sizes = map(ctypes.c_long, (count, columns, thoughts.stride(0)))
+    sizes = map(ctypes.c_long, (_wide(logits), count, columns, thoughts.stride(0)))
     tensors = _places(logits, thoughts, total, which, found, gradient)
     _compiled().compare(*tensors, *sizes, ctypes.c_float(greed))
     return found, gradient
@@ -36,13 +36,19 @@ def compare(
 def draw(
     logits: Tensor, recent: Tensor, penalties: Tensor, temperatures: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """As `answer.drawn`, of bfloat16 `logits`, reading each row once."""
+    """As `answer.drawn`, reading each row once."""
     slots, tokens = logits.shape
     logits, luck = logits.contiguous(), torch.rand(slots)
     chosen, total = torch.empty(slots, dtype=torch.long), torch.empty(slots)
     tensors = _places(logits, recent, penalties, temperatures, luck, chosen, total)
-    _compiled().draw(*tensors, *map(ctypes.c_long, (slots, tokens, recent.shape[1])))
+    sizes = map(ctypes.c_long, (_wide(logits), slots, tokens, recent.shape[1]))
+    _compiled().draw(*tensors, *sizes)
     return chosen, total
+
+
+def _wide(logits: Tensor) -> bool:
+    """Whether they are in float32: else they are in bfloat16."""
+    return logits.dtype == torch.float32
 
 
 def _places(*tensors: Tensor) -> list[ctypes.c_void_p]:

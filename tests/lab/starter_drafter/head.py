@@ -151,10 +151,8 @@ class Difference(torch.autograd.Function):
     ) -> Tensor:
         if logits.is_cuda:
             from kernels import compare  # Triton is there where a GPU is
-        elif logits.dtype == torch.bfloat16:
-            from cpu_kernels import compare
         else:
-            compare = compared
+            from cpu_kernels import compare
         found, gradient = compare(logits, thoughts, total, which, greed)
         context.save_for_backward(gradient)
         return found.mean()

@@ -67,20 +67,23 @@ void attend_slots(
     }
 }
 
-static inline float widened(unsigned short bits) {
-    union { unsigned whole; float value; } it = {(unsigned)bits << 16};
+/* Numbers in bfloat16, or `wide`: in float32. */
+static inline float number(const void *all, long wide, long i) {
+    if (wide) return ((const float *)all)[i];
+    union { unsigned whole; float value; } it = {(unsigned)((const unsigned short *)all)[i] << 16};
     return it.value;
 }
-static inline unsigned short narrowed(float value) {
+static inline void put(void *all, long wide, long i, float value) {
     union { float value; unsigned whole; } it = {value};
-    return (it.whole + 0x7fff + (it.whole >> 16 & 1)) >> 16; /* to the nearest, ties to even */
+    if (wide) ((float *)all)[i] = value;
+    else ((unsigned short *)all)[i] = (it.whole + 0x7fff + (it.whole >> 16 & 1)) >> 16; /* to the nearest, ties to even */
 }
 
-/* As `head.compared`: logits, gradient (count, columns) bfloat16; thoughts (places, columns) with
+/* As `head.compared`: logits, gradient (count, columns); thoughts (places, columns) with
    `stride` between rows; total (places,); which, found (count,). */
 void compare(
-    const unsigned short *logits, const float *thoughts, const float *total, const long *which,
-    float *found, unsigned short *gradient, long count, long columns, long stride, float greed)
+    const void *logits, const float *thoughts, const float *total, const long *which,
+    float *found, void *gradient, long wide, long count, long columns, long stride, float greed)
 {
 #pragma omp parallel
     {
@@ -88,10 +91,9 @@ void compare(
         float *q = malloc(columns * sizeof(float));
 #pragma omp for schedule(dynamic, 16)
         for (long one = 0; one < count; one++) {
-            const unsigned short *own = logits + one * columns;
             const float *thought = thoughts + which[one] * stride, whole = total[which[one]];
             float highest = -INFINITY, sum = 0, mass = 0, below = 0, entropy = 0, stands = 0;
-            for (long i = 0; i < columns; i++) z[i] = widened(own[i]);
+            for (long i = 0; i < columns; i++) z[i] = number(logits, wide, one * columns + i);
             for (long i = 0; i < columns; i++) highest = z[i] > highest ? z[i] : highest;
             for (long i = 0; i < columns; i++) sum += q[i] = expf(z[i] - highest);
             float share = 1 / sum, log_sum = logf(sum) + highest;
@@ -106,33 +108,32 @@ void compare(
             found[one] = (1 - greed) * entropy - greed * stands;
             for (long i = 0; i < columns; i++) {
                 float missed = q[i] * (q[i] < p[i] ? below - 1 : below);
-                gradient[one * columns + i] = narrowed((1 - greed) * (q[i] * mass - p[i]) + greed * missed);
+                put(gradient, wide, one * columns + i, (1 - greed) * (q[i] * mass - p[i]) + greed * missed);
             }
         }
         free(p), free(z), free(q);
     }
 }
 
-/* As `answer.drawn`: logits (slots, tokens) bfloat16; recent (slots, window); the others (slots,), `luck`
+/* As `answer.drawn`: logits (slots, tokens); recent (slots, window); the others (slots,), `luck`
    from 0 to 1. `total` is of the logits before the penalty. */
 void draw(
-    const unsigned short *logits, const long *recent, const float *penalties, const float *temperatures,
-    const float *luck, long *chosen, float *total, long slots, long tokens, long window)
+    const void *logits, const long *recent, const float *penalties, const float *temperatures,
+    const float *luck, long *chosen, float *total, long wide, long slots, long tokens, long window)
 {
 #pragma omp parallel
     {
         float *z = malloc(tokens * sizeof(float));
 #pragma omp for schedule(dynamic, 4)
         for (long one = 0; one < slots; one++) {
-            const unsigned short *own = logits + one * tokens;
             float highest = -INFINITY, sum = 0, by = penalties[one], warmth = temperatures[one];
-            for (long i = 0; i < tokens; i++) z[i] = widened(own[i]);
+            for (long i = 0; i < tokens; i++) z[i] = number(logits, wide, one * tokens + i);
             for (long i = 0; i < tokens; i++) highest = z[i] > highest ? z[i] : highest;
             for (long i = 0; i < tokens; i++) sum += expf(z[i] - highest);
             total[one] = logf(sum) + highest;
             for (long i = 0; i < window; i++) {
                 long token = recent[one * window + i];
-                float before = widened(own[token]);
+                float before = number(logits, wide, one * tokens + token);
                 z[token] = before > 0 ? before / by : before * by;
             }
             long best = 0;

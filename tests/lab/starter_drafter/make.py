@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from answer import KEPT, Conversation, Script, Slots, read_conversations
+from answer import KEPT, SPARE, Conversation, Script, Slots, read_conversations
 from head import HIDDEN_FROM, STEPS, Batch, Head, chains, loss, weighed
 from safetensors.torch import save_file
 from target import Target, dequantized, quick_in_bfloat16
@@ -197,10 +197,11 @@ def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
 
 def held_out(target: Target, folder: Path, prompts: Path, longest: int) -> Reader:
     """Greedy answers to the prompts of a file, a JSON string a line."""
-    script, texts = Script(folder), [json.loads(line) for line in prompts.open()]
+    room, texts = 1600, [json.loads(line) for line in prompts.open()]
+    script = Script(folder, room - SPARE)
     how = {"temperature": 0.0, "penalty": 1.0, "longest": longest, "answers": 1}
     on_cpu, found = target.device == "cpu", []
-    desk = Slots(target, len(texts), 1600, KEPT if on_cpu else ())
+    desk = Slots(target, len(texts), room, KEPT if on_cpu else ())
     desk.fill({i: script.begin({"prompt": text, **how}) for i, text in enumerate(texts)})
     desk.go_on(longest)
     for slot, one, new in desk.done():
