@@ -164,15 +164,16 @@ class Worth:
 
 
 @torch.no_grad()
-def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
+def worth(head: Head, reader: Reader) -> Worth:
     """Found from greedy answers alone, as `engine.distil.measure` does."""
-    target, stood_at = reader.target, np.zeros(STEPS)
+    target, kept, stood_at = reader.target, head.kept, np.zeros(STEPS)
     said = passes = 0
     sampled = []
     for start in range(0, len(reader.tokens), 32):
         numbers = list(range(start, min(start + 32, len(reader.tokens))))
         batch = reader.batch(numbers, kept, head.shape["layers"])
-        drafted = list(chains(head, batch, target.embedding))
+        with target.autocast():
+            drafted = list(chains(head, batch, target.embedding))
         tokens_of = torch.cat([kept, batch.borrowed])
         flat = np.zeros((batch.after.numel(), STEPS), dtype=np.int64)
         chosen = torch.stack([tokens_of[logits.argmax(-1)] for logits in drafted], -1)
@@ -352,9 +353,7 @@ class Learner:
         return self._value.item()
 
     def tested(self, tests: dict[str, Reader]) -> str:
-        with self._target.autocast():
-            found = {name: worth(self.head, self.head.kept, one) for name, one in tests.items()}
-        return "; ".join(f"{name} {one}" for name, one in found.items())
+        return "; ".join(f"{name} {worth(self.head, one)}" for name, one in tests.items())
 
     def save(self, spent: float) -> None:
         partial = self.out / "checkpoint.partial"

@@ -49,14 +49,15 @@ def main() -> None:
     given = parser.parse_args()
     shares = [float(share) for _, share in given.of]
     if abs(sum(shares) - 1) > 1e-6:
-        parser.error("The shares add up to 1.")
+        parser.error("The shares do not add up to 1.")
     head = mean([Path(folder) for folder, _ in given.of], shares)
     given.out.mkdir(parents=True, exist_ok=True)
     export(head, given.out, given.target)
-    target = Target(given.target, "cpu")
-    for path in given.tests:
-        found = worth(head, head.kept, held_out(target, given.target, path, 120))
-        print(f"{path.stem} {found}")
+    if given.tests:
+        target = Target(given.target, "cpu")
+        for path in given.tests:
+            found = worth(head, held_out(target, given.target, path, 120))
+            print(f"{path.stem} {found}")
 
 
 if __name__ == "__main__":
