@@ -149,12 +149,12 @@ def test_a_mean_has_of_each_head_its_share(starter: Path, tmp_path: Path) -> Non
     mx.save_safetensors(file, arrays)
     command = [str(TORCH), str(SCRIPTS / "mean.py"), str(tmp_path / "mean")]
     options = ["--target", str(starter), "--of", str(FOLDER), "0.75"]
-    options += ["--of", str(tmp_path / "other"), "0.25"]
+    options += ["--of", str(tmp_path / "other"), "0.25", "--sharper", "2"]
     subprocess.run([*command, *options], check=True, timeout=300)
 
     old, new = (weights_of(folder) for folder in (FOLDER, tmp_path / "mean"))
     assert same(old, new) == set(old) - {"norm.weight"}
-    old["norm.weight"] = 1.5 * old["norm.weight"]
+    old["norm.weight"] = 2 * 1.5 * old["norm.weight"]
     assert same(old, new) == set(old)
 
 

@@ -14,18 +14,28 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+_SUMMARY = re.compile(r"\bsummar|tl;?dr|highlights", re.IGNORECASE)
 SHARES = 0.55, 0.2  # thought of by the target, put together here; the others are public
 
 
 def ask(
-    folder: Path, out: Path, most: int, shares: Sequence[float] = SHARES, longest: int = 6000
+    folder: Path,
+    out: Path,
+    most: int,
+    shares: Sequence[float] = SHARES,
+    longest: int = 6000,
+    sources: Mapping[str, int] | None = None,
+    seed: int = 2,
 ) -> None:
-    """Write `most` conversations in random order, of public prompts up to `longest` characters."""
-    chance, (own, composed) = random.Random(2), shares
+    """Write `most` conversations in random order, of public prompts up to `longest` characters.
+
+    `sources` are the public sources to take, each with the most of its prompts; None is all.
+    """
+    chance, (own, composed) = random.Random(seed), shares
     words = json.loads((Path(__file__).parent / "words.json").read_text())
     public = [
         (source, text)
@@ -33,6 +43,13 @@ def ask(
         for text in texts
         if len(text) <= longest
     ]
+    if sources is not None:
+        chance.shuffle(public)
+        public = [
+            (source, text)
+            for source, most_of_it in sources.items()
+            for text in [text for name, text in public if name == source][:most_of_it]
+        ]
     with gzip.open(out, "wt") as file:
         for _ in range(most):
             draw = chance.random()
@@ -110,7 +127,9 @@ def _public(folder: Path, chance: random.Random) -> Iterator[tuple[str, list[str
     yield "oasst", [row["text"] for row in rows("oasst_en_100_message.jsonl")] * 20
     for name, most in (("nq_open_dev_minus_specbench", 3500), ("nq_efficientqa_test", 1700)):
         yield "natural-questions", some([row["question"] for row in rows(f"{name}.jsonl")], most)
-    yield "p3", some([row["prompt"] for row in rows("t0_train_50k.jsonl.gz")], 12000)
+    p3 = [row["prompt"] for row in rows("t0_train_50k.jsonl.gz")]
+    yield "p3", some(p3, 12000)
+    yield "summaries", [text for text in p3 if len(text) > 600 and _SUMMARY.search(text)]
     csv.field_size_limit(10**8)
     with (folder / "awesome_chatgpt_prompts.csv").open() as file:
         yield "awesome-prompts", some([row["prompt"] for row in csv.DictReader(file)], 1500) * 2
@@ -141,5 +160,9 @@ if __name__ == "__main__":
     parser.add_argument("--most", type=int, default=300_000)
     parser.add_argument("--shares", type=float, nargs=2, default=SHARES, help="own, composed")
     parser.add_argument("--longest", type=int, default=6000, help="public prompt, in characters")
+    parser.add_argument("--sources", nargs="+", metavar="NAME=MOST", help="public ones, not all")
+    parser.add_argument("--seed", type=int, default=2)
     given = parser.parse_args()
-    ask(given.prompts, given.out, given.most, given.shares, given.longest)
+    named = (source.split("=") for source in given.sources or ())
+    sources = {name: int(most) for name, most in named} or None
+    ask(given.prompts, given.out, given.most, given.shares, given.longest, sources, given.seed)
