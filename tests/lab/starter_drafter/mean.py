@@ -47,7 +47,7 @@ def main() -> None:
         "--of", nargs=2, action="append", required=True, metavar=("HEAD", "SHARE"),
         help="a head's folder, and its share of 1",
     )  # fmt: skip
-    parser.add_argument("--sharper", type=float, default=1.0, help="what its logits are multiplied by")
+    parser.add_argument("--sharper", type=float, default=1.0, help="by what to multiply its logits")
     parser.add_argument("--tests", nargs="*", type=Path, default=[], help="prompts to measure with")
     given = parser.parse_args()
     shares = [float(share) for _, share in given.of]
