@@ -15,6 +15,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ def ask(
 ) -> None:
     """Write `most` conversations in random order, of public prompts up to `longest` characters.
 
-    `sources` are the public sources to take, each with the most of its prompts; None is all.
+    `sources`: of which public sources, and how many prompts of each at most; None is all of all.
+    Ends with ValueError where there is no such source.
     """
     chance, (own, composed) = random.Random(seed), shares
     words = json.loads((Path(__file__).parent / "words.json").read_text())
@@ -44,11 +46,13 @@ def ask(
         if len(text) <= longest
     ]
     if sources is not None:
+        if unknown := sorted(sources.keys() - {name for name, _ in public}):
+            raise ValueError(f"No public prompts are from {', '.join(unknown)}.")
         chance.shuffle(public)
         public = [
-            (source, text)
-            for source, most_of_it in sources.items()
-            for text in [text for name, text in public if name == source][:most_of_it]
+            pair
+            for name, limit in sources.items()
+            for pair in islice((one for one in public if one[0] == name), limit)
         ]
     with gzip.open(out, "wt") as file:
         for _ in range(most):
@@ -153,6 +157,11 @@ def _stub(row: dict[str, Any], chance: random.Random) -> str:
     return f"{head}{''.join(examples)}    {quotes}\n"
 
 
+def _source(text: str) -> tuple[str, int]:
+    name, _, most = text.partition("=")
+    return name, int(most)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prompts", type=Path)
@@ -160,9 +169,13 @@ if __name__ == "__main__":
     parser.add_argument("--most", type=int, default=300_000)
     parser.add_argument("--shares", type=float, nargs=2, default=SHARES, help="own, composed")
     parser.add_argument("--longest", type=int, default=6000, help="public prompt, in characters")
-    parser.add_argument("--sources", nargs="+", metavar="NAME=MOST", help="public ones, not all")
+    parser.add_argument(
+        "--sources", nargs="+", type=_source, metavar="NAME=MOST", help="public ones, not all"
+    )
     parser.add_argument("--seed", type=int, default=2)
     given = parser.parse_args()
-    named = (source.split("=") for source in given.sources or ())
-    sources = {name: int(most) for name, most in named} or None
-    ask(given.prompts, given.out, given.most, given.shares, given.longest, sources, given.seed)
+    sources = dict(given.sources) if given.sources else None
+    try:
+        ask(given.prompts, given.out, given.most, given.shares, given.longest, sources, given.seed)
+    except ValueError as error:
+        parser.error(str(error))
