@@ -12,10 +12,9 @@ Knows caches and attention; nothing of whose the decoders are. Recurrent layers,
 a model computes in a way of its own, allow none of it: `can_share` tells.
 """
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -27,7 +26,7 @@ from mlx.utils import tree_map
 
 from engine.cache import AlignedCache
 from engine.decoder import Decoder
-from engine.model_parts import recording
+from engine.model_parts import recording, standing_in
 from engine.tree import Tree
 
 _ATTENTION = "scaled_dot_product_attention"
@@ -75,7 +74,7 @@ def read_together(
         layers = [_Layer(each, rows_of, parts, positions) for each in zip(*caches, strict=True)]
         with (
             recording(list(zip(recorders, starts, sizes, strict=True))),
-            _splitting_attention(model, parts),
+            standing_in(model, {_ATTENTION: partial(_split, parts=parts)}),
         ):
             ids = mx.minimum(mx.concatenate(list(tokens)), last)[:, None]
             logits: mx.array = model(ids, cache=layers)[:, 0]
@@ -222,23 +221,8 @@ def _turned(rows: mx.array) -> mx.array:
     return rows.transpose(2, 1, 0, 3)
 
 
-@contextmanager
-def _splitting_attention(model: nn.Module, parts: Sequence[_Part]) -> Iterator[None]:
-    """Have the model's classes compute attention part by part meanwhile."""
-    parts_of_layers = (part for layer in model.layers for part in layer.values())
-    modules = {sys.modules[type(part).__module__] for part in parts_of_layers}
-    places = [vars(module) for module in modules if _ATTENTION in vars(module)]
-    originals = [names[_ATTENTION] for names in places]
-    try:
-        for names, original in zip(places, originals, strict=True):
-            names[_ATTENTION] = _split(original, parts)
-        yield
-    finally:
-        for names, original in zip(places, originals, strict=True):
-            names[_ATTENTION] = original
-
-
 def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callable[..., mx.array]:
+    """Attention, computed part by part."""
     rows = [_as_slice(part.rows) for part in parts]
     order = [row for part in parts for row in part.rows]
     back = None if order == sorted(order) else mx.argsort(mx.array(order))

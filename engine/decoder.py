@@ -13,7 +13,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.model_parts import HiddenStates, StateRecorder, recording
+from engine.exponentials import STAND_INS
+from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from models.drafter_kinds import Tap
 
@@ -118,7 +119,10 @@ class Decoder:
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
         self.timeline.advance(rows)
         try:
-            with self._recurrences.recording(tape, caches, rows=rows):
+            with (
+                self._recurrences.recording(tape, caches, rows=rows),
+                standing_in(self.model, STAND_INS if self._timed else {}),
+            ):
                 yield caches
         except BaseException:
             self.rewind(before)  # some layers may have read, some not

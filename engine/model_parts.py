@@ -5,6 +5,7 @@ read hidden states. Knows layers and positions; nothing of what the states are u
 """
 
 import copy
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -143,6 +144,31 @@ def downwards(model: nn.Module) -> Iterator[nn.Module]:
             raise Problem("This target's layers are not in one list.", "Choose another drafter.")
         inner = inner[name]
         yield inner
+
+
+@contextmanager
+def standing_in(
+    model: nn.Module, stand_ins: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]
+) -> Iterator[None]:
+    """Have the model's layers call others instead of functions that they call by name meanwhile.
+
+    `stand_ins`: by name, what makes the other one of the one that it stands in for.
+    """
+    parts_of_layers = (part for layer in model.layers for part in layer.values())
+    modules = {sys.modules[type(part).__module__] for part in parts_of_layers}
+    originals = [
+        (vars(module), name, vars(module)[name])
+        for module in modules
+        for name in stand_ins
+        if name in vars(module)
+    ]
+    try:
+        for names, name, original in originals:
+            names[name] = stand_ins[name](original)
+        yield
+    finally:
+        for names, name, original in originals:
+            names[name] = original
 
 
 class HiddenStates:

@@ -2,7 +2,7 @@
 
 The chain is a pure function, so the target and the drafter go through the very same one, and
 p and q are what is really sampled from. Order: logit bias and penalties, then the filters
-top-p, min-p, top-k (on the untempered distribution, as in mlx-lm, but of the 4,096 most probable
+top-p, min-p, top-k (on the untempered distribution, as in mlx-lm, but of the 1,024 most probable
 tokens), then the temperature.
 """
 
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_top_k
 
+from engine.exponentials import softmax
 from engine.request import Sampling
 
-CANDIDATES = 4096
+CANDIDATES = 1024
 """How many tokens the filters choose from."""
 
+_BLOCK = 8  # tokens, of which one is compared first
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours are far apart
 
 
@@ -61,26 +63,49 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     they would take a tenth of a small target's pass on a CPU, for each row.
     """
     if sampling.greedy:
-        return mx.softmax(scored, axis=-1, precise=True)
+        return softmax(scored)
     vocabulary = scored.shape[-1]
     nucleus = 0.0 < sampling.top_p < 1.0
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
-        return mx.softmax(scored / sampling.temperature, axis=-1, precise=True)
+        return softmax(scored / sampling.temperature)
     ids: mx.array | None = None
     if vocabulary > CANDIDATES:
-        ids = mx.argpartition(scored, kth=-CANDIDATES, axis=-1)[:, -CANDIDATES:]
+        ids = _candidates(scored)
         scored = mx.take_along_axis(scored, ids, axis=-1)
-    p = mx.softmax(scored, axis=-1, precise=True)
+    p = softmax(scored)
     least = sampling.min_p * mx.max(p, axis=-1, keepdims=True)
     if nucleus:
         least = mx.maximum(least, _least_of_nucleus(p, sampling.top_p))
     scored = mx.where(p >= least, scored, -mx.inf)
     if 0 < sampling.top_k < scored.shape[-1]:
         scored = apply_top_k(scored, sampling.top_k)
-    p = mx.softmax(scored / sampling.temperature, axis=-1, precise=True)
+    p = softmax(scored / sampling.temperature)
     if ids is None:
         return p
     return mx.put_along_axis(mx.zeros((p.shape[0], vocabulary)), ids, p, axis=-1)
+
+
+def _candidates(scored: mx.array) -> mx.array:
+    """The ids of each row's `CANDIDATES` highest scores, (rows, CANDIDATES), in any order.
+
+    They lie in the `CANDIDATES` blocks whose highest scores are the highest, at most: so only
+    these are searched, in a third of the time.
+    """
+    rows, vocabulary = scored.shape
+    blocks = vocabulary // _BLOCK
+    if blocks <= CANDIDATES:
+        return _highest(scored)
+    inside = blocks * _BLOCK  # token i of block b has the id i * blocks + b
+    blocked = scored[:, :inside].reshape(rows, _BLOCK, blocks)
+    ids = _highest(mx.max(blocked, axis=1))[:, None] + blocks * mx.arange(_BLOCK)[:, None]
+    outside = mx.broadcast_to(mx.arange(inside, vocabulary), (rows, vocabulary - inside))
+    ids = mx.concatenate([ids.reshape(rows, -1), outside.astype(ids.dtype)], axis=-1)
+    best = _highest(mx.take_along_axis(scored, ids, axis=-1))
+    return mx.take_along_axis(ids, best, axis=-1)
+
+
+def _highest(rows: mx.array) -> mx.array:
+    return mx.argpartition(rows, kth=-CANDIDATES, axis=-1)[:, -CANDIDATES:]
 
 
 def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:

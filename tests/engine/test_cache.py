@@ -364,7 +364,7 @@ def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, leng
     for ours, whole in zip(reader.timeline.layers, caches, strict=True):
         first = 0 if ours.window is None else max(0, length - 15)
         for held, everything in zip(keys_and_values(ours), (whole.keys, whole.values), strict=True):
-            assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
+            assert mx.allclose(held, everything[..., first:length, :], atol=1e-4)
 
 
 def test_nbytes_counts_the_caches() -> None:

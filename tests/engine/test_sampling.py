@@ -173,9 +173,15 @@ def test_tokens_that_are_impossible_stay_so(sampling: Sampling) -> None:
     assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("vocabulary", [2 * CANDIDATES, 12 * CANDIDATES + 5])
 @pytest.mark.parametrize("sampling", FILTERS)
-def test_filters_are_about_the_candidates_of_a_large_vocabulary(sampling: Sampling) -> None:
-    scored = 3.0 * mx.random.normal((3, 2 * CANDIDATES), key=mx.random.key(10))
+def test_filters_are_about_the_candidates_of_a_large_vocabulary(
+    sampling: Sampling, vocabulary: int
+) -> None:
+    scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(10))
+    scored[0, :400] += 9.0  # side by side
+    scored[1, ::50] += 9.0
+    scored[2, -3:] += 9.0  # behind the last whole block
 
     ours = np.array(distribution(scored, sampling))
 
@@ -186,9 +192,11 @@ def test_filters_are_about_the_candidates_of_a_large_vocabulary(sampling: Sampli
     np.testing.assert_allclose(ours, np.stack(expected), rtol=1e-3, atol=1e-7)
 
 
-def test_a_row_does_not_depend_on_those_beside_it() -> None:
-    scored = 3.0 * mx.random.normal((5, 2 * CANDIDATES), key=mx.random.key(11))
-    sampling = Sampling(temperature=0.7, top_p=0.9, min_p=0.01, top_k=50)
+@pytest.mark.parametrize("top_p", [0.9, 1.0])
+def test_a_row_does_not_depend_on_those_beside_it(top_p: float) -> None:
+    scored = 3.0 * mx.random.normal((5, 9 * CANDIDATES), key=mx.random.key(11))
+    filters = {"min_p": 0.01, "top_k": 50} if top_p < 1.0 else {}
+    sampling = Sampling(temperature=0.7, top_p=top_p, **filters)
 
     together = np.array(distribution(scored, sampling))
 

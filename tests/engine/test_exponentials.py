@@ -1,0 +1,128 @@
+"""Exponentials by powers: against MLX's own and numpy's, and row by row."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.models import activations, base, llama
+
+from engine.decoder import Decoder
+from engine.exponentials import STAND_INS, softmax
+from tests.support.engine.tiny import build
+
+SCORES = st.one_of(st.floats(-120, 120, width=32), st.just(-math.inf))
+
+
+def refused(*_: Any, **__: Any) -> mx.array:
+    raise AssertionError("left to mlx-lm")
+
+
+attention = STAND_INS["scaled_dot_product_attention"](refused)
+swiglu = STAND_INS["swiglu"](refused)
+
+
+def heads(rows: int, keys: int, *, seed: int, groups: int = 3) -> tuple[mx.array, ...]:
+    """Queries of nine heads, keys, values, and what each of the last rows sees."""
+    shapes = (1, 9, rows, 16), (1, groups, keys, 16), (1, groups, keys, 8)
+    drawn = [
+        mx.random.normal(s, key=k)
+        for s, k in zip(shapes, mx.random.split(mx.random.key(seed), 3), strict=True)
+    ]
+    seen = mx.arange(keys)[None] <= mx.arange(keys - rows - 2, keys - 2)[:, None]
+    return *drawn, seen
+
+
+@given(st.lists(SCORES, min_size=1, max_size=40).filter(lambda row: max(row) > -math.inf))
+def test_softmax_is_numpys(row: list[float]) -> None:
+    ours = np.array(softmax(mx.array([row, row])))
+
+    exact = np.exp(np.array(row, np.float64) - max(row))
+    np.testing.assert_allclose(ours, [exact / exact.sum()] * 2, rtol=3e-5, atol=1e-37)
+    assert (ours[:, np.isneginf(row)] == 0.0).all()
+
+
+@pytest.mark.parametrize("groups", [1, 3, 9])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_attention_is_mlx_lms(rows: int, groups: int) -> None:
+    queries, keys, values, seen = heads(rows, 40, seed=1, groups=groups)
+
+    ours = attention(queries, keys, values, cache=None, scale=0.3, mask=seen)
+
+    stock = base.scaled_dot_product_attention(
+        queries, keys, values, cache=None, scale=0.3, mask=seen
+    )
+    np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [127, 255, 511])
+def test_attention_of_a_row_does_not_depend_on_those_beside_it(keys: int) -> None:
+    queries, *held, seen = heads(9, keys, seed=2)
+
+    together = attention(queries, *held, cache=None, scale=0.3, mask=seen)
+
+    for row in range(9):
+        own = slice(row, row + 1)
+        alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
+        assert mx.array_equal(together[:, :, own], alone)
+
+
+def half(array: mx.array) -> mx.array:
+    return array.astype(mx.float16)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda queries, keys, values, seen: ((queries, keys, values), "causal", {}),
+        lambda queries, keys, values, seen: ((queries, keys, values), None, {}),
+        lambda queries, keys, values, seen: ((queries, keys, values), seen[None, None], {}),
+        lambda queries, keys, values, seen: ((queries, keys, values), mx.zeros(seen.shape), {}),
+        lambda queries, keys, values, seen: (map(half, (queries, keys, values)), seen, {}),
+        lambda queries, keys, values, seen: ((queries, (keys,), (values,)), seen, {}),
+        lambda queries, keys, values, seen: ((queries, keys, values), seen, {"sinks": seen}),
+    ],
+    ids=["causal", "no mask", "by batch", "to be added", "half", "quantized", "sinks"],
+)
+def test_other_attention_is_left_to_mlx_lm(changed: Callable[..., Any]) -> None:
+    parts, mask, more = changed(*heads(2, 5, seed=3))
+    asked: list[Any] = []
+
+    def stock(*given: Any, **options: Any) -> mx.array:
+        asked.append((given, options))
+        return mx.array(7.0)
+
+    parts = tuple(parts)
+    stand_in = STAND_INS["scaled_dot_product_attention"](stock)
+    assert stand_in(*parts, cache=None, scale=1.0, mask=mask, **more).item() == 7.0
+    assert asked == [(parts, {"cache": None, "scale": 1.0, "mask": mask, **more})]
+
+
+def test_swiglu_is_mlx_lms() -> None:
+    gate = mx.array([-1e4, -300.0, -88.0, -20.0, -1.0, 0.0, 1e-3, 1.0, 20.0, 300.0])
+    x = mx.array([2.0, -1.0, 3.0, 1e3, 0.5, 4.0, -2.0, 0.7, 1.0, -5.0])
+
+    np.testing.assert_allclose(swiglu(gate, x), activations.swiglu(gate, x), rtol=1e-5, atol=1e-30)
+
+
+def test_swiglu_in_other_numbers_is_left_to_mlx_lm() -> None:
+    stand_in = STAND_INS["swiglu"](lambda gate, x: gate - x)
+    assert stand_in(half(mx.array(3.0)), half(mx.array(1.0))).item() == 2.0
+
+
+def test_passes_on_a_cpu_call_them_and_leave_mlx_lm_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoder, tokens = Decoder(build("llama")), mx.arange(3, 8)
+    stock = decoder.model(tokens[None], cache=None)[0]
+    monkeypatch.setattr(llama, "scaled_dot_product_attention", refused)
+    monkeypatch.setattr(llama, "swiglu", refused)
+
+    logits = decoder.read(tokens)
+
+    np.testing.assert_allclose(logits, stock, rtol=1e-4, atol=1e-5)
+    assert llama.scaled_dot_product_attention is llama.swiglu is refused
