@@ -1,9 +1,10 @@
 """Exponentials on a CPU: by powers, which MLX computes there in less than half of the time.
 
-On x86-64 its exponentials are computed one by one, by calls; softmax and SwiGLU of a small target
-then are a tenth of a pass over four rows, and each row adds as much. So the sampler has a softmax
-of its own, and passes a `STAND_IN` for what mlx-lm's models call by name. All are within rounding
-of MLX's own, and what they make of a row does not depend on those beside it. A GPU has MLX's own.
+On x86-64 its exponentials are computed one by one, by calls. With four rows softmax and SwiGLU were
+a tenth of a small target's pass, and they grow with the rows as nothing else in it does. So the
+sampler calls `softmax` here, and passes call a stand-in for what mlx-lm's models call by name. All
+are within rounding of MLX's own, and what they make of a row does not depend on those beside it. On
+a GPU MLX's own are called.
 """
 
 import math

@@ -126,3 +126,6 @@ def test_passes_on_a_cpu_call_them_and_leave_mlx_lm_as_it_was(
 
     np.testing.assert_allclose(logits, stock, rtol=1e-4, atol=1e-5)
     assert llama.scaled_dot_product_attention is llama.swiglu is refused
+    with pytest.raises(ValueError, match="integral"):
+        decoder.read(tokens * 0.5)  # no ids
+    assert llama.scaled_dot_product_attention is llama.swiglu is refused
