@@ -154,13 +154,13 @@ def standing_in(
 
     `stand_ins`: by name, what makes the other one of the one that it stands in for.
     """
-    parts_of_layers = (part for layer in model.layers for part in layer.values())
-    modules = {sys.modules[type(part).__module__] for part in parts_of_layers}
+    kinds = {type(part) for layer in model.layers for part in layer.values()}
+    modules = {sys.modules.get(kind.__module__) for kind in kinds}  # None of what is not imported
     originals = [
         (vars(module), name, vars(module)[name])
         for module in modules
         for name in stand_ins
-        if name in vars(module)
+        if module is not None and name in vars(module)
     ]
     try:
         for names, name, original in originals:

@@ -4,12 +4,15 @@ What is seen of layers is what they make, and it is bounded.
 """
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models import llama
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.models.gemma2 import Model, ModelArgs
 
@@ -27,6 +30,7 @@ from engine.model_parts import (
     output_layer,
     output_rows,
     recording,
+    standing_in,
     trunk,
 )
 from models.drafter_kinds import Tap
@@ -363,3 +367,26 @@ def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here() -> None:
 def test_a_model_without_attention_has_no_layer_to_make() -> None:
     with pytest.raises(Problem, match="cannot be built"):
         new_layer(build("mamba"))
+
+
+# --- Functions that layers call by name
+
+
+def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama, "swiglu", lambda gate, x: gate + x)
+    mlp, row = build("llama").layers[0].mlp, mx.ones((1, 1, 64))
+    model = SimpleNamespace(layers=[{"mlp": mlp}])
+    before = mlp(row)
+
+    with standing_in(model, {"swiglu": lambda stock: lambda gate, x: 3.0 * stock(gate, x)}):
+        meanwhile = mlp(row)
+
+    np.testing.assert_allclose(meanwhile, 3.0 * before, rtol=1e-5)
+    assert mx.array_equal(mlp(row), before)
+
+
+def test_layers_of_a_module_that_is_not_imported_are_left_alone() -> None:
+    part = type("Part", (), {"__module__": "loaded.from.a.file"})()
+    made: list[Any] = []
+    with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
+        assert not made
