@@ -121,7 +121,7 @@ class Decoder:
         try:
             with (
                 self._recurrences.recording(tape, caches, rows=rows),
-                standing_in(self.model, STAND_INS if self._timed else {}),
+                standing_in(self.model, STAND_INS if mx.default_device() == mx.cpu else {}),
             ):
                 yield caches
         except BaseException:
