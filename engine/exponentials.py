@@ -14,18 +14,15 @@ from typing import Any
 import mlx.core as mx
 
 _LOG2_E = 1.0 / math.log(2.0)
+_LEAST = 2.0**-126  # below it a float has fewer digits, and is slow to compute with
 
 
 def softmax(scores: mx.array) -> mx.array:
-    """Probabilities over the last axis of `scores`, float32."""
+    """Probabilities over the last axis of `scores`, float32; 0 where they are next to nothing."""
     if mx.default_device() == mx.gpu:
         return mx.softmax(scores, axis=-1, precise=True)
-    return _softmax_of_logs(scores * _LOG2_E)
-
-
-def _softmax_of_logs(logs: mx.array) -> mx.array:
-    """What is in proportion to 2^logs, and sums to 1 over the last axis."""
-    mass = mx.power(2.0, logs - mx.max(logs, axis=-1, keepdims=True))
+    below = scores - mx.max(scores, axis=-1, keepdims=True)
+    mass = mx.maximum(mx.power(2.0, below * _LOG2_E) - _LEAST, 0.0)
     return mass / mx.sum(mass, axis=-1, keepdims=True)
 
 
@@ -41,10 +38,10 @@ def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
             return stock(queries, keys, values, cache=cache, scale=scale, mask=mask, **more)
         batch, heads, rows, width = queries.shape
         groups = keys.shape[1]  # of heads, each with the same keys
-        grouped = (queries * (scale * _LOG2_E)).reshape(batch, groups, -1, width)
-        logs = grouped @ keys.swapaxes(-1, -2)
-        logs = logs.reshape(batch, groups, heads // groups, rows, -1)
-        weights = _softmax_of_logs(mx.where(mask, logs, -mx.inf))
+        grouped = (queries * scale).reshape(batch, groups, -1, width)
+        scores = grouped @ keys.swapaxes(-1, -2)
+        scores = scores.reshape(batch, groups, heads // groups, rows, -1)
+        weights = softmax(mx.where(mask, scores, -mx.inf))
         return (weights @ values[:, :, None]).reshape(batch, heads, rows, -1)
 
     return attention
@@ -56,7 +53,7 @@ def _swiglu(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
     def swiglu(gate: mx.array, x: mx.array) -> mx.array:
         if not _is_float32(gate, x):
             return stock(gate, x)
-        return gate * x / (1.0 + mx.power(2.0, gate * -_LOG2_E))
+        return gate / (1.0 + mx.power(2.0, gate * -_LOG2_E)) * x
 
     return swiglu
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -348,6 +349,7 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
         journey.check()
 
 
+@patch("engine.decoder.STAND_INS", {})  # as the model is called by itself here, too
 @pytest.mark.parametrize("block", [4, 16])
 @pytest.mark.parametrize("length", [3, 11, 16, 17, 30])
 def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
@@ -364,7 +366,7 @@ def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, leng
     for ours, whole in zip(reader.timeline.layers, caches, strict=True):
         first = 0 if ours.window is None else max(0, length - 15)
         for held, everything in zip(keys_and_values(ours), (whole.keys, whole.values), strict=True):
-            assert mx.allclose(held, everything[..., first:length, :], atol=1e-4)
+            assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
 
 
 def test_nbytes_counts_the_caches() -> None:

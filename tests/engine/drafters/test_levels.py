@@ -243,7 +243,7 @@ def paths_of_q(drafted: DraftArrays) -> list[list[float]]:
 
 def test_where_the_drafter_is_sure_the_tree_is_a_chain() -> None:
     def sure(tokens: mx.array, tree: Tree) -> mx.array:
-        return mx.broadcast_to(200.0 * mx.eye(VOCABULARY)[2], (max(tokens.size, 1), VOCABULARY))
+        return mx.broadcast_to(100.0 * mx.eye(VOCABULARY)[2], (max(tokens.size, 1), VOCABULARY))
 
     drafted = draft(GREEDY, shape=Tree((-1, 0, 1, -1)), read=sure)
     assert drafted.tree is None

@@ -24,6 +24,7 @@ from tests.lab.parity.subjects import (
     hidden_states,
     numbers,
     of_tokens,
+    target_reads_as_mlx_does,
 )
 
 MORE = (20, 33, 6)
@@ -97,6 +98,7 @@ def walk(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arrays
     }
 
 
+@target_reads_as_mlx_does
 def ours(subject: Subject, load: Callable[[Path, Any, Decoder], BoundNetwork]) -> Arrays:
     """By the network that `load` reads."""
     target = Decoder(subject.target_model())

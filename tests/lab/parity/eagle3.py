@@ -23,6 +23,7 @@ from tests.lab.parity.subjects import (
     Subject,
     hidden_states,
     numbers,
+    target_reads_as_mlx_does,
 )
 
 ROWS = 40  # of the drafters' own vocabulary
@@ -187,6 +188,7 @@ def over_target(logits: mx.array) -> NDArray[np.float32]:
     return spread
 
 
+@target_reads_as_mlx_does
 def ours(subject: Subject) -> Arrays:
     """By our network, with our target's recording."""
     target = Decoder(subject.target_model())

@@ -30,6 +30,7 @@ from tests.lab.parity.subjects import (
     hidden_states,
     numbers,
     of_tokens,
+    target_reads_as_mlx_does,
 )
 
 STEPS = 3
@@ -234,6 +235,7 @@ def theirs(subject: Subject) -> Arrays:
     return {"logits": kept}
 
 
+@target_reads_as_mlx_does
 def ours(subject: Subject) -> Arrays:
     """By our network: each row is gone on from with a cache of its own."""
     target = Decoder(subject.target_model())

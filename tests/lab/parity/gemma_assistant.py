@@ -14,7 +14,15 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.request import Sampling
-from tests.lab.parity.subjects import PROMPT, VOCABULARY, WIDTH, Arrays, Subject, numbers
+from tests.lab.parity.subjects import (
+    PROMPT,
+    VOCABULARY,
+    WIDTH,
+    Arrays,
+    Subject,
+    numbers,
+    target_reads_as_mlx_does,
+)
 
 DRAFTED = 4
 WINDOW = 6
@@ -161,6 +169,7 @@ def theirs(subject: Subject) -> Arrays:
     return given
 
 
+@target_reads_as_mlx_does
 def ours(subject: Subject) -> Arrays:
     """By our network, with our target's caches and recording."""
     target = Decoder(subject.target_model(), block=4)

@@ -19,6 +19,7 @@ from tests.lab.parity.subjects import (
     Arrays,
     Subject,
     numbers,
+    target_reads_as_mlx_does,
 )
 
 DRAFTED = 4
@@ -299,6 +300,7 @@ def _for_mlx_vlm(name: str) -> str:
     return f"mtp.layers.0.{rest}"
 
 
+@target_reads_as_mlx_does
 def ours(subject: Subject) -> Arrays:
     """By our network, with our target's recording."""
     target = Decoder(subject.target_model())
