@@ -20,6 +20,7 @@ from tests.support.models.hub_models import NAME, NEEDED, Client, model_files
 from tests.support.models.hub_server import HubServer, Refusal, Told, sha256
 
 WEIGHTS = "model-1-of-2.safetensors"
+OTHER_WEIGHTS = "model-2-of-2.safetensors"
 
 
 @pytest.fixture
@@ -197,10 +198,11 @@ def test_a_hub_that_cannot_resume_starts_over(client: Client):
 
 def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
     client.server.ranges, client.server.drop_after = False, 50_000
-    data = client.server.repositories[NAME][WEIGHTS]
+    data, other = (client.server.repositories[NAME][name] for name in (WEIGHTS, OTHER_WEIGHTS))
     partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
     partial.parent.mkdir(parents=True)
     partial.write_bytes(b"z" * 140_000)
+    partial.with_name(sha256(other)).write_bytes(other)  # else either may be given up first
     fails(client, "broke off")
     client.server.ranges, client.server.drop_after = True, None
     recovers(client)
