@@ -17,6 +17,7 @@ from mlx_lm.utils import load_model as load_weights
 from engine.decoder import Decoder
 from engine.default_sampling import default_sampling
 from engine.request import BALANCED, Sampling
+from engine.rotary import with_rotary
 from models.errors import Problem
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder
@@ -69,6 +70,7 @@ def load(
         else:
             precision = _precision(model)
         cut(model)
+        with_rotary(model)
         # Evaluated all at once, packed and expanded weights would be in memory together.
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):

@@ -13,6 +13,7 @@ import mlx.nn as nn
 from mlx_lm.utils import dequantize_model
 
 from engine.drafters import DrafterRefused
+from engine.rotary import with_rotary
 
 Tensors = dict[str, mx.array]
 
@@ -79,6 +80,7 @@ def expand(network: nn.Module) -> None:
     """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
     if mx.default_device() != mx.cpu:
         return
+    with_rotary(network)
     network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
     dequantize_model(network)
     network.set_dtype(mx.float32)

@@ -1,0 +1,58 @@
+"""Rotary positions with shared angles: bit for bit MLX's own."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.rotary import Rotary, with_rotary
+from tests.support.engine.tiny import build
+
+
+@given(
+    half=st.integers(1, 40),
+    more=st.integers(0, 9),
+    base=st.sampled_from([10_000.0, 100_000.0, 500_000, 1.5]),
+    scale=st.sampled_from([1.0, 0.25, 3.0]),
+    offset=st.integers(0, 100_000),
+    rows=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+)
+def test_it_is_mlxs(
+    half: int, more: int, base: float, scale: float, offset: int, rows: int, seed: int
+) -> None:
+    x = mx.random.normal((2, 3, rows, 2 * half + more), key=mx.random.key(seed))
+    stock = nn.RoPE(2 * half, base=base, scale=scale)
+    assert mx.array_equal(Rotary(2 * half, base=base, scale=scale)(x, offset), stock(x, offset))
+
+
+@pytest.mark.parametrize("traditional", [False, True])
+@pytest.mark.parametrize("kind", [mx.float32, mx.float16])
+def test_so_it_is_elsewhere(traditional: bool, kind: mx.Dtype) -> None:
+    x = mx.random.normal((2, 3, 5, 8), key=mx.random.key(1)).astype(kind)
+    for offset in (0, 7, mx.array([3, 9])):
+        ours, stock = (of(8, traditional=traditional)(x, offset) for of in (Rotary, nn.RoPE))
+        assert ours.dtype == kind
+        assert mx.array_equal(ours, stock)
+
+
+def test_rows_are_turned_as_they_are_one_by_one() -> None:
+    x = mx.random.normal((1, 3, 9, 16), key=mx.random.key(2))
+    rotary = Rotary(16)
+    together = rotary(x, 40)
+    for row in range(9):
+        assert mx.array_equal(
+            together[:, :, row : row + 1], rotary(x[:, :, row : row + 1], 40 + row)
+        )
+
+
+def test_a_network_says_the_same_with_it() -> None:
+    model, tokens = build("llama"), mx.arange(3, 9)[None]
+    before = model(tokens)
+
+    with_rotary(model)
+
+    kinds = {type(layer.self_attn.rope) for layer in model.layers}
+    assert kinds == {Rotary}
+    assert mx.array_equal(model(tokens), before)
