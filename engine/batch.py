@@ -4,33 +4,35 @@ Reading a model's weights is most of what a pass costs, and they are read once f
 row goes through the model as a sequence of one token, so nothing is padded: the linear layers see
 just the rows that there are, and rotary embeddings an offset for each. Only attention looks at
 more than a row. It is computed decoder by decoder, over the decoder's own cache, and a row of a
-tree sees the rows on its path alone. On the CPU it is even computed path by path, over keys and
-values in the order of the path: so each row gets, bit for bit, what it would have got alone.
+tree sees the rows on its path alone. On the CPU each row gets, bit for bit, what it would have got
+alone: where that takes it, path by path, over keys and values in the order of the path.
 
 mlx-lm's models call attention by name. A stand-in for that name, during a pass, splits the rows.
 Knows caches and attention; nothing of whose the decoders are. Recurrent layers, and attention that
 a model computes in a way of its own, allow none of it: `can_share` tells.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map
 
+from engine.blas import choose_blas
 from engine.cache import AlignedCache
 from engine.decoder import Decoder
+from engine.exponentials import attend, can_attend
 from engine.model_parts import recording, standing_in
 from engine.tree import Tree
 
 _ATTENTION = "scaled_dot_product_attention"
 _ROUNDING = 0.05  # of the logits' own deviation
+_SUMS_IN_TURN = choose_blas().sums_in_turn
 
 
 def read_together(
@@ -38,32 +40,30 @@ def read_together(
     tokens: Sequence[mx.array],
     trees: Sequence[Tree | None] = (),
     *,
-    by_path: bool | None = None,
+    exactly: bool | None = None,
 ) -> list[mx.array]:
     """One pass of the model that all of `decoders` read with: for each its `tokens` (n,), to its
     logits (n, vocabulary), not yet computed. As `Decoder.read` of each, for a model that
     `can_share`. Where it fails, none of them has read anything.
 
     `trees`: which of a decoder's tokens stands behind which, where that is not a chain. The caches
-    have them in the order of `tokens`: see `Decoder.keep`. `by_path`: whether attention is computed
-    for each path of a tree by itself; None: on the CPU.
+    have them in the order of `tokens`: see `Decoder.keep`. `exactly`: whether each row of a tree
+    gets the very bits that it would have got alone; None: on the CPU.
     """
     trees = trees or [None] * len(decoders)
     sizes = [each.size for each in tokens]
     shapes = [tree or Tree.chain(size) for tree, size in zip(trees, sizes, strict=True)]
     if len(decoders) == 1 and shapes[0].is_chain:
         return [decoders[0].read(tokens[0])]
-    if by_path is None:
-        by_path = mx.default_device() == mx.cpu
+    if exactly is None:
+        exactly = mx.default_device() == mx.cpu
     model, last = decoders[0].model, decoders[0].vocabulary - 1
     starts = [decoder.length for decoder in decoders]
     depths = [(start, tree.depths) for start, tree in zip(starts, shapes, strict=True)]
     positions = mx.array([start + depth for start, each in depths for depth in each])
     rows_of = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
     parts = [
-        part
-        for number, (tree, rows) in enumerate(zip(shapes, rows_of, strict=True))
-        for part in _parts_of(number, tree, rows.start, by_path=by_path)
+        _part_of(tree, rows, exactly=exactly) for tree, rows in zip(shapes, rows_of, strict=True)
     ]
     recorders = [decoder.recorder for decoder in decoders]
     with ExitStack() as passes:
@@ -71,7 +71,7 @@ def read_together(
             passes.enter_context(decoder.one_pass(size))
             for decoder, size in zip(decoders, sizes, strict=True)
         ]
-        layers = [_Layer(each, rows_of, parts, positions) for each in zip(*caches, strict=True)]
+        layers = [_Layer(each, parts, positions) for each in zip(*caches, strict=True)]
         with (
             recording(list(zip(recorders, starts, sizes, strict=True))),
             standing_in(model, {_ATTENTION: partial(_split, parts=parts)}),
@@ -81,64 +81,55 @@ def read_together(
     return [logits[rows] for rows in rows_of]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part(ABC):
-    """Rows of a pass for which attention is computed at once. `decoder`: the number of the one
-    whose they are; `rows`: which they are in the pass."""
+class _Held(NamedTuple):
+    """What a cache holds of keys or values, (..., places, dim), with the rows of this pass from
+    place `first` on."""
 
-    decoder: int
-    rows: tuple[int, ...]
-
-    @abstractmethod
-    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
-        """What of the `seen` each row sees: made before the rows are appended to `cache`."""
-
-    def seen(self, held: mx.array, first: int) -> mx.array:
-        """What is seen, (..., places, dim), of what the cache holds, with the decoder's rows of
-        this pass from place `first` on."""
-        return held
-
-
-class _Chain(_Part):
-    """All rows of a decoder, each behind the one before it."""
-
-    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
-        return cache.make_mask(len(self.rows), return_array=return_array, window_size=window_size)
+    held: Any
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Path(_Part):
-    """Rows that end a path of a tree with `size` tokens. They see the path as if it were alone: its
-    rows in a chain, and as many places as before.
+class _Chain:
+    """The `rows` of a decoder in a pass, each behind the one before it."""
 
-    `depths` of the rows; `order`: the path's rows among the decoder's, or None where they are the
-    first ones.
-    """
-
-    size: int
-    depths: mx.array
-    order: mx.array | None
+    rows: slice
 
     def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
-        whole = cache.make_mask(self.size, return_array=True, window_size=window_size)
-        return whole[self.depths]
+        """What each row sees: made before the rows are appended to `cache`."""
+        rows = self.rows.stop - self.rows.start
+        return cache.make_mask(rows, return_array=return_array, window_size=window_size)
 
-    def seen(self, held: mx.array, first: int) -> mx.array:
-        if self.order is None:
-            return held
-        path = held[..., first : first + self.size, :][..., self.order, :]
-        seen = mx.array(held)
-        seen[..., first : first + self.order.size, :] = path
-        return seen
+    def attend(
+        self,
+        attention: Callable[..., mx.array],
+        queries: mx.array,
+        keys: _Held,
+        values: _Held,
+        mask: Any,
+        **options: Any,
+    ) -> mx.array:
+        """(1, heads, rows, dim)."""
+        return attention(queries, keys.held, values.held, mask=mask, **options)
+
+
+class _Sight(NamedTuple):
+    """What the rows of a tree see, (rows, places) each: their own paths, where these stand; and
+    what they would see as a chain."""
+
+    own: mx.array
+    as_chain: mx.array
 
 
 @dataclass(frozen=True, slots=True)
-class _Branching(_Part):
-    """All rows of a decoder, in the shape of a tree, of which each row sees its own path."""
+class _Branching:
+    """As `_Chain`, in the shape of a tree, of which each row sees its own path."""
 
+    rows: slice
     tree: Tree
+    exactly: bool
 
-    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> mx.array:
+    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> _Sight:
         base, end = 0, cache.offset + len(self.tree)
         if isinstance(cache, AlignedCache):
             base, end = cache.span(len(self.tree))
@@ -149,29 +140,85 @@ class _Branching(_Part):
         sees = mx.concatenate([sees, mx.array(self.tree.before)], axis=1)
         if window_size is not None:
             sees = sees & (places > depths[:, None] - window_size)
-        return mx.pad(sees, [(0, 0), (0, end - base - places.size)])
+        as_chain = cache.make_mask(len(self.tree), return_array=True, window_size=window_size)
+        return _Sight(
+            mx.pad(sees, [(0, 0), (0, end - base - places.size)]),
+            as_chain,
+        )
 
-
-def _parts_of(decoder: int, tree: Tree, first: int, *, by_path: bool) -> Iterator[_Part]:
-    """The parts of a decoder whose rows are those from `first` on."""
-    every = tuple(range(first, first + len(tree)))
-    if tree.is_chain:
-        yield _Chain(decoder, every)
-    elif not by_path:
-        yield _Branching(decoder, every, tree)
-    else:
-        read: set[int] = set()
-        for path in tree.paths:
-            own = [row for row in path if row not in read]
-            read.update(own)
-            in_place = path == tuple(range(len(path)))
-            yield _Path(
-                decoder,
-                tuple(first + row for row in own),
-                size=len(tree),
-                depths=mx.array([tree.depths[row] for row in own]),
-                order=None if in_place else mx.array(path),
+    def attend(
+        self,
+        attention: Callable[..., mx.array],
+        queries: mx.array,
+        keys: _Held,
+        values: _Held,
+        mask: _Sight,
+        scale: float,
+        **options: Any,
+    ) -> mx.array:
+        """(1, heads, rows, dim); exactly where that is wanted: all rows at once where the CPU can,
+        else path by path."""
+        if not self.exactly:
+            held = keys.held, values.held
+            return attention(queries, *held, mask=mask.own, scale=scale, **options)
+        if _SUMS_IN_TURN and can_attend(queries, keys.held, values.held, mask.own, **options):
+            return attend(queries, keys.held, values.held, scale, mask.own)
+        paths = _paths(self.tree)
+        outputs = [
+            attention(
+                queries[:, :, mx.array(path.own)],
+                path.seen(keys),
+                path.seen(values),
+                mask=mask.as_chain[path.depths],
+                scale=scale,
+                **options,
             )
+            for path in paths
+        ]
+        order = [row for path in paths for row in path.own]
+        return mx.concatenate(outputs, axis=2)[:, :, mx.argsort(mx.array(order))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Rows that end a path of a tree, which see it as if it were alone: its rows in a chain, and as
+    many places as before. `own`: which rows they are; `depths`: how deep; `order`: the path's rows
+    among all, or None where they are the first ones.
+    """
+
+    own: tuple[int, ...]
+    depths: mx.array
+    order: mx.array | None
+
+    def seen(self, part: _Held) -> Any:
+        """Of keys or values, which are several arrays where they are quantized."""
+        return tree_map(partial(self._in_order, first=part.first), part.held)
+
+    def _in_order(self, held: mx.array, first: int) -> mx.array:
+        if self.order is None:
+            return held
+        seen = mx.array(held)
+        seen[..., first : first + self.order.size, :] = held[..., first + self.order, :]
+        return seen
+
+
+@lru_cache(maxsize=8)
+def _paths(tree: Tree) -> tuple[_Path, ...]:
+    """The paths of a tree, and to each the rows that no path before it has."""
+    paths: list[_Path] = []
+    read: set[int] = set()
+    for path in tree.paths:
+        own = tuple(row for row in path if row not in read)
+        read.update(own)
+        in_place = path == tuple(range(len(path)))
+        depths = mx.array([tree.depths[row] for row in own])
+        paths.append(_Path(own, depths, None if in_place else mx.array(path)))
+    return tuple(paths)
+
+
+def _part_of(tree: Tree, rows: slice, *, exactly: bool) -> _Chain | _Branching:
+    """The rows of a decoder."""
+    return _Chain(rows) if tree.is_chain else _Branching(rows, tree, exactly)
 
 
 class _Layer:
@@ -182,37 +229,29 @@ class _Layer:
     """
 
     def __init__(
-        self,
-        caches: Sequence[Any],
-        rows: Sequence[slice],
-        parts: Sequence[_Part],
-        offset: mx.array,
+        self, caches: Sequence[Any], parts: Sequence[_Chain | _Branching], offset: mx.array
     ) -> None:
-        self.caches = [caches[part.decoder] for part in parts]
+        self.caches = caches
         self.offset = offset
-        self._each, self._rows, self._parts = caches, rows, parts
+        self._parts = parts
 
     def make_mask(
         self, _: int, window_size: int | None = None, return_array: bool = False
     ) -> list[Any]:
-        """For each part the mask of its own rows."""
+        """For each decoder the mask of its own rows."""
         return [
             part.mask(cache, window_size, return_array)
             for cache, part in zip(self.caches, self._parts, strict=True)
         ]
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[list[Any], list[Any]]:
-        """Append (rows, heads, 1, dim), to each cache its own; returns what each part sees."""
-        lengths = [cache.offset for cache in self._each]
-        held = [
-            cache.update_and_fetch(_turned(keys[rows]), _turned(values[rows]))
-            for cache, rows in zip(self._each, self._rows, strict=True)
-        ]
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[list[_Held], list[_Held]]:
+        """Append (rows, heads, 1, dim), to each cache its own; returns what each decoder sees."""
         seen = []
         for cache, part in zip(self.caches, self._parts, strict=True):
+            position = cache.offset
+            held = cache.update_and_fetch(_turned(keys[part.rows]), _turned(values[part.rows]))
             base = cache.base if isinstance(cache, AlignedCache) else 0
-            of_part = partial(part.seen, first=lengths[part.decoder] - base)
-            seen.append(tree_map(of_part, held[part.decoder]))
+            seen.append([_Held(each, position - base) for each in held])
         return [keys for keys, _ in seen], [values for _, values in seen]
 
 
@@ -221,16 +260,15 @@ def _turned(rows: mx.array) -> mx.array:
     return rows.transpose(2, 1, 0, 3)
 
 
-def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callable[..., mx.array]:
-    """Attention, computed part by part."""
-    rows = [_as_slice(part.rows) for part in parts]
-    order = [row for part in parts for row in part.rows]
-    back = None if order == sorted(order) else mx.argsort(mx.array(order))
+def _split(
+    attention: Callable[..., mx.array], parts: Sequence[_Chain | _Branching]
+) -> Callable[..., mx.array]:
+    """Attention, computed decoder by decoder."""
 
     def call(
         queries: mx.array,
-        keys: list[Any],
-        values: list[Any],
+        keys: list[_Held],
+        values: list[_Held],
         cache: _Layer | None,
         scale: float,
         mask: list[Any],
@@ -239,19 +277,21 @@ def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callab
         # Layers that see the keys of another one have no cache.
         caches = [None] * len(parts) if cache is None else cache.caches
         outputs = [
-            attention(_turned(queries[own]), *seen, scale=scale, mask=hidden, cache=each, **options)
-            for own, *seen, hidden, each in zip(rows, keys, values, mask, caches, strict=True)
+            part.attend(
+                attention,
+                _turned(queries[part.rows]),
+                keys[i],
+                values[i],
+                mask[i],
+                cache=caches[i],
+                scale=scale,
+                **options,
+            )
+            for i, part in enumerate(parts)
         ]
-        together = mx.concatenate([_turned(output) for output in outputs])
-        return together if back is None else together[back]
+        return mx.concatenate([_turned(output) for output in outputs])
 
     return call
-
-
-def _as_slice(rows: Sequence[int]) -> slice | mx.array:
-    """What picks these rows, without copying them where they stand side by side."""
-    beside = list(rows) == list(range(rows[0], rows[0] + len(rows)))
-    return slice(rows[0], rows[0] + len(rows)) if beside else mx.array(list(rows))
 
 
 def can_share(model: nn.Module) -> bool:

@@ -30,6 +30,13 @@ class MatrixLibrary:
         """Whether a pass over several rows costs as much as that many passes."""
         return self == _REFERENCE
 
+    @property
+    def sums_in_turn(self) -> bool:
+        """Whether a product is summed number by number, so that a 0 among them changes nothing, not
+        even the rounding: several sums beside each other would shift by a place. OpenBLAS, on
+        x86-64, adds sums of 384 numbers or fewer, but of the last 192 one by one."""
+        return self.slow or self.kernels == "Sandybridge"
+
     def __str__(self) -> str:
         return f"{self.name}, {self.kernels} kernels" if self.kernels else self.name
 

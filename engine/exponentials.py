@@ -26,23 +26,35 @@ def softmax(scores: mx.array) -> mx.array:
     return mass / mx.sum(mass, axis=-1, keepdims=True)
 
 
+def attend(
+    queries: mx.array, keys: mx.array, values: mx.array, scale: float, mask: mx.array
+) -> mx.array:
+    """What mlx-lm's `scaled_dot_product_attention` gives, where it `can_attend`."""
+    batch, heads, rows, width = queries.shape
+    groups = keys.shape[1]  # of heads, each with the same keys
+    grouped = (queries * scale).reshape(batch, groups, -1, width)
+    scores = grouped @ keys.swapaxes(-1, -2)
+    scores = scores.reshape(batch, groups, heads // groups, rows, -1)
+    weights = softmax(mx.where(mask, scores, -mx.inf))
+    return (weights @ values[:, :, None]).reshape(batch, heads, rows, -1)
+
+
+def can_attend(queries: mx.array, keys: Any, values: Any, mask: Any, **more: Any) -> bool:
+    """Whether this is what the CPU usually has: float32, and a mask of truth values (rows, keys)
+    that is the same for all heads."""
+    usual = isinstance(mask, mx.array) and mask.ndim == 2 and mask.dtype == mx.bool_
+    return usual and more.get("sinks") is None and _is_float32(queries, keys, values)
+
+
 def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
-    """As mlx-lm's `scaled_dot_product_attention`, for what the CPU has: float32, and a mask of
-    truth values (rows, keys) that is the same for all heads. Anything else is left to `stock`."""
+    """As mlx-lm's `scaled_dot_product_attention`. What `attend` cannot do is left to `stock`."""
 
     def attention(
         queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
     ) -> mx.array:
-        usual = isinstance(mask, mx.array) and mask.ndim == 2 and mask.dtype == mx.bool_
-        if not usual or more.get("sinks") is not None or not _is_float32(queries, keys, values):
-            return stock(queries, keys, values, cache=cache, scale=scale, mask=mask, **more)
-        batch, heads, rows, width = queries.shape
-        groups = keys.shape[1]  # of heads, each with the same keys
-        grouped = (queries * scale).reshape(batch, groups, -1, width)
-        scores = grouped @ keys.swapaxes(-1, -2)
-        scores = scores.reshape(batch, groups, heads // groups, rows, -1)
-        weights = softmax(mx.where(mask, scores, -mx.inf))
-        return (weights @ values[:, :, None]).reshape(batch, heads, rows, -1)
+        if can_attend(queries, keys, values, mask, **more):
+            return attend(queries, keys, values, scale, mask)
+        return stock(queries, keys, values, cache=cache, scale=scale, mask=mask, **more)
 
     return attention
 

@@ -15,16 +15,18 @@ import mlx.nn as nn
 class Rotary(nn.RoPE):
     """As `mlx.nn.RoPE`, bit for bit.
 
-    Computes what a CPU usually has itself: float32, halves turned by each other, and one position
-    for the whole batch. Anything else is left to MLX.
+    Computes what a CPU usually has itself: float32, and halves turned by each other. Anything else
+    is left to MLX.
     """
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
-        if self.traditional or x.dtype != mx.float32 or not isinstance(offset, int):
+        if self.traditional or x.dtype != mx.float32 or x.ndim != 4:
             turned: mx.array = super().__call__(x, offset)
             return turned
         half, width = self.dims // 2, x.shape[-1]
-        cosines, sines = _angles(half, self.base, self.scale, offset, x.shape[-2])
+        starts: Any = offset.tolist() if isinstance(offset, mx.array) else offset
+        starts = tuple(starts) if isinstance(starts, list) else (starts,)
+        cosines, sines = _angles(half, self.base, self.scale, starts, x.shape[-2])
         other = mx.concatenate([x[..., half : 2 * half], x[..., :half]], axis=-1)
         if width == 2 * half:
             return x * cosines + other * sines
@@ -32,12 +34,16 @@ class Rotary(nn.RoPE):
         return mx.concatenate([turned, x[..., 2 * half :]], axis=-1)
 
 
-@lru_cache(maxsize=4)  # of the target, of a drafter, and of the passes before
-def _angles(half: int, base: float, scale: float, offset: int, rows: int) -> tuple[mx.array, ...]:
-    """Cosines, and sines with their signs, (rows, 2 * half) each; in MLX's order of operations."""
-    positions = (mx.arange(rows, dtype=mx.float32) + offset) * scale
+@lru_cache(maxsize=4)  # of the target, of a drafter, and of windows that turn in another way
+def _angles(
+    half: int, base: float, scale: float, starts: tuple[int, ...], rows: int
+) -> tuple[mx.array, mx.array]:
+    """Cosines, and sines with their signs, of `rows` positions from each of `starts` on: (starts,
+    1, rows, 2 * half) each. In MLX's order of operations."""
+    positions = (mx.arange(rows, dtype=mx.float32) + mx.array(starts)[:, None, None]) * scale
     steps = mx.arange(0, -half, -1, dtype=mx.float32)
-    angles = positions[:, None] * mx.exp(steps * (mx.log(mx.array(base, dtype=mx.float32)) / half))
+    steps = mx.exp(steps * (mx.log(mx.array(base, dtype=mx.float32)) / half))
+    angles = positions[..., None] * steps
     cosines, sines = mx.cos(angles), mx.sin(angles)
     return mx.concatenate([cosines] * 2, axis=-1), mx.concatenate([-sines, sines], axis=-1)
 

@@ -329,8 +329,8 @@ def on_layers(name: str, broken: Callable[..., Any]) -> AbstractContextManager[A
 def offset_of_a_neighbour() -> AbstractContextManager[Any]:
     whole = engine.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, rows: Any, parts: Any, offset: mx.array) -> None:
-        whole(layer, caches, rows, parts, mx.roll(offset, rows[0].stop))
+    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+        whole(layer, caches, parts, mx.roll(offset, parts[0].rows.stop))
 
     return on_layers("__init__", broken)
 
@@ -338,8 +338,8 @@ def offset_of_a_neighbour() -> AbstractContextManager[Any]:
 def one_offset_for_all() -> AbstractContextManager[Any]:
     whole = engine.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, rows: Any, parts: Any, offset: mx.array) -> None:
-        whole(layer, caches, rows, parts, mx.full(offset.shape, offset[0], dtype=mx.int32))
+    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+        whole(layer, caches, parts, mx.full(offset.shape, offset[0], dtype=mx.int32))
 
     return on_layers("__init__", broken)
 

@@ -24,7 +24,7 @@ from tests.support.engine.tiny import build
 from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import mostly_slow
 
-TOKENS = mx.random.randint(0, 64, (400,), key=mx.random.key(3)).tolist()
+TOKENS = mx.random.randint(0, 64, (1_100,), key=mx.random.key(3)).tolist()
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma3_text")
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
 QUANTIZED = QuantizedCaches(bits=4, group_size=32, start=21)
@@ -53,8 +53,8 @@ def ids_for(tree: Tree) -> mx.array:
     return (17 * mx.arange(len(tree)) + 5) % 64
 
 
-def read_tree(of: Decoder, tree: Tree, *, by_path: bool | None = None) -> mx.array:
-    (logits,) = read_together([of], [ids_for(tree)], [tree], by_path=by_path)
+def read_tree(of: Decoder, tree: Tree, *, exactly: bool | None = None) -> mx.array:
+    (logits,) = read_together([of], [ids_for(tree)], [tree], exactly=exactly)
     return logits
 
 
@@ -105,13 +105,17 @@ def test_each_token_gets_what_its_path_alone_would(
     assert_as_alone(model, length, tree, block=block, quantized=quantized)
 
 
-def test_sums_over_many_keys() -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_sums_over_many_keys(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 384, a sum rounds by the places of what is summed."""
-    for length in (376, 383, 390):
+    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    for length in (376, 383, 390, 505, 640, 763, 767, 890, 1_020):
         assert_as_alone(model_of("llama"), length, UNEVEN, block=128)
 
 
-def test_a_tree_higher_than_the_window() -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
     tree = Tree((*range(-1, 22), 3, 23, 24))
     for length in (0, 9, 40):
         assert_as_alone(model_of("gemma3_text"), length, tree, block=40)
@@ -129,7 +133,7 @@ def test_one_masked_attention_comes_close(
     whole = reader(model, length, block=block, quantized=quantized)
     single = reader(model, length, block=block, quantized=quantized)
     tree = tree.first(whole.timeline.room())
-    logits = read_tree(whole, tree, by_path=False)
+    logits = read_tree(whole, tree, exactly=False)
     for rows, expected in alone(single, tree):
         assert apart(logits[mx.array(rows)], expected) < (0.5 if wide else 1e-3)
 
@@ -301,9 +305,10 @@ def no_state_is_moved() -> AbstractContextManager[Any]:
 def positions_by_row() -> AbstractContextManager[Any]:
     whole = engine.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, rows: Any, parts: Any, offset: mx.array) -> None:
-        by_row = mx.concatenate([offset[each][:1] + mx.arange(offset[each].size) for each in rows])
-        whole(layer, caches, rows, parts, by_row)
+    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+        each = [offset[part.rows] for part in parts]
+        by_row = mx.concatenate([own[:1] + mx.arange(own.size) for own in each])
+        whole(layer, caches, parts, by_row)
 
     return mock.patch.object(engine.batch._Layer, "__init__", broken)
 
@@ -316,12 +321,12 @@ class _ByRow(Tree):
 
 def masks_by_row() -> AbstractContextManager[Any]:
     """Windows too: as if each row stood behind the one before it."""
-    whole = engine.batch._parts_of
+    whole = engine.batch._part_of
 
-    def broken(decoder: int, tree: Tree, first: int, *, by_path: bool) -> Any:
-        return whole(decoder, _ByRow(tree.parents), first, by_path=by_path)
+    def broken(tree: Tree, rows: slice, *, exactly: bool) -> Any:
+        return whole(_ByRow(tree.parents), rows, exactly=exactly)
 
-    return mock.patch.object(engine.batch, "_parts_of", broken)
+    return mock.patch.object(engine.batch, "_part_of", broken)
 
 
 @contextmanager
@@ -332,7 +337,7 @@ def a_sibling_is_seen() -> Iterator[None]:
         return tuple(tuple(j <= i for j in range(len(tree))) for i in range(len(tree)))
 
     with (
-        mock.patch.object(engine.batch._Path, "seen", lambda part, held, first: held),
+        mock.patch.object(engine.batch._Path, "seen", lambda path, part: part.held),
         mock.patch.object(Tree, "before", property(visible)),
     ):
         yield
@@ -342,7 +347,14 @@ MUTANTS = (nothing_is_moved, no_state_is_moved, positions_by_row, masks_by_row, 
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_comparison_notices_a_mutant(mutant: Callable[[], AbstractContextManager[Any]]) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_comparison_notices_a_mutant(
+    mutant: Callable[[], AbstractContextManager[Any]],
+    at_once: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+
     def compared() -> None:
         model = model_of("gemma3_text")
         assert_kept(model, [(UNEVEN, 10, 1)], length=20, block=40)
@@ -362,7 +374,7 @@ def test_the_close_comparison_notices_it_too(
 
     def furthest() -> float:
         model = model_of("gemma3_text")
-        logits = read_tree(reader(model, 5, block=40), tree, by_path=False)
+        logits = read_tree(reader(model, 5, block=40), tree, exactly=False)
         single = reader(model, 5, block=40)
         return max(apart(logits[mx.array(rows)], own) for rows, own in alone(single, tree))
 
@@ -372,18 +384,17 @@ def test_the_close_comparison_notices_it_too(
 
 
 @pytest.mark.parametrize("mutant", [positions_by_row, masks_by_row, a_sibling_is_seen])
-@pytest.mark.parametrize("by_path", [True, False])
+@pytest.mark.parametrize("way", ["path by path", "at once", "on a GPU"])
 def test_the_trial_notices_a_mutant(
-    mutant: Callable[[], AbstractContextManager[Any]],
-    by_path: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    mutant: Callable[[], AbstractContextManager[Any]], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not by_path:
+    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", way == "at once")
+    if way == "on a GPU":
         monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
     model = model_of("llama")
     assert can_share(model)
-    with mutant():
-        assert can_share(model) == (mutant is masks_by_row and not by_path)  # it has no window
+    with mutant():  # which changes nothing where there is neither a window nor a path by itself
+        assert can_share(model) == (mutant is masks_by_row and way != "path by path")
 
 
 def test_room_counts_all_rows_of_a_tree() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlx_lm.models import activations, base, llama
 
 from engine.decoder import Decoder
-from engine.exponentials import STAND_INS, softmax
+from engine.exponentials import STAND_INS, attend, softmax
 from tests.support.engine.tiny import build
 
 SCORES = st.one_of(st.floats(-120, 120, width=32), st.just(-math.inf))
@@ -69,6 +69,25 @@ def test_attention_of_a_row_does_not_depend_on_those_beside_it(keys: int) -> Non
         own = slice(row, row + 1)
         alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
         assert mx.array_equal(together[:, :, own], alone)
+
+
+@pytest.mark.parametrize("keys", [127, 383, 511, 767, 1023, 1151])
+def test_keys_that_are_not_seen_may_stand_between_the_others(keys: int) -> None:
+    """Bit for bit: so the rows of a tree can be computed at once."""
+    queries, *held, _ = heads(1, keys, seed=4)
+    first = keys - 100  # all before it, and three more, are seen
+    together, apart = (mx.arange(keys) < first + 3, mx.arange(keys) < first)
+    places = [first, first + 4, first + 9]
+    apart[mx.array(places)] = True
+    spread = []
+    for array in held:
+        moved = mx.array(array)
+        moved[:, :, mx.array(places)] = array[:, :, first : first + 3]
+        spread.append(moved)
+
+    ours = attend(queries, *spread, 0.3, apart[None])
+
+    assert mx.array_equal(ours, attend(queries, *held, 0.3, together[None]))
 
 
 def half(array: mx.array) -> mx.array:

@@ -393,14 +393,14 @@ def keep_the_first_rows() -> AbstractContextManager[Any]:
 
 
 def show_all_rows() -> AbstractContextManager[Any]:
-    return mock.patch.object(engine.batch._Path, "seen", lambda part, held, first: held)
+    return mock.patch.object(engine.batch._Path, "seen", lambda path, part: part.held)
 
 
 def count_positions_by_rows() -> AbstractContextManager[Any]:
     whole = engine.batch._Layer.__init__
 
-    def broken(layer: Any, caches: Any, rows: Any, parts: Any, offset: mx.array) -> None:
-        whole(layer, caches, rows, parts, offset[0] + mx.arange(offset.size))
+    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+        whole(layer, caches, parts, offset[0] + mx.arange(offset.size))
 
     return mock.patch.object(engine.batch._Layer, "__init__", broken)
 

@@ -15,16 +15,20 @@ from tests.support.engine.tiny import build
     more=st.integers(0, 9),
     base=st.sampled_from([10_000.0, 100_000.0, 500_000, 1.5]),
     scale=st.sampled_from([1.0, 0.25, 3.0]),
-    offset=st.integers(0, 100_000),
+    offset=st.one_of(
+        st.integers(0, 100_000), st.lists(st.integers(0, 9_000), min_size=2, max_size=2)
+    ),
     rows=st.integers(1, 20),
     seed=st.integers(0, 1000),
 )
 def test_it_is_mlxs(
-    half: int, more: int, base: float, scale: float, offset: int, rows: int, seed: int
+    half: int, more: int, base: float, scale: float, offset: int | list[int], rows: int, seed: int
 ) -> None:
+    """Of all sequences of a batch at one position, or of each at its own."""
     x = mx.random.normal((2, 3, rows, 2 * half + more), key=mx.random.key(seed))
-    stock = nn.RoPE(2 * half, base=base, scale=scale)
-    assert mx.array_equal(Rotary(2 * half, base=base, scale=scale)(x, offset), stock(x, offset))
+    ours, stock = (of(2 * half, base=base, scale=scale) for of in (Rotary, nn.RoPE))
+    place = offset if isinstance(offset, int) else mx.array(offset)
+    assert mx.array_equal(ours(x, place), stock(x, place))
 
 
 @pytest.mark.parametrize("traditional", [False, True])
@@ -45,6 +49,14 @@ def test_rows_are_turned_as_they_are_one_by_one() -> None:
         assert mx.array_equal(
             together[:, :, row : row + 1], rotary(x[:, :, row : row + 1], 40 + row)
         )
+
+
+def test_offsets_that_change_in_place() -> None:
+    """As those of mlx-lm's batches do."""
+    x, offset = mx.random.normal((2, 3, 1, 16), key=mx.random.key(3)), mx.array([4, 9])
+    for _ in range(3):
+        assert mx.array_equal(Rotary(16)(x, offset), nn.RoPE(16)(x, offset))
+        offset += 1
 
 
 def test_a_network_says_the_same_with_it() -> None:
