@@ -43,16 +43,20 @@ def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -
         logits = logits.at[:, mx.array(list(bias))].add(mx.array(list(bias.values())))
     if history is None:
         return logits
-    # Only the entries of ids in the history change; the padding stands for id 0, uncounted.
-    row, ids = mx.arange(logits.shape[0])[:, None], mx.maximum(history, 0)
-    counts = mx.zeros(logits.shape).at[row, ids].add((history >= 0).astype(mx.float32))
-    counts = mx.take_along_axis(counts, ids, axis=-1)
-    seen = counts > 0
+    # Only the entries of ids in the history change. The padding stands for one of these ids; where
+    # there is none, for id 0, uncounted.
+    ids = mx.where(history < 0, mx.max(history, axis=-1, keepdims=True), history)
+    seen, ids = ids >= 0, mx.maximum(ids, 0)
     before = mx.take_along_axis(logits, ids, axis=-1)
     factor = sampling.repetition_penalty
-    after = mx.where(seen, mx.where(before > 0, before / factor, before * factor), before)
-    after = after - sampling.presence_penalty * seen - sampling.frequency_penalty * counts
-    return mx.put_along_axis(logits, ids, after, axis=-1)
+    after = mx.where(before > 0, before / factor, before * factor)
+    if sampling.presence_penalty:
+        after = after - sampling.presence_penalty
+    if sampling.frequency_penalty:
+        row, present = mx.arange(logits.shape[0])[:, None], (history >= 0).astype(mx.float32)
+        counts = mx.zeros(logits.shape).at[row, ids].add(present)
+        after = after - sampling.frequency_penalty * mx.take_along_axis(counts, ids, axis=-1)
+    return mx.put_along_axis(logits, ids, mx.where(seen, after, before), axis=-1)
 
 
 def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
@@ -72,14 +76,15 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     if vocabulary > CANDIDATES:
         ids = _candidates(scored)
         scored = mx.take_along_axis(scored, ids, axis=-1)
-    p = softmax(scored)
+    # Over so few MLX's own softmax is quicker on a CPU too: one operation.
+    p = mx.softmax(scored, axis=-1, precise=True)
     least = sampling.min_p * mx.max(p, axis=-1, keepdims=True)
     if nucleus:
         least = mx.maximum(least, _least_of_nucleus(p, sampling.top_p))
     scored = mx.where(p >= least, scored, -mx.inf)
     if 0 < sampling.top_k < scored.shape[-1]:
         scored = apply_top_k(scored, sampling.top_k)
-    p = softmax(scored / sampling.temperature)
+    p = mx.softmax(scored / sampling.temperature, axis=-1, precise=True)
     if ids is None:
         return p
     return mx.put_along_axis(mx.zeros((p.shape[0], vocabulary)), ids, p, axis=-1)
@@ -97,7 +102,7 @@ def _candidates(scored: mx.array) -> mx.array:
         return _highest(scored)
     inside = blocks * _BLOCK  # token i of block b has the id i * blocks + b
     blocked = scored[:, :inside].reshape(rows, _BLOCK, blocks)
-    ids = _highest(mx.max(blocked, axis=1))[:, None] + blocks * mx.arange(_BLOCK)[:, None]
+    ids = _highest(mx.max(blocked, axis=1))[..., None] + blocks * mx.arange(_BLOCK)
     outside = mx.broadcast_to(mx.arange(inside, vocabulary), (rows, vocabulary - inside))
     ids = mx.concatenate([ids.reshape(rows, -1), outside.astype(ids.dtype)], axis=-1)
     best = _highest(mx.take_along_axis(scored, ids, axis=-1))
@@ -105,7 +110,7 @@ def _candidates(scored: mx.array) -> mx.array:
 
 
 def _highest(rows: mx.array) -> mx.array:
-    return mx.argpartition(rows, kth=-CANDIDATES, axis=-1)[:, -CANDIDATES:]
+    return mx.argpartition(-rows, kth=CANDIDATES - 1, axis=-1)[:, :CANDIDATES]
 
 
 def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:
