@@ -147,7 +147,7 @@ class Costs:
         rows = sharing * each
         expected = self._expected(rows, context=context, sharing=sharing)
         seconds = expected * np.exp(self._passes.at(np.minimum(rows, _followed(sharing))))
-        seconds[1:] *= self._trees.value if trees else 1.0
+        seconds[1:] *= self._tree_factor if trees else 1.0
         one_by_one = seconds[0] * each
         one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
         whole = np.maximum.accumulate(np.minimum(seconds, one_by_one))
@@ -198,7 +198,7 @@ class Costs:
         if tree and row <= ROWS and self._calibrated:
             self._trees.observe(exp(off - float(self._passes.at(np.array([row]))[0])))
             return
-        self._passes.observe(row, off - log(self._trees.value) if tree else off)
+        self._passes.observe(row, off - log(self._tree_factor) if tree else off)
         if context <= self._reach:
             self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
 
@@ -226,6 +226,12 @@ class Costs:
         rest = max(seconds - expected * drafting, 0.0)  # which tells little about drafting itself
         level = self._reading.setdefault(drafter, _RobustAverage())
         level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
+
+    @property
+    def _tree_factor(self) -> float:
+        """What a pass over a tree takes, as a multiple of one over a chain of as many tokens: what
+        looks like less is a machine that has just become faster."""
+        return max(self._trees.value, 1.0)
 
     def _drafting_factor(self, drafter: str, *, tree: bool) -> float:
         """What it takes as a multiple of the calibration, which has measured chains."""

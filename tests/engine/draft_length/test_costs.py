@@ -303,6 +303,15 @@ def test_far_more_rows_are_in_doubt_until_they_are_seen() -> None:
     assert seen[4] == pytest.approx(calibrated[4], rel=0.15)
 
 
+def test_rows_of_trees_are_never_cheaper_than_those_of_chains() -> None:
+    """Passes over trees that came while the machine was faster say nothing of trees."""
+    costs = Costs(Calibration((SHALLOW,)))
+    chains = costs.passes(64)
+    for _ in range(5):
+        costs.observe_pass(8, 0.5 * chains[7], context=64, tree=True)
+    assert costs.passes(64, trees=True) == pytest.approx(chains)
+
+
 def test_rows_of_trees_may_be_dearer_than_those_of_chains() -> None:
     costs = Costs(Calibration((SHALLOW,)))
     chains = costs.passes(64, most=MOST_ROWS)
