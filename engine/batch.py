@@ -141,10 +141,7 @@ class _Branching:
         if window_size is not None:
             sees = sees & (places > depths[:, None] - window_size)
         as_chain = cache.make_mask(len(self.tree), return_array=True, window_size=window_size)
-        return _Sight(
-            mx.pad(sees, [(0, 0), (0, end - base - places.size)]),
-            as_chain,
-        )
+        return _Sight(mx.pad(sees, [(0, 0), (0, end - base - places.size)]), as_chain)
 
     def attend(
         self,

@@ -32,9 +32,9 @@ class MatrixLibrary:
 
     @property
     def sums_in_turn(self) -> bool:
-        """Whether a product is summed number by number, so that a 0 among them changes nothing, not
-        even the rounding: several sums beside each other would shift by a place. OpenBLAS, on
-        x86-64, adds sums of 384 numbers or fewer, but of the last 192 one by one."""
+        """Whether a product sums its numbers one after another, so that zeros among them change
+        nothing, not even the rounding. OpenBLAS's Sandybridge kernels do so in blocks, of which the
+        last has 192 numbers or more: all that a draft adds behind what is committed."""
         return self.slow or self.kernels == "Sandybridge"
 
     def __str__(self) -> str:
