@@ -30,6 +30,7 @@ PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
 QUANTIZED = QuantizedCaches(bits=4, group_size=32, start=21)
 WINDOW = 16  # of gemma3_text; trees may be higher
 BLOCKS = (8, 16, 40, 128)
+AT_ONCE = [False, True] if engine.batch._SUMS_IN_TURN else [False]  # else path by path
 UNEVEN = Tree((COMMITTED, COMMITTED, 0, 1, 0, 2, 2, 3, 5, 8))
 
 
@@ -105,7 +106,7 @@ def test_each_token_gets_what_its_path_alone_would(
     assert_as_alone(model, length, tree, block=block, quantized=quantized)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", AT_ONCE)
 def test_sums_over_many_keys(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 384, a sum rounds by the places of what is summed."""
     monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
@@ -113,7 +114,7 @@ def test_sums_over_many_keys(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> 
         assert_as_alone(model_of("llama"), length, UNEVEN, block=128)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", AT_ONCE)
 def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
     tree = Tree((*range(-1, 22), 3, 23, 24))
@@ -347,7 +348,7 @@ MUTANTS = (nothing_is_moved, no_state_is_moved, positions_by_row, masks_by_row, 
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", AT_ONCE)
 def test_comparison_notices_a_mutant(
     mutant: Callable[[], AbstractContextManager[Any]],
     at_once: bool,
@@ -384,17 +385,20 @@ def test_the_close_comparison_notices_it_too(
 
 
 @pytest.mark.parametrize("mutant", [positions_by_row, masks_by_row, a_sibling_is_seen])
-@pytest.mark.parametrize("way", ["path by path", "at once", "on a GPU"])
+@pytest.mark.parametrize("at_once", [*AT_ONCE, None])
 def test_the_trial_notices_a_mutant(
-    mutant: Callable[[], AbstractContextManager[Any]], way: str, monkeypatch: pytest.MonkeyPatch
+    mutant: Callable[[], AbstractContextManager[Any]],
+    at_once: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", way == "at once")
-    if way == "on a GPU":
+    """None: as on a GPU."""
+    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    if at_once is None:
         monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
     model = model_of("llama")
     assert can_share(model)
     with mutant():  # which changes nothing where there is neither a window nor a path by itself
-        assert can_share(model) == (mutant is masks_by_row and way != "path by path")
+        assert can_share(model) == (mutant is masks_by_row and at_once is not False)
 
 
 def test_room_counts_all_rows_of_a_tree() -> None:
