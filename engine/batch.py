@@ -62,9 +62,7 @@ def read_together(
     depths = [(start, tree.depths) for start, tree in zip(starts, shapes, strict=True)]
     positions = mx.array([start + depth for start, each in depths for depth in each])
     rows_of = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
-    parts = [
-        _part_of(tree, rows, exactly=exactly) for tree, rows in zip(shapes, rows_of, strict=True)
-    ]
+    parts = [_Part(tree, rows, exactly) for tree, rows in zip(shapes, rows_of, strict=True)]
     recorders = [decoder.recorder for decoder in decoders]
     with ExitStack() as passes:
         caches = [
@@ -89,47 +87,27 @@ class _Held(NamedTuple):
     first: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """The `rows` of a decoder in a pass, each behind the one before it."""
-
-    rows: slice
-
-    def mask(self, cache: Any, window_size: int | None, return_array: bool) -> Any:
-        """What each row sees: made before the rows are appended to `cache`."""
-        rows = self.rows.stop - self.rows.start
-        return cache.make_mask(rows, return_array=return_array, window_size=window_size)
-
-    def attend(
-        self,
-        attention: Callable[..., mx.array],
-        queries: mx.array,
-        keys: _Held,
-        values: _Held,
-        mask: Any,
-        **options: Any,
-    ) -> mx.array:
-        """(1, heads, rows, dim)."""
-        return attention(queries, keys.held, values.held, mask=mask, **options)
-
-
 class _Sight(NamedTuple):
-    """What the rows of a tree see, (rows, places) each: their own paths, where these stand; and
-    what they would see as a chain."""
+    """What rows see, (rows, places) each: their own paths, where these stand; and, of a tree that
+    is read exactly, what they would see as a chain."""
 
-    own: mx.array
-    as_chain: mx.array
+    own: Any
+    as_chain: mx.array | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Branching:
-    """As `_Chain`, in the shape of a tree, of which each row sees its own path."""
+class _Part:
+    """The `rows` of a decoder in a pass, of which each sees its own path in `tree`."""
 
-    rows: slice
     tree: Tree
+    rows: slice
     exactly: bool
 
     def mask(self, cache: Any, window_size: int | None, return_array: bool) -> _Sight:
+        """Made before the rows are appended to `cache`."""
+        make = partial(cache.make_mask, len(self.tree), window_size=window_size)
+        if self.tree.is_chain:
+            return _Sight(make(return_array=return_array))
         base, end = 0, cache.offset + len(self.tree)
         if isinstance(cache, AlignedCache):
             base, end = cache.span(len(self.tree))
@@ -140,8 +118,8 @@ class _Branching:
         sees = mx.concatenate([sees, mx.array(self.tree.before)], axis=1)
         if window_size is not None:
             sees = sees & (places > depths[:, None] - window_size)
-        as_chain = cache.make_mask(len(self.tree), return_array=True, window_size=window_size)
-        return _Sight(mx.pad(sees, [(0, 0), (0, end - base - places.size)]), as_chain)
+        own = mx.pad(sees, [(0, 0), (0, end - base - places.size)])
+        return _Sight(own, make(return_array=True) if self.exactly else None)
 
     def attend(
         self,
@@ -155,7 +133,7 @@ class _Branching:
     ) -> mx.array:
         """(1, heads, rows, dim); exactly where that is wanted: all rows at once where the CPU can,
         else path by path."""
-        if not self.exactly:
+        if mask.as_chain is None:
             held = keys.held, values.held
             return attention(queries, *held, mask=mask.own, scale=scale, **options)
         if _SUMS_IN_TURN and can_attend(queries, keys.held, values.held, mask.own, **options):
@@ -213,11 +191,6 @@ def _paths(tree: Tree) -> tuple[_Path, ...]:
     return tuple(paths)
 
 
-def _part_of(tree: Tree, rows: slice, *, exactly: bool) -> _Chain | _Branching:
-    """The rows of a decoder."""
-    return _Chain(rows) if tree.is_chain else _Branching(rows, tree, exactly)
-
-
 class _Layer:
     """What the model takes for the cache of a layer: the caches of that layer of all decoders.
 
@@ -225,9 +198,7 @@ class _Layer:
     position of each.
     """
 
-    def __init__(
-        self, caches: Sequence[Any], parts: Sequence[_Chain | _Branching], offset: mx.array
-    ) -> None:
+    def __init__(self, caches: Sequence[Any], parts: Sequence[_Part], offset: mx.array) -> None:
         self.caches = caches
         self.offset = offset
         self._parts = parts
@@ -257,9 +228,7 @@ def _turned(rows: mx.array) -> mx.array:
     return rows.transpose(2, 1, 0, 3)
 
 
-def _split(
-    attention: Callable[..., mx.array], parts: Sequence[_Chain | _Branching]
-) -> Callable[..., mx.array]:
+def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callable[..., mx.array]:
     """Attention, computed decoder by decoder."""
 
     def call(

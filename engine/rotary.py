@@ -23,15 +23,15 @@ class Rotary(nn.RoPE):
         if self.traditional or x.dtype != mx.float32 or x.ndim != 4:
             turned: mx.array = super().__call__(x, offset)
             return turned
-        half, width = self.dims // 2, x.shape[-1]
+        half = self.dims // 2
+        # Where each row has a position of its own, these came from the host: nothing is waited for.
         starts: Any = offset.tolist() if isinstance(offset, mx.array) else offset
         starts = tuple(starts) if isinstance(starts, list) else (starts,)
         cosines, sines = _angles(half, self.base, self.scale, starts, x.shape[-2])
-        other = mx.concatenate([x[..., half : 2 * half], x[..., :half]], axis=-1)
-        if width == 2 * half:
-            return x * cosines + other * sines
-        turned = x[..., : 2 * half] * cosines + other * sines
-        return mx.concatenate([turned, x[..., 2 * half :]], axis=-1)
+        part = x if x.shape[-1] == self.dims else x[..., : self.dims]
+        other = mx.concatenate([part[..., half:], part[..., :half]], axis=-1)
+        turned = part * cosines + other * sines
+        return turned if part is x else mx.concatenate([turned, x[..., self.dims :]], axis=-1)
 
 
 @lru_cache(maxsize=4)  # of the target, of a drafter, and of windows that turn in another way

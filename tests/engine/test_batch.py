@@ -350,7 +350,8 @@ def mask_of_a_neighbour() -> AbstractContextManager[Any]:
 
 
 def no_mask() -> AbstractContextManager[Any]:
-    return on_layers("make_mask", lambda layer, *_, **__: [None] * len(layer.caches))
+    everything = engine.batch._Sight(None)
+    return on_layers("make_mask", lambda layer, *_, **__: [everything] * len(layer.caches))
 
 
 def rows_of_a_neighbour() -> AbstractContextManager[Any]:

@@ -322,12 +322,12 @@ class _ByRow(Tree):
 
 def masks_by_row() -> AbstractContextManager[Any]:
     """Windows too: as if each row stood behind the one before it."""
-    whole = engine.batch._part_of
+    whole = engine.batch._Part
 
-    def broken(tree: Tree, rows: slice, *, exactly: bool) -> Any:
-        return whole(_ByRow(tree.parents), rows, exactly=exactly)
+    def broken(tree: Tree, rows: slice, exactly: bool) -> Any:
+        return whole(_ByRow(tree.parents), rows, exactly)
 
-    return mock.patch.object(engine.batch, "_part_of", broken)
+    return mock.patch.object(engine.batch, "_Part", broken)
 
 
 @contextmanager
