@@ -393,7 +393,25 @@ def keep_the_first_rows() -> AbstractContextManager[Any]:
 
 
 def show_all_rows() -> AbstractContextManager[Any]:
-    return mock.patch.object(engine.batch._Path, "seen", lambda path, part: part.held)
+    """Of a tree that is read path by path."""
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(engine.batch, "_SUMS_IN_TURN", False))
+    stack.enter_context(mock.patch.object(engine.batch._Path, "seen", lambda _, part: part.held))
+    return stack
+
+
+def mask_as_a_chain() -> AbstractContextManager[Any]:
+    """A tree whose rows are read at once."""
+    mask = engine.batch._Part.mask
+
+    def broken(part: Any, *args: Any) -> Any:
+        sight = mask(part, *args)
+        return sight if sight.as_chain is None else sight._replace(own=sight.as_chain)
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(engine.batch, "_SUMS_IN_TURN", True))
+    stack.enter_context(mock.patch.object(engine.batch._Part, "mask", broken))
+    return stack
 
 
 def count_positions_by_rows() -> AbstractContextManager[Any]:
@@ -429,6 +447,7 @@ TREE_MUTANTS = [
     Mutant(keep_the_first_rows, Case("llama", "float32")),
     Mutant(keep_the_first_rows, Case("gemma3_text", "float32")),
     Mutant(show_all_rows, Case("llama", "float32")),
+    Mutant(mask_as_a_chain, Case("llama", "float32")),
     Mutant(count_positions_by_rows, Case("llama", "float32")),
 ]
 
