@@ -21,12 +21,12 @@ matter how they were drawn.
 Pure functions. Everything stays on the device: nothing here waits for it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
-from engine.sampling import draw, entries
+from engine.sampling import Candidates, draw, entries
 from engine.tree import COMMITTED, Tree
 
 
@@ -120,6 +120,40 @@ def by_block(
     return outcomes_by_block(drafted, p, q, tree).draw(key)
 
 
+AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
+"""`by_token` or `by_block`."""
+
+
+def among_candidates(
+    accept: AcceptanceRule,
+    drafted: mx.array,
+    p: Candidates,
+    q: mx.array | None,
+    key: mx.array,
+    tree: Tree | None = None,
+) -> VerdictArrays:
+    """The verdict of `accept`, computed over each row's candidates alone; `q` None: each token was
+    certain.
+
+    What is no candidate has no p: it is never accepted, and nothing of it is left to be covered. So
+    the columns are those of the row that judges a token, and one more for a drafted token that is
+    not among them.
+    """
+    if p.ids is None:
+        if q is None:
+            q = (mx.arange(p.p.shape[-1]) == drafted[:, None]).astype(mx.float32)
+        return accept(drafted, p.p, q, key, tree)
+    parents = (tree or Tree.chain(drafted.size)).parents
+    ids = p.ids[mx.array(parents, dtype=mx.int32) + 1]
+    same = ids == drafted[:, None]
+    q = same.astype(mx.float32) if q is None else mx.take_along_axis(q, ids, axis=-1)
+    found = mx.pad(same, [(0, 0), (0, 1)], constant_values=True)
+    q = mx.pad(q, [(0, 0), (0, 1)], constant_values=1.0)
+    column = mx.argmax(found, axis=-1).astype(mx.int32)
+    verdict = accept(column, mx.pad(p.p, [(0, 0), (0, 1)]), q, key, tree)
+    return replace(verdict, next=p.ids[verdict.accepted, verdict.next].astype(mx.int32))
+
+
 def outcomes_by_token(
     drafted: mx.array, p: mx.array, q: mx.array, tree: Tree | None = None
 ) -> Outcomes:
@@ -208,8 +242,9 @@ def _covered(
             tried = mx.array([family[rank] for family in families if rank < len(family)])
             rest, weight, scale = (each[: tried.size] for each in (rest, weight, scale))
             ids, drawn_from = drafted[tried], q[tried]
-            chance = scale * entries(rest, ids) / entries(drawn_from, ids)
-            weights[tried + 1] = mx.minimum(chance, 1.0)
+            q_of_ids = entries(drawn_from, ids)
+            chance = mx.minimum(scale * entries(rest, ids) / q_of_ids, 1.0)
+            weights[tried + 1] = mx.where(q_of_ids > 0.0, chance, 0.0)  # else it was not drawn
             rest, weight, scale = _rejected(rest, weight, scale, drawn_from)
             left[rows[: tried.size]] = weight
     leaves = mx.array([not tree.children(i) for i in range(COMMITTED, len(tree))])

@@ -7,6 +7,7 @@ tokens), then the temperature.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_top_k
@@ -17,6 +18,7 @@ from engine.request import Sampling
 CANDIDATES = 1024
 """How many tokens the filters choose from."""
 
+_SPARE = 20.0  # how far below its own score a spare token counts
 _BLOCK = 8  # tokens, of which one is compared first
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: seeds of neighbours are far apart
 
@@ -59,38 +61,63 @@ def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -
     return mx.put_along_axis(logits, ids, mx.where(seen, after, before), axis=-1)
 
 
+class Candidates(NamedTuple):
+    """What rows are sampled from: the probabilities `p`, (rows, n), of the tokens `ids`, (rows, n),
+    in any order; None: of all tokens, in theirs. No other token has any."""
+
+    p: mx.array
+    ids: mx.array | None
+
+    def over(self, vocabulary: int) -> mx.array:
+        """Of all tokens, (rows, vocabulary)."""
+        if self.ids is None:
+            return self.p
+        nothing = mx.zeros((self.p.shape[0], vocabulary))
+        return mx.put_along_axis(nothing, self.ids, self.p, axis=-1)
+
+
 def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     """What is sampled from, of `scores`: the probabilities, float32, (rows, vocabulary).
 
     Greedy decoding samples from nothing: there it is the probability at temperature 1, which is
-    shown. Filters see only the `CANDIDATES` tokens with the highest scores: over a whole vocabulary
-    they would take a tenth of a small target's pass on a CPU, for each row.
+    shown.
+    """
+    return candidates(scored, sampling).over(scored.shape[-1])
+
+
+def candidates(scored: mx.array, sampling: Sampling, *, spare: bool = False) -> Candidates:
+    """The same by candidates, which are fewer where there are filters.
+
+    Filters see only the `CANDIDATES` tokens with the highest scores: over a whole vocabulary they
+    would take a tenth of a small target's pass on a CPU, for each row. `spare`: candidates that
+    they reject have next to no probability, and not none, so that there is one to draw once the
+    others are drawn.
     """
     if sampling.greedy:
-        return softmax(scored)
+        return Candidates(softmax(scored), None)
     vocabulary = scored.shape[-1]
     nucleus = 0.0 < sampling.top_p < 1.0
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
-        return softmax(scored / sampling.temperature)
+        return Candidates(softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
     if vocabulary > CANDIDATES:
-        ids = _candidates(scored)
+        ids = _highest_ids(scored)
         scored = mx.take_along_axis(scored, ids, axis=-1)
     # Over so few MLX's own softmax is quicker on a CPU too: one operation.
     p = mx.softmax(scored, axis=-1, precise=True)
     least = sampling.min_p * mx.max(p, axis=-1, keepdims=True)
     if nucleus:
         least = mx.maximum(least, _least_of_nucleus(p, sampling.top_p))
-    scored = mx.where(p >= least, scored, -mx.inf)
+    kept = mx.where(p >= least, scored, -mx.inf)
     if 0 < sampling.top_k < scored.shape[-1]:
-        scored = apply_top_k(scored, sampling.top_k)
-    p = mx.softmax(scored / sampling.temperature, axis=-1, precise=True)
-    if ids is None:
-        return p
-    return mx.put_along_axis(mx.zeros((p.shape[0], vocabulary)), ids, p, axis=-1)
+        kept = apply_top_k(kept, sampling.top_k)
+    kept = kept / sampling.temperature
+    if spare:
+        kept = mx.maximum(kept, scored / sampling.temperature - _SPARE)
+    return Candidates(mx.softmax(kept, axis=-1, precise=True), ids)
 
 
-def _candidates(scored: mx.array) -> mx.array:
+def _highest_ids(scored: mx.array) -> mx.array:
     """The ids of each row's `CANDIDATES` highest scores, (rows, CANDIDATES), in any order.
 
     They lie in the `CANDIDATES` blocks whose highest scores are the highest, at most: so only
@@ -167,13 +194,14 @@ def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
-def without(p: mx.array, tokens: Sequence[int]) -> mx.array:
-    """The rows of `p`, (..., vocabulary), once `tokens` are out of the question; those in which
-    nothing else is possible stay as they are."""
+def without(p: mx.array, tokens: Sequence[int], ids: mx.array | None = None) -> mx.array:
+    """The rows of `p`, (..., n), once `tokens` are out of the question; those in which nothing else
+    is possible stay as they are. `ids`: the token of each entry, as in `Candidates`."""
     if not tokens:
         return p
-    ids = mx.broadcast_to(mx.array(list(tokens)), (*p.shape[:-1], len(tokens)))
-    rest = mx.put_along_axis(p, ids, mx.array(0.0), axis=-1)
+    ids = mx.arange(p.shape[-1]) if ids is None else ids
+    tried = mx.any(ids[..., None] == mx.array(list(tokens)), axis=-1)
+    rest = mx.where(tried, 0.0, p)
     total = mx.sum(rest, axis=-1, keepdims=True)
     return mx.where(total > 0.0, rest / mx.where(total > 0.0, total, 1.0), p)
 

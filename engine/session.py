@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.accept import by_block
+from engine.accept import AcceptanceRule, by_block
 from engine.answer_events import AnswerEvents, token_logprob
 from engine.batch import can_share
 from engine.blas import choose_blas
@@ -52,7 +52,6 @@ from engine.request import ChatMessage, Prompt, Request, TooLong, chat
 from engine.sampling import entries, likeliest, logprobs
 from engine.sources import Sources
 from engine.speculate import (
-    AcceptanceRule,
     Company,
     Logprob,
     Pass,

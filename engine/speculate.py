@@ -4,7 +4,7 @@ Knows token ids, and nothing of text. It writes what the target alone would have
 token in greedy decoding, in distribution when sampling.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, as_drawn, by_block, greedily, of_drafted
+from engine.accept import (
+    AcceptanceRule,
+    VerdictArrays,
+    among_candidates,
+    as_drawn,
+    by_block,
+    greedily,
+    of_drafted,
+)
 from engine.batch import read_together
 from engine.decoder import Decoder
 from engine.device import begin, fetch, start
@@ -28,6 +36,7 @@ from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import (
     History,
+    candidates,
     choose,
     distribution,
     draw,
@@ -38,8 +47,6 @@ from engine.sampling import (
     scores,
 )
 from engine.tree import COMMITTED, Tree
-
-AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
 
 
 class Constraint(Protocol):
@@ -119,6 +126,9 @@ class Pass:
     moment `since` when the pass began, had nothing come between; of a pass that is shared, also how
     many are `beside` this loop, and how many `rows` it has in all.
 
+    `begin_seconds`: what it took until the pass was under way. A loop that is alone does this while
+    its draft is computed, but as a plain pass takes it too, it counts as the pass's time.
+
     `tree`: which of the tokens stands behind which; None for a chain.
     """
 
@@ -130,6 +140,7 @@ class Pass:
     beside: int = 0
     since: float = 0.0
     draft_seconds: float = 0.0
+    begin_seconds: float = 0.0
 
     def make(self, target: Decoder) -> None:
         """A pass of its own."""
@@ -252,11 +263,11 @@ def draft_and_verify(
             reading = _reading(unread, draft, task, began)
             logits = yield from _read(reading)
             drafted, q, sure = fetch(*draft.shown)
-            draft_seconds = reading.draft_seconds or perf_counter() - began
+            draft_seconds = reading.draft_seconds or perf_counter() - began - reading.begin_seconds
             yield RoundDraft(drafted, q, draft.drafter, sure, parents, draft.source)
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
-            resumed = reading.since or perf_counter()
+            resumed = reading.since or perf_counter() - reading.begin_seconds
             judged = _judge(logits, tokens, draft, drafted, task, keys)
             lesson, last, own, p, own_p, chance, *likely = fetch(_lesson(logits, drafter), *judged)
             seconds = draft_seconds, perf_counter() - resumed
@@ -328,10 +339,12 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
 
 def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
     """The logits of a pass, (rows, vocabulary), under way."""
+    before = perf_counter()
     yield asked
     if asked.logits is None:
         raise RuntimeError("a loop went on before the pass that it asked for")
     start(asked.logits)
+    asked.begin_seconds = perf_counter() - before
     return asked.logits
 
 
@@ -349,7 +362,8 @@ def _judge(
     logits = logits[-(len(tree) + 1) :]
     history = History(tokens, sampling).behind(drafted, [(), *map(tree.path, range(len(tree)))])
     scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
-    p = distribution(scored, sampling)
+    likely = candidates(scored, sampling)
+    p = likely.over(scored.shape[-1])
     if sampling.greedy:
         verdict = greedily(drafted, choose(scored, p, sampling, key), tree)
     elif sampling.repeatable:
@@ -357,9 +371,8 @@ def _judge(
         drawn = draw(p, noise(task.seed, len(tokens), tree.height + 1)[places])
         verdict = as_drawn(drafted, p, drawn, tree)
     else:
-        certain = (mx.arange(p.shape[-1]) == drafted[:, None]).astype(mx.float32)
-        q = certain if draft.distributions is None else draft.distributions
-        verdict = task.accept(drafted, p, q, key, draft.tree)
+        q, rule = draft.distributions, task.accept
+        verdict = among_candidates(rule, drafted, likely, q, key, draft.tree)
     judged = (
         verdict.accepted,
         verdict.next,

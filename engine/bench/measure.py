@@ -26,6 +26,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
+from engine.accept import AcceptanceRule
 from engine.decoder import Decoder
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import Calibration
@@ -33,7 +34,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 
 _LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
 _ROUNDS = 12

@@ -4,10 +4,9 @@ from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
 
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.bench.peers import TRANSFORMERS
 from engine.pair import make_policy
-from engine.speculate import AcceptanceRule
 from models.drafter_folders import is_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder

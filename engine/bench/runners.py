@@ -28,6 +28,7 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
+from engine.accept import AcceptanceRule
 from engine.bench.figures import (
     RoundCounts,
     committed_ids,
@@ -48,7 +49,6 @@ from engine.loading import LoadedModel
 from engine.pair import make_drafter, make_policy
 from engine.request import Request, Sampling
 from engine.session import Session
-from engine.speculate import AcceptanceRule
 from engine.stats import tally
 from models.installed.resolve import drafts_without_weights, resolve_drafters
 from models.model_folder import ModelFolder

@@ -3,8 +3,8 @@
 Sampling, the tree has the shape that was chosen before anything was drawn. The alternatives for a
 place are drawn one after another, without replacement: each has the distribution of the model given
 the tokens before it and the alternatives before it, which is what the acceptance rules need.
-So how many there are must not depend on which they are. There are fewer where the sampler chain
-leaves fewer tokens to draw, which depends on the distribution alone.
+So how many there are must not depend on which they are. Where the filters leave fewer, the others
+are drawn from what they rejected: the target may well be less sure.
 
 Greedy, any tree does, and that of the likeliest paths is the best one (EAGLE-2, arXiv 2406.16858):
 level by level the likeliest tokens are read on, and in the end the best of all remain. What to read
@@ -24,8 +24,9 @@ from engine.drafters import DraftArrays
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.sampling import (
+    Candidates,
     History,
-    distribution,
+    candidates,
     draw,
     entries,
     likeliest,
@@ -56,12 +57,12 @@ def draft_tree(
     that has no more tokens and is no higher."""
     history = History(tokens, sampling)
 
-    def law(drafted: mx.array, tree: Tree, count: int) -> mx.array:
-        """What comes behind the last `count` of the tokens that are read, (count, rows)."""
+    def law(drafted: mx.array, tree: Tree, count: int) -> Candidates:
+        """What comes behind the last `count` of the tokens that are read, by rows."""
         first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)
-        return distribution(rows.scores(logits, before, sampling), sampling)
+        return candidates(rows.scores(logits, before, sampling), sampling, spare=True)
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
@@ -80,57 +81,60 @@ def by_depth(logits: Callable[[int], mx.array]) -> ReadLevel:
     return read
 
 
-_Law = Callable[[mx.array, Tree, int], mx.array]
+_Law = Callable[[mx.array, Tree, int], Candidates]
 
 
 def _drawn(
     law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, key: mx.array, drafter: str
 ) -> DraftArrays:
-    """A tree of this shape, drawn."""
-    drawn: dict[int, tuple[mx.array, mx.array]] = {}  # by number: the row, and from what
+    """A tree of this shape, drawn. Nothing here waits for the device."""
+    place: dict[int, int] = {}  # of each token, in what follows
+    chosen, q = [mx.zeros((0,), mx.int32)], list[mx.array]()
+    drawn_from, ids = list[mx.array](), list[mx.array]()
     read: list[int] = []
     level = [COMMITTED]  # behind which tokens are drawn next
     for level_key in mx.random.split(key, shape.height):
         children = [shape.children(parent) for parent in level]
         read += [token for token in level if token != COMMITTED]
-        chosen = mx.concatenate([mx.zeros((0,), mx.int32), *(drawn[token][0] for token in read)])
-        all_q = law(rows.tokens(chosen), shape.only(read), len(level) if read else 0)
+        places = mx.array([place[token] for token in read], dtype=mx.int32)
+        tokens = rows.tokens(mx.concatenate(chosen)[places])
+        every = law(tokens, shape.only(read), len(level) if read else 0)
+        p = every.p
         if level == [COMMITTED]:
-            all_q = without(all_q, rows.rows(choice.tried))
+            p = without(p, rows.rows(choice.tried), every.ids)
         counts = [len(each) for each in children]
-        for rank, (places, some, q) in enumerate(without_replacement(all_q, counts, level_key)):
-            for place, parent in enumerate(places):
-                drawn[children[parent][rank]] = some[place : place + 1], q[place : place + 1]
+        for rank, (parents, columns, left) in enumerate(without_replacement(p, counts, level_key)):
+            for parent in parents:
+                place[children[parent][rank]] = len(place)
+            if every.ids is not None:
+                ids.append(every.ids[mx.array(parents)])
+                chosen.append(entries(ids[-1], columns))
+            else:
+                chosen.append(columns)
+            q.append(entries(left, columns))
+            drawn_from.append(left)
         level = [token for each in children for token in each if shape.children(token)]
-        begin(*(drawn[token][0] for token in level))
-    chosen, distributions = (
-        mx.concatenate([drawn[token][part] for token in range(len(shape))]) for part in (0, 1)
+        begin(*chosen)
+    order = mx.array([place[token] for token in range(len(shape))])
+    distributions = rows.over_vocabulary(
+        mx.concatenate(drawn_from), mx.concatenate(ids) if ids else None
     )
-    q = entries(distributions, chosen)
-    (possible,) = fetch(q)
-    kept: list[int] = []
-    for token, parent in enumerate(shape.parents):
-        if possible[token] > 0.0 and (parent == COMMITTED or parent in kept):
-            kept.append(token)
-    if len(kept) < len(shape):
-        numbers = mx.array(kept)
-        chosen, distributions, q = chosen[numbers], distributions[numbers], q[numbers]
     return DraftArrays(
-        tokens=rows.tokens(chosen),
-        q=q,
-        distributions=rows.over_vocabulary(distributions),
+        tokens=rows.tokens(mx.concatenate(chosen)[order]),
+        q=mx.concatenate(q)[order],
+        distributions=distributions[order],
         drafter=drafter,
-        tree=_unless_chain(shape.only(kept)),
+        tree=_unless_chain(shape),
     )
 
 
 def without_replacement(
     q: mx.array, counts: Sequence[int], key: mx.array
 ) -> Iterator[tuple[list[int], mx.array, mx.array]]:
-    """Draws for each row of `q`, (rows, vocabulary), as many tokens as `counts` says, at least 1.
+    """Draws for each row of `q`, (rows, n), as many columns as `counts` says, at least 1.
 
-    For each rank: which rows have so many, the token of each, and what it was drawn from, (some
-    rows, vocabulary). Where nothing is left to draw, this is 0 everywhere.
+    For each rank: which rows have so many, the column of each, and what it was drawn from, (some
+    rows, n). Where nothing is left to draw, this is 0 everywhere.
     """
     rows, left = list(range(len(counts))), q
     for rank, rank_key in enumerate(mx.random.split(key, max(counts))):
@@ -140,9 +144,9 @@ def without_replacement(
             left = left[mx.array(places)]
             total = mx.sum(left, axis=-1, keepdims=True)
             left = mx.where(total > 0.0, left / total, 0.0)
-        tokens = draw(left, mx.random.uniform(shape=(len(rows), 1), key=rank_key))
-        yield rows, tokens, left
-        left = mx.put_along_axis(left, tokens[:, None], mx.array(0.0), axis=-1)
+        columns = draw(left, mx.random.uniform(shape=(len(rows), 1), key=rank_key))
+        yield rows, columns, left
+        left = mx.put_along_axis(left, columns[:, None], mx.array(0.0), axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +171,8 @@ def _likeliest(
         read += [place for place in level if place != COMMITTED]
         ids = mx.array([guesses[place].token for place in read], dtype=mx.int32)
         tree = Tree(tuple(guess.parent for guess in guesses)).only(read)
-        all_q = law(ids, tree, len(level) if read else 0)
         latest = len(guesses)
-        some, of_some = likeliest(all_q, ALTERNATIVES)
+        some, of_some = likeliest(law(ids, tree, len(level) if read else 0).p, ALTERNATIVES)
         for parent, *likely in zip(level, *fetch(rows.tokens(some), of_some), strict=True):
             before = 1.0 if parent == COMMITTED else guesses[parent].worth
             for token, q in zip(*likely, strict=True):

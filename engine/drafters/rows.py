@@ -13,7 +13,7 @@ from typing import Self
 import mlx.core as mx
 
 from engine.request import Sampling
-from engine.sampling import scores
+from engine.sampling import Candidates, scores
 
 
 class Rows:
@@ -68,12 +68,13 @@ class Rows:
             return list(tokens)
         return [self._row[token] for token in tokens if token in self._row]
 
-    def over_vocabulary(self, p: mx.array) -> mx.array:
-        """Probabilities of the rows, (n, rows), as those of the target's tokens."""
-        if self._row is None:
-            return p
-        whole = mx.zeros((p.shape[0], self._vocabulary), dtype=p.dtype)
-        return mx.put_along_axis(whole, mx.broadcast_to(self._tokens, p.shape), p, axis=-1)
+    def over_vocabulary(self, p: mx.array, ids: mx.array | None = None) -> mx.array:
+        """Probabilities of rows as those of the target's tokens: (n, vocabulary). `ids`: of which
+        row each is, as in `Candidates`; None: of each row."""
+        if self._row is not None:
+            tokens = self._tokens if ids is None else self._tokens[ids]
+            ids = mx.broadcast_to(tokens, p.shape)
+        return Candidates(p, ids).over(self._vocabulary)
 
     def _fitted(self, logits: mx.array) -> mx.array:
         """Surplus columns are dropped, missing ones impossible."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.accept import (
     Outcomes,
     VerdictArrays,
+    among_candidates,
     by_block,
     by_token,
     greedily,
@@ -25,7 +26,7 @@ from engine.accept import (
     outcomes_by_token,
 )
 from engine.request import Sampling
-from engine.sampling import distribution
+from engine.sampling import Candidates, distribution, entries
 from engine.tree import COMMITTED, Tree
 from tests.support.engine import small_worlds
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
@@ -476,6 +477,55 @@ def test_a_tree_with_impossible_tokens(judging: Judging, shape: str) -> None:
 
         assert np.abs(committed - behind.texts()).max() < 1e-7
         assert committed[behind.texts() == 0.0].sum() == 0.0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_was_drawn_from_nothing_is_not_accepted(rule: Rule) -> None:
+    """A drafter that has fewer tokens than alternatives."""
+    tree, p = Tree((-1, -1, -1)), mx.array([[0.5, 0.5]] * 4)
+    q = mx.array([[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]])
+    drafted = mx.array([0, 1, 0])
+    for seed in range(20):
+        verdict = rule(drafted, p, q, mx.random.key(seed), tree)
+        assert verdict.accepted.item() in (1, 2)
+        assert verdict.chance[2].item() == 0.0
+    for seed in range(20):
+        verdict = rule(drafted[2:], p[:2], q[2:], mx.random.key(seed), Branched((-1,)))
+        assert verdict.accepted.item() == 0
+
+
+@given(random_trees(most=6), st.integers(0, 1000), st.booleans())
+def test_over_candidates_alone_it_is_the_same(tree: Tree, seed: int, certain: bool) -> None:
+    vocabulary, few, rows = 9, 4, np.random.default_rng(seed)
+    ids = np.stack([rows.permutation(vocabulary)[:few] for _ in range(len(tree) + 1)])
+    p = rows.dirichlet(np.ones(few), size=len(tree) + 1)
+    likely = Candidates(mx.array(p, dtype=mx.float32), mx.array(ids))
+    whole, parents = likely.over(vocabulary), [parent + 1 for parent in tree.parents]
+    q = mx.array(rows.dirichlet(np.ones(vocabulary), size=len(tree)), dtype=mx.float32)
+    drafted = mx.array(rows.integers(0, vocabulary, size=len(tree)), dtype=mx.int32)
+    sure = mx.eye(vocabulary)[drafted]
+    seen: list[mx.array] = []
+
+    def noting(
+        columns: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None
+    ) -> VerdictArrays:
+        seen.extend((columns, p, q))
+        return by_block(columns, p, q, key, tree)
+
+    key = mx.random.key(seed)
+    ours = among_candidates(noting, drafted, likely, None if certain else q, key, tree)
+    theirs = by_block(drafted, whole, sure if certain else q, key, tree)
+
+    assert mx.allclose(ours.chance, theirs.chance, atol=1e-5)
+    assert ours.accepted.item() == theirs.accepted.item()
+    assert whole[ours.accepted, ours.next].item() > 0.0
+    columns, of_p, of_q = seen
+    assert mx.array_equal(
+        entries(of_p[mx.array(parents)], columns), whole[mx.array(parents), drafted]
+    )
+    expected = entries(sure if certain else q, drafted)
+    there = (ids[parents] == np.array(drafted)[:, None]).any(axis=-1)
+    assert mx.array_equal(entries(of_q, columns), mx.where(mx.array(there), expected, 1.0))
 
 
 @pytest.mark.parametrize("guessing", GUESSING)

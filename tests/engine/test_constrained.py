@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
 import engine.speculate
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
@@ -33,7 +33,7 @@ from engine.loading import LoadedModel, load
 from engine.request import Grammar, Request, Sampling
 from engine.sampling import distribution, scores
 from engine.session import Session
-from engine.speculate import AcceptanceRule, RoundForced, Task, speculate
+from engine.speculate import RoundForced, Task, speculate
 from models.model_folder import ModelFolder
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table

@@ -7,6 +7,7 @@ given the two before it. Drafts that branch: `test_tree_distribution.py`.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import mlx.core as mx
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import engine.sampling
 import engine.speculate
-from engine.accept import VerdictArrays, by_block, by_token
+from engine.accept import AcceptanceRule, VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
@@ -29,8 +31,8 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, noise, scores
-from engine.speculate import AcceptanceRule, RoundDraft, speculate
+from engine.sampling import Candidates, distribution, noise, scores
+from engine.speculate import RoundDraft, speculate
 from engine.tree import Tree
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
@@ -176,6 +178,26 @@ def test_long_text_behind_every_filter(chain_name: str) -> None:
     if chain_name != "one left":
         assert accepted(rulings) > 300
         assert excess(counts, possible) < 1.0
+
+
+def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judged over the candidates alone; a mutant takes them for the first tokens."""
+    monkeypatch.setattr(engine.sampling, "CANDIDATES", 4)
+    sampling, drafter = CHAINS["top-p"], model_drafter(DRAFTING["noisy"])
+    judging = engine.speculate.among_candidates
+
+    def misplaced(rule: AcceptanceRule, drafted: mx.array, p: Candidates, *rest: Any) -> Any:
+        assert p.ids is not None
+        return judging(rule, drafted, p._replace(ids=mx.sort(p.ids, axis=-1)), *rest)
+
+    counts, rulings = long_text(drafter, Fixed(3), sampling, length=1_000)
+    with mock.patch.object(engine.speculate, "among_candidates", misplaced):
+        wrong, _ = long_text(drafter, Fixed(3), sampling, length=1_000)
+
+    possible = exact(TABLE, sampling)
+    assert accepted(rulings) > 300
+    assert excess(counts, possible) < 1.0
+    assert wrong[possible == 0].sum() > 0 or excess(wrong, possible) > 1.0
 
 
 class Erratic(Untaught):

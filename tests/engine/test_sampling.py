@@ -22,6 +22,7 @@ from engine.request import Sampling
 from engine.sampling import (
     CANDIDATES,
     History,
+    candidates,
     choose,
     distribution,
     draw,
@@ -190,6 +191,33 @@ def test_filters_are_about_the_candidates_of_a_large_vocabulary(
     least = np.sort(rows)[:, -CANDIDATES, None] if filters else -np.inf
     expected = [filtered(row, sampling) for row in np.where(rows >= least, rows, -np.inf)]
     np.testing.assert_allclose(ours, np.stack(expected), rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+@pytest.mark.parametrize("vocabulary", [40, 2 * CANDIDATES])
+def test_candidates_are_what_is_sampled_from(sampling: Sampling, vocabulary: int) -> None:
+    scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(12))
+
+    few, spare = (candidates(scored, sampling, spare=each) for each in (False, True))
+
+    ours = np.array(few.over(vocabulary))
+    np.testing.assert_array_equal(ours, np.array(distribution(scored, sampling)))
+    np.testing.assert_allclose(np.array(spare.over(vocabulary)), ours, atol=1e-6)
+    if few.ids is not None:
+        assert few.p.shape == few.ids.shape == (3, CANDIDATES)
+        assert all(len(set(ids)) == CANDIDATES for ids in few.ids.tolist())
+    if not sampling.greedy:
+        # What the filters reject has next to nothing, in the old proportions.
+        p, q, all_scores = np.array(few.p), np.array(spare.p), np.array(scored)
+        if few.ids is not None:
+            all_scores = np.take_along_axis(all_scores, np.array(few.ids), axis=-1)
+        for row, rejected in enumerate(p == 0.0):
+            likely = rejected & (all_scores[row] > all_scores[row].max() - 10.0)
+            mass, of_scores = q[row][likely], all_scores[row][likely] / sampling.temperature
+            assert (mass > 0.0).all()
+            np.testing.assert_allclose(
+                mass / mass.sum(), np.exp(of_scores) / np.exp(of_scores).sum(), rtol=1e-3
+            )
 
 
 @pytest.mark.parametrize("top_p", [0.9, 1.0])

@@ -302,6 +302,27 @@ def test_the_policy_is_told_what_there_was() -> None:
     assert all(m.q == (1.0,) * m.proposed for m in policy.observed)
 
 
+def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is of a plain one: no part of what drafting costs."""
+    now, reading, proposing = 0.0, engine.speculate.read_together, Known.propose
+
+    def slow_pass(*args: Any, **options: Any) -> list[mx.array]:
+        nonlocal now
+        now += 5.0
+        return reading(*args, **options)
+
+    def slow_draft(*args: Any) -> Any:
+        nonlocal now
+        now += 2.0
+        return proposing(*args)
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
+    monkeypatch.setattr(engine.speculate, "read_together", slow_pass)
+    monkeypatch.setattr(Known, "propose", slow_draft)
+    run = write(Decoder(Scripted(SCRIPT)), Known(SCRIPT), Fixed(3), SCRIPT[:12], task(8))
+    assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
+
+
 def test_the_loop_fits_on_a_screen() -> None:
     tree = ast.parse(inspect.getsource(engine.speculate))
     (loop,) = (

@@ -7,13 +7,12 @@ from dataclasses import replace
 import mlx.core as mx
 import pytest
 
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import AcceptanceRule
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import engine.drafters.cascade
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter
@@ -22,7 +22,7 @@ from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.speculate import AcceptanceRule, RoundVerdict
+from engine.speculate import RoundVerdict
 from engine.tree import Tree
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_distribution import joint_with_penalties

@@ -17,7 +17,7 @@ from mlx_lm.models.cache import KVCache
 import engine.drafters.block
 import engine.model_parts
 import engine.speculate
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.calibrate import calibrate
@@ -28,7 +28,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
-from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import (

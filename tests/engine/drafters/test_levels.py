@@ -170,16 +170,21 @@ def test_a_mutant_is_caught(mutant: Callable[..., object], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])
-def test_what_cannot_be_drawn_is_not_proposed(kept: int) -> None:
+def test_once_the_filters_leave_none_the_rejected_ones_are_drawn(kept: int) -> None:
     shape = Tree((-1, -1, -1, 0, 0, 0, 2, 2, 3, 6))
-    drafted = draft(Sampling(temperature=0.8, top_k=kept), shape=shape)
-    there = [rank < kept for rank in shape.ranks]
-    whole = [token for token in range(len(shape)) if all(there[i] for i in shape.path(token))]
-    assert drafted.shape == shape.only(whole)
-    assert all(q > 0.0 for q in drafted.q.tolist())
+    filtered, all_of_them = Sampling(temperature=0.8, top_k=kept), Sampling(temperature=0.8)
+    drafted = draft(filtered, shape=shape)
+    assert drafted.shape == shape
     assert drafted.distributions is not None
-    assert drafted.tokens.size == drafted.q.size == len(drafted.distributions)
-    assert (drafted.tree is None) == (kept == 1)
+    ids = drafted.tokens.tolist()
+    for token, parent in enumerate(shape.parents):
+        text = [*PROMPT, *(ids[i] for i in shape.path(parent))]
+        before = [ids[i] for i in shape.children(parent) if i < token]
+        possible = law(text, filtered if len(before) < kept else all_of_them)
+        expected = without(possible, before)
+        assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
+        assert drafted.q[token].item() == pytest.approx(expected[ids[token]], rel=1e-4)
+        assert expected[ids[token]] > 0.0
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])

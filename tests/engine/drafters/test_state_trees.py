@@ -12,7 +12,7 @@ import pytest
 from mlx.utils import tree_map
 from numpy.typing import NDArray
 
-from engine.accept import by_block, by_token
+from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter, levels
@@ -21,7 +21,7 @@ from engine.drafters.head_network import head_drafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.states import Level
 from engine.request import Sampling
-from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 from engine.tree import Tree
 from tests.lab.parity import eagle3, eagle_options
 from tests.support.engine.chi_square import excess

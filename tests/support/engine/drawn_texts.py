@@ -8,13 +8,13 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.accept import by_block
+from engine.accept import AcceptanceRule, by_block
 from engine.decoder import Decoder
 from engine.draft_length import DraftLengthPolicy
 from engine.drafters import Drafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 from tests.support.engine.markov import decoder, drafting_tables, random_table
 
 VOCABULARY = 5
