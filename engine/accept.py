@@ -44,6 +44,10 @@ class VerdictArrays:
     chance: mx.array
 
 
+AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
+"""`by_token` or `by_block`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcomes:
     """All that may come of a draft, with its probability, before anything is drawn.
@@ -118,10 +122,6 @@ def by_block(
 ) -> VerdictArrays:
     """As `by_token`; n >= 1."""
     return outcomes_by_block(drafted, p, q, tree).draw(key)
-
-
-AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
-"""`by_token` or `by_block`."""
 
 
 def among_candidates(
