@@ -1,6 +1,7 @@
 """Bytes that a pass reads, against what the memory gives; and a curve's arithmetic."""
 
 from itertools import count, pairwise
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -99,8 +100,15 @@ def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decoder = Decoder(build("gemma3_text"))  # whose sliding windows change shape about there
-    ticks = count()
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) * 1e-3)
+    now, reading = 0.0, engine.speculate.read_together
+
+    def of_a_millisecond(*args: Any) -> list[mx.array]:
+        nonlocal now
+        now += 1e-3
+        return reading(*args)
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
+    monkeypatch.setattr(engine.speculate, "read_together", of_a_millisecond)
     with at_depth(decoder, 120) as tokens:
         held = cache_bytes(decoder)
         curve = measure_curve(decoder, tokens)
