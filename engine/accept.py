@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
-from engine.sampling import Candidates, draw, entries
+from engine.sampling import Candidates, certain, draw, entries
 from engine.tree import COMMITTED, Tree
 
 
@@ -140,8 +140,7 @@ def among_candidates(
     not among them.
     """
     if p.ids is None:
-        if q is None:
-            q = (mx.arange(p.p.shape[-1]) == drafted[:, None]).astype(mx.float32)
+        q = certain(drafted, p.p.shape[-1]) if q is None else q
         return accept(drafted, p.p, q, key, tree)
     parents = (tree or Tree.chain(drafted.size)).parents
     ids = p.ids[mx.array(parents, dtype=mx.int32) + 1]

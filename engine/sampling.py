@@ -206,6 +206,11 @@ def without(p: mx.array, tokens: Sequence[int], ids: mx.array | None = None) -> 
     return mx.where(total > 0.0, rest / mx.where(total > 0.0, total, 1.0), p)
 
 
+def certain(tokens: mx.array, vocabulary: int) -> mx.array:
+    """The probabilities where each of `tokens`, (n,), is certain: (n, vocabulary)."""
+    return (mx.arange(vocabulary) == tokens[:, None]).astype(mx.float32)
+
+
 def entries(rows: mx.array, ids: mx.array) -> mx.array:
     """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
     return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]

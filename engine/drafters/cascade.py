@@ -17,6 +17,7 @@ from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice, DraftPart
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
+from engine.sampling import certain
 from engine.tree import joined, side_by_side
 
 
@@ -170,7 +171,7 @@ def _distributions(drafts: Sequence[DraftArrays]) -> list[mx.array]:
         draft.distributions.shape[-1] for draft in drafts if draft.distributions is not None
     )
     return [
-        (mx.arange(vocabulary) == draft.tokens[:, None]).astype(mx.float32)
+        certain(draft.tokens, vocabulary)
         if draft.distributions is None
         else draft.distributions
         for draft in drafts
