@@ -171,9 +171,7 @@ def _distributions(drafts: Sequence[DraftArrays]) -> list[mx.array]:
         draft.distributions.shape[-1] for draft in drafts if draft.distributions is not None
     )
     return [
-        certain(draft.tokens, vocabulary)
-        if draft.distributions is None
-        else draft.distributions
+        certain(draft.tokens, vocabulary) if draft.distributions is None else draft.distributions
         for draft in drafts
     ]
 
