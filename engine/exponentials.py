@@ -32,11 +32,12 @@ def attend(
     """What mlx-lm's `scaled_dot_product_attention` gives, where it `can_attend`."""
     batch, heads, rows, width = queries.shape
     groups = keys.shape[1]  # of heads, each with the same keys
-    grouped = (queries * scale).reshape(batch, groups, -1, width)
-    scores = grouped @ keys.swapaxes(-1, -2)
-    scores = scores.reshape(batch, groups, heads // groups, rows, -1)
-    weights = softmax(mx.where(mask, scores, -mx.inf))
-    return (weights @ values[:, :, None]).reshape(batch, heads, rows, -1)
+    grouped = (queries * (scale * _LOG2_E)).reshape(batch, groups, -1, width)
+    scores = (grouped @ keys.swapaxes(-1, -2)).reshape(batch, groups, heads // groups, rows, -1)
+    scores = scores + mx.where(mask, 0.0, -mx.inf)
+    mass = mx.power(2.0, scores - mx.max(scores, axis=-1, keepdims=True))
+    attended = (mass @ values[:, :, None]) / mx.sum(mass, axis=-1, keepdims=True)
+    return attended.reshape(batch, heads, rows, -1)
 
 
 def can_attend(queries: mx.array, keys: Any, values: Any, mask: Any, **more: Any) -> bool:
