@@ -27,13 +27,18 @@ def begin(*arrays: mx.array) -> None:
     mx.async_eval(*arrays)
 
 
-def start(*arrays: mx.array) -> None:
-    """Let the device begin, where it works beside the host.
+def runs_beside_host() -> bool:
+    """Whether the device works while the host goes on, as a GPU does.
 
-    The CPU backend would do nearly all of the work before it returned, and what is ready first
-    could not be shown first. There, the work begins when it is fetched.
+    The CPU backend does nearly all of the work before it returns: what is ready first must be
+    fetched before it is given more.
     """
-    if mx.default_device() == mx.gpu:
+    return bool(mx.default_device() == mx.gpu)
+
+
+def start(*arrays: mx.array) -> None:
+    """Let the device begin, where it runs beside the host; else once they are fetched."""
+    if runs_beside_host():
         begin(*arrays)
 
 

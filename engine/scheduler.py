@@ -76,7 +76,7 @@ class _Running:
                 self.reading = False
                 if self._company.in_turns:
                     wait(item.tokens)
-                    item.draft_seconds = perf_counter() - item.began
+                    item.draft_seconds = item.draft_seconds or perf_counter() - item.began
                     self.needs = item
                 else:
                     item.make(self.session.decoder)

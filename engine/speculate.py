@@ -23,7 +23,7 @@ from engine.accept import (
 )
 from engine.batch import read_together
 from engine.decoder import Decoder
-from engine.device import begin, fetch, start
+from engine.device import begin, fetch, runs_beside_host, start
 from engine.draft_length import (
     DraftCandidate,
     DraftChoice,
@@ -126,8 +126,8 @@ class Pass:
     moment `since` when the pass began, had nothing come between; of a pass that is shared, also how
     many are `beside` this loop, and how many `rows` it has in all.
 
-    `begin_seconds`: what it took until the pass was under way. A loop that is alone does this while
-    its draft is computed, but as a plain pass takes it too, it counts as the pass's time.
+    `begin_seconds`: what it took until the pass was under way. A loop that is alone may do this
+    while its draft is computed, but as a plain pass takes it too, it counts as the pass's time.
 
     `tree`: which of the tokens stands behind which; None for a chain.
     """
@@ -248,8 +248,7 @@ def draft_and_verify(
                 yield RoundForced(forced, told=task.logprobs is not None)
                 continue
 
-            # Draft, and read the draft in one pass. Where the device runs beside the host, both
-            # are under way before either is waited for.
+            # Draft, and read the draft in one pass.
             began, context, beside = perf_counter(), len(tokens), task.company.beside
             key, draft_key, keys = mx.random.split(key, 3)
             room = min(target.begin_round(tokens), limit - context - 1)
@@ -259,18 +258,16 @@ def draft_and_verify(
             if draft is None:
                 yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
                 continue
-            unread, parents = tokens[target.length :], draft.tree.parents if draft.tree else ()
+            unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
-            logits = yield from _read(reading)
-            drafted, q, sure = fetch(*draft.shown)
-            draft_seconds = reading.draft_seconds or perf_counter() - began - reading.begin_seconds
-            yield RoundDraft(drafted, q, draft.drafter, sure, parents, draft.source)
+            logits, shown = yield from _show_and_read(draft, reading)
+            drafted = shown.tokens
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
             resumed = reading.since or perf_counter() - reading.begin_seconds
             judged = _judge(logits, tokens, draft, drafted, task, keys)
             lesson, last, own, p, own_p, chance, *likely = fetch(_lesson(logits, drafter), *judged)
-            seconds = draft_seconds, perf_counter() - resumed
+            seconds = reading.draft_seconds, perf_counter() - resumed
             path, own = _until_end(draft.shape.path(last - 1), drafted, own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
@@ -282,9 +279,9 @@ def draft_and_verify(
             drafter.accept(path)
             told = _told(likely, path, len(committed))
             verdict = RoundVerdict(
-                path, own, p, chance, own_p, *seconds, choice.reason, told, parents
+                path, own, p, chance, own_p, *seconds, choice.reason, told, shown.parents
             )
-            policy.observe(_measured(verdict, draft, sure or q, choice, context, reading))
+            policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
     finally:
         target.rewind(len(tokens))
@@ -335,6 +332,24 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
         rows = mx.concatenate([rows, draft.tokens])
         tree = draft.tree and draft.tree.behind(len(unread))
     return Pass(rows, began, tree, rows=rows.size if task.constraint.forcing else 0)
+
+
+def _show_and_read(
+    draft: DraftArrays, asked: Pass
+) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
+    """Show a draft and read it: the logits of its pass, under way, and what was shown.
+
+    Where the device runs beside the host, both are under way before either is waited for.
+    """
+    logits = (yield from _read(asked)) if runs_beside_host() else None
+    drafted, q, sure = fetch(*draft.shown)
+    asked.draft_seconds = asked.draft_seconds or perf_counter() - asked.began - asked.begin_seconds
+    parents = draft.tree.parents if draft.tree else ()
+    shown = RoundDraft(drafted, q, draft.drafter, sure, parents, draft.source)
+    yield shown
+    if logits is None:
+        logits = yield from _read(asked)
+    return logits, shown
 
 
 def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
@@ -438,12 +453,13 @@ def _lesson(logits: mx.array, drafter: Drafter) -> mx.array:
 def _measured(
     verdict: RoundVerdict,
     draft: DraftArrays,
-    q: list[float],
+    shown: RoundDraft,
     choice: DraftChoice,
     context: int,
     reading: Pass,
 ) -> MeasuredRound:
     """A drafted round, as the policy observes it."""
+    q = shown.confidence or shown.q
     return MeasuredRound(
         proposed=len(q),
         accepted=verdict.accepted,
@@ -475,13 +491,13 @@ def _write_plain(
     """Write `choice.rounds` tokens without drafts, `limit` in all, fewer where a match wakes it;
     one where others want their turn, or a grammar may force the next.
 
-    The next pass is under way while a token is waited for: once woken, or once others want their
-    turn, that token is written too.
+    Where the device runs beside the host, the next pass is under way while a token is waited for:
+    once woken, or once others want their turn, that token is written too.
     """
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    began, left = perf_counter(), min(choice.rounds, limit - len(tokens))
+    began, left, ahead = perf_counter(), min(choice.rounds, limit - len(tokens)), runs_beside_host()
     if task.company.in_turns or task.constraint.forcing:
         left = 1
     keys = iter(mx.random.split(key, left))
@@ -493,8 +509,9 @@ def _write_plain(
         chosen = _choose_one(logits[-1:], tokens, task, next(keys))
         learned = _lesson(logits, drafter)
         left -= 1
-        if left:
-            logits = yield from _read(Pass(chosen[0], began))
+        following = Pass(chosen[0], began)
+        if left and ahead:
+            logits = yield from _read(following)
         lesson, (own,), (own_p,), *likely = fetch(learned, *chosen)
         tokens.append(own)
         drafter.learn(read, lesson)
@@ -512,7 +529,9 @@ def _write_plain(
             each.match >= choice.wake for each in drafter.candidates(tokens)
         )
         if woken or task.company.in_turns:
-            left = min(left, 1)
+            left = min(left, 1) if ahead else 0
+        if left and not ahead:
+            logits = yield from _read(following)
 
 
 def _choose_one(

@@ -35,6 +35,14 @@ def on_the_cpu() -> Iterator[None]:
     mx.set_default_device(before)
 
 
+@pytest.fixture(params=[False, True], ids=["in turn", "beside the host"])
+def beside_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the loop takes the device for one that runs beside the host."""
+    beside: bool = request.param
+    monkeypatch.setattr("engine.speculate.runs_beside_host", lambda: beside)
+    return beside
+
+
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("tokenizer")

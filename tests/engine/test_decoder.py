@@ -184,3 +184,17 @@ def test_two_decoders_of_a_model_do_not_meet() -> None:
     prefill(second, 10)
     assert_as_fresh(first, TOKENS, decoder(model))
     assert_as_fresh(second, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_on_a_cpu_a_pass_is_under_way_while_it_is_built(
+    gpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, begun = decoder(build("llama")), list[int]()
+    monkeypatch.setattr("engine.decoder.begin", lambda array: begun.append(array.shape[-2]))
+    if gpu:
+        monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
+
+    reader.read(mx.array(TOKENS[:3]))
+
+    assert begun == ([] if gpu else [3] * 2 * len(reader.model.layers))  # attention, then MLP
