@@ -273,9 +273,7 @@ class Automatic:
     ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
         self._asked, self._sharing = None, beside + 1
-        if context != self._end:
-            self._end = context
-            self.acceptance.begin_text()
+        self._follow(context)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         drafting = {each.drafter: each for each in candidates if each.most > 0}
@@ -352,18 +350,28 @@ class Automatic:
     def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
         """Whether drafters should read the prompt at once, before they are asked for a draft.
 
-        Parked drafters read a long prompt only once they pay. Until then reading it is a part of
-        what their first draft costs.
+        Those do that were not parked in the last text, and those that usually pay. Others read a
+        long prompt only once they pay: until then it is a part of what their first draft costs.
         """
+        self._follow(context)
         allowed = self._PROMPT_COST * self.costs.passes(context)[0]
+        required = self._budget.required_gain(parked=True)
         for each in candidates:
-            if each.parts:
+            if each.parts or each.match or not each.most:
                 continue
-            drafts = not each.match and each.drafter not in self._parked
             read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
-            if drafts or 0.0 < read <= allowed:
+            if each.drafter not in self._parked or 0.0 < read <= allowed:
+                return True
+            once_read = self._options(replace(each, behind=0), each.most, context)
+            if max(option.gain for option in once_read) >= required:
                 return True
         return False
+
+    def _follow(self, context: int) -> None:
+        """Notice where another text begins."""
+        if context != self._end:
+            self._end = context
+            self.acceptance.begin_text()
 
     def _options(self, candidate: DraftCandidate, most: int, context: int) -> DraftOptions:
         drafter, behind = candidate.drafter, candidate.behind

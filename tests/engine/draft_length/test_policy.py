@@ -446,11 +446,11 @@ def test_in_company_it_is_nearly_as_good_as_the_best(name: str, sharing: int) ->
     assert settled.speed > 0.96 * world.speed(0)
 
 
-def calibrated(world: World, *, watch_seconds: float = 0.0) -> Automatic:
+def calibrated(world: World, *, watch_seconds: float = 0.0, read_seconds: float = 0.0) -> Automatic:
     """As after a first use of the pair, alone."""
     rows = (1, 2, 3, 4, 6, 8, 12, 16)
     passes = PassCosts(24, rows, tuple(map(world.pass_seconds, rows)))
-    head = DraftCosts("head", 24, 0.0, world.step_seconds, watch_seconds)
+    head = DraftCosts("head", 24, 0.0, world.step_seconds, watch_seconds, read_seconds)
     return Automatic(Calibration((passes,), (head,)))
 
 
@@ -458,6 +458,20 @@ def usual_length(policy: Automatic, world: World) -> float:
     """The length that is chosen, once the acceptance is known."""
     run(policy, replace(world, sharing=1), tokens=1_000)
     return float(np.median(decided(run(policy, world, tokens=300).choices)))
+
+
+def test_of_what_was_parked_another_prompt_is_read_by_what_usually_pays() -> None:
+    good, bad = World(mac, 0.015, 0.8), World(mac, 0.015, 0.05)
+    policy, far = calibrated(good, read_seconds=0.001), replace(HEAD, behind=1_000)
+    for seed in range(4):
+        run(policy, good, tokens=200, seed=seed)
+    text = run(policy, bad, tokens=100, seed=9)
+    assert text.choices[-1].reason.why is Why.PARKED
+    assert not policy.worth_reading([far], context=text.tokens), "still the same text"
+    assert policy.worth_reading([far], context=50), "another"
+    for seed in range(8):
+        run(policy, bad, tokens=500, seed=seed)
+    assert not policy.worth_reading([far], context=50), "hardly any text pays"
 
 
 def test_drafts_shrink_as_the_company_grows_where_rows_are_dear() -> None:
