@@ -1,12 +1,12 @@
 """A chain drafted by a model: each token is drawn, then read to draw the next.
 
-The chain is built on the device without waiting for it, unless the choice has a floor: then every
-token is waited for, and the chain ends where it is no longer likely that all of it is accepted.
-Whether another token is drawn depends on the tokens before it alone, and every drawn token is
-proposed. So each one still has the reported distribution, given those before it, which is all that
-the acceptance rules need: a shorter chain only ends sooner. To drop the token that ended it would
-be wrong: the remaining tokens would be those that the drafter was confident of, and not have the
-reported distribution.
+The chain is built without waiting for the device, which computes meanwhile what is built already,
+unless the choice has a floor: then every token is waited for, and the chain ends where it is no
+longer likely that all of it is accepted. Whether another token is drawn depends on the tokens
+before it alone, and every drawn token is proposed. So each one still has the reported distribution,
+given those before it, which is all that the acceptance rules need: a shorter chain only ends
+sooner. To drop the token that ended it would be wrong: the remaining tokens would be those that
+the drafter was confident of, and not have the reported distribution.
 
 Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
 (n, rows).
@@ -51,7 +51,9 @@ def draft_chain(
     inputs = mx.array(unread, dtype=mx.int32)
     for i, step_key in enumerate(mx.random.split(key, choice.length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
-        scored = rows.scores(read(inputs)[-1:], history.windows(so_far, i, 1), sampling)
+        logits = read(inputs)[-1:]
+        begin(logits)
+        scored = rows.scores(logits, history.windows(so_far, i, 1), sampling)
         all_q = distribution(scored, sampling)
         if i == 0 and not sampling.greedy:
             all_q = without(all_q, rows.rows(choice.tried))

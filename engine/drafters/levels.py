@@ -62,6 +62,7 @@ def draft_tree(
         first = len(tree) - count
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)
+        begin(logits)
         return candidates(rows.scores(logits, before, sampling), sampling, spare=True)
 
     shape = choice.tree or Tree.chain(choice.length)
