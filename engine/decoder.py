@@ -47,9 +47,6 @@ def _at_once(stand_in: _StandIn) -> _StandIn:
     return begun
 
 
-_ON_A_CPU = {name: _at_once(stand_in) for name, stand_in in STAND_INS.items()}
-
-
 class Decoder:
     """Reads the committed tokens of one conversation.
 
@@ -143,11 +140,12 @@ class Decoder:
         Where that fails, nothing was read.
         """
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
+        stand_ins = STAND_INS if mx.default_device() == mx.cpu else {}
         self.timeline.advance(rows)
         try:
             with (
                 self._recurrences.recording(tape, caches, rows=rows),
-                standing_in(self.model, _ON_A_CPU if mx.default_device() == mx.cpu else {}),
+                standing_in(self.model, {name: _at_once(one) for name, one in stand_ins.items()}),
             ):
                 yield caches
         except BaseException:

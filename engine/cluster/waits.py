@@ -35,6 +35,9 @@ class Waits:
 
 
 def _is_wait(frame: FrameType) -> bool:
-    if frame.f_code is Decoder.prefill.__code__:  # a drafter, which reads alone, may take long
-        return isinstance(frame.f_locals["self"], LeadingDecoder)
-    return frame.f_code in _WAITS
+    reading: FrameType | None = frame
+    while reading is not None and reading.f_code is not Decoder.prefill.__code__:
+        reading = reading.f_back
+    if reading is not None and not isinstance(reading.f_locals["self"], LeadingDecoder):
+        return False  # a drafter, which reads alone, may take long
+    return reading is frame or frame.f_code in _WAITS

@@ -223,6 +223,7 @@ def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[s
 
 # A prime step walks through all kinds and lengths of every architecture and precision.
 @pytest.mark.parametrize("part", mostly_slow(range(4), quick=[0]))
+@pytest.mark.usefixtures("beside_host")
 def test_no_divergence_in_a_part_of_the_matrix(part: int) -> None:
     for case, kind, length in matrix()[29 * part :: 113]:
         assert run_of(case, kind, length).tokens == plain_of(case), (case, kind, length)

@@ -156,6 +156,7 @@ def test_drafter_is_told_what_stood() -> None:
 
 @pytest.mark.parametrize("architecture", CORE)
 @pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.usefixtures("beside_host")
 def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind: str) -> None:
     model = build(architecture)
     expected = plainly(model, count=24)
