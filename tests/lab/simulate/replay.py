@@ -147,7 +147,7 @@ def _plainly(
     noise: Noise,
     choice: DraftChoice,
 ) -> Iterator[SimulatedRound]:
-    """As in the loop: woken by a match, it still writes the token that is under way."""
+    """As in the loop on a GPU: woken by a match, it still writes the token that is under way."""
     left = min(choice.rounds, writing.answer.places - writing.place)
     while left:
         left -= 1

@@ -115,7 +115,9 @@ def test_greedy_replay_is_what_the_engine_does(
     recorded: tuple[AnswerTrace, ...],
     drafters: tuple[str, ...],
     length: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("engine.speculate.runs_beside_host", lambda: True)  # as on a GPU
     target, model = pair
     names = [str(model) if name == "model" else name for name in drafters]
     session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))
