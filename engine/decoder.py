@@ -5,7 +5,7 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Any
 
@@ -14,12 +14,10 @@ import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
 from engine.device import begin
-from engine.exponentials import STAND_INS
+from engine.exponentials import STAND_INS, StandIn
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from models.drafter_kinds import Tap
-
-_StandIn = Callable[[Callable[..., mx.array]], Callable[..., mx.array]]
 
 PREFILL_ROWS = 512
 _FIRST_ROWS, _FEWEST_ROWS = 64, 32  # on the CPU
@@ -27,24 +25,20 @@ CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 
 
-def _at_once(stand_in: _StandIn) -> _StandIn:
-    """The same, but its results are under way when it returns.
+def _at_once(stand_in: StandIn, stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
+    """What `stand_in` makes of `stock`, but its results are under way when it returns.
 
     So a CPU computes a pass while the rest of it is built, which takes a seventh of a small model's
     pass. On a GPU there is nothing to gain: it computes whatever it is given in larger parts.
     """
+    call = stand_in(stock)
 
-    def begun(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
-        call = stand_in(stock)
+    def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
+        result = call(*arrays, **options)
+        begin(result)
+        return result
 
-        def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
-            result = call(*arrays, **options)
-            begin(result)
-            return result
-
-        return call_and_begin
-
-    return begun
+    return call_and_begin
 
 
 class Decoder:
@@ -145,7 +139,9 @@ class Decoder:
         try:
             with (
                 self._recurrences.recording(tape, caches, rows=rows),
-                standing_in(self.model, {name: _at_once(one) for name, one in stand_ins.items()}),
+                standing_in(
+                    self.model, {name: partial(_at_once, one) for name, one in stand_ins.items()}
+                ),
             ):
                 yield caches
         except BaseException:

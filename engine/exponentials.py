@@ -13,6 +13,9 @@ from typing import Any
 
 import mlx.core as mx
 
+StandIn = Callable[[Callable[..., mx.array]], Callable[..., mx.array]]
+"""Makes of a function the one that is called instead of it."""
+
 _LOG2_E = 1.0 / math.log(2.0)
 _LEAST = 2.0**-126  # below it a float has fewer digits, and is slow to compute with
 
@@ -29,7 +32,11 @@ def softmax(scores: mx.array) -> mx.array:
 def attend(
     queries: mx.array, keys: mx.array, values: mx.array, scale: float, mask: mx.array
 ) -> mx.array:
-    """What mlx-lm's `scaled_dot_product_attention` gives, where it `can_attend`."""
+    """What mlx-lm's `scaled_dot_product_attention` gives, where it `can_attend`.
+
+    With few passes over the scores: their `softmax` is divided by its sum last of all, and weights
+    next to nothing, which hardly occur there, are kept.
+    """
     batch, heads, rows, width = queries.shape
     groups = keys.shape[1]  # of heads, each with the same keys
     grouped = (queries * (scale * _LOG2_E)).reshape(batch, groups, -1, width)
@@ -76,7 +83,7 @@ def _is_float32(*arrays: Any) -> bool:
     return all(isinstance(each, mx.array) and each.dtype == mx.float32 for each in arrays)
 
 
-STAND_INS: Mapping[str, Callable[[Callable[..., mx.array]], Callable[..., mx.array]]] = {
+STAND_INS: Mapping[str, StandIn] = {
     "scaled_dot_product_attention": _attention,
     "swiglu": _swiglu,
 }

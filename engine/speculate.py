@@ -529,7 +529,7 @@ def _write_plain(
             each.match >= choice.wake for each in drafter.candidates(tokens)
         )
         if woken or task.company.in_turns:
-            left = min(left, 1) if ahead else 0
+            left = min(left, int(ahead))
         if left and not ahead:
             logits = yield from _read(following)
 
