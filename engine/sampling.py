@@ -75,6 +75,18 @@ class Candidates(NamedTuple):
         nothing = mx.zeros((self.p.shape[0], vocabulary))
         return mx.put_along_axis(nothing, self.ids, self.p, axis=-1)
 
+    def of(self, columns: mx.array) -> mx.array:
+        """The token in each row's column: (rows,) to (rows,)."""
+        return columns if self.ids is None else entries(self.ids, columns)
+
+
+def joined(parts: Sequence[Candidates]) -> Candidates:
+    """The rows of all of them: ids have all, or none."""
+    ids = [each.ids for each in parts if each.ids is not None]
+    return Candidates(
+        mx.concatenate([each.p for each in parts]), mx.concatenate(ids) if ids else None
+    )
+
 
 def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     """What is sampled from, of `scores`: the probabilities, float32, (rows, vocabulary).
@@ -85,10 +97,12 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
     return candidates(scored, sampling).over(scored.shape[-1])
 
 
-def candidates(scored: mx.array, sampling: Sampling, *, spare: bool = False) -> Candidates:
+def candidates(
+    scored: mx.array, sampling: Sampling, *, most: int = CANDIDATES, spare: bool = False
+) -> Candidates:
     """The same by candidates, which are fewer where there are filters.
 
-    Filters see only the `CANDIDATES` tokens with the highest scores: over a whole vocabulary they
+    Filters see only the `most` tokens with the highest scores: over a whole vocabulary they
     would take a tenth of a small target's pass on a CPU, for each row. `spare`: candidates that
     they reject have next to no probability, and not none, so that there is one to draw once the
     others are drawn.
@@ -100,8 +114,8 @@ def candidates(scored: mx.array, sampling: Sampling, *, spare: bool = False) -> 
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
         return Candidates(softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
-    if vocabulary > CANDIDATES:
-        ids = _highest_ids(scored)
+    if vocabulary > most:
+        ids = _highest_ids(scored, most)
         scored = mx.take_along_axis(scored, ids, axis=-1)
     # Over so few MLX's own softmax is quicker on a CPU too: one operation.
     p = mx.softmax(scored, axis=-1, precise=True)
@@ -117,27 +131,27 @@ def candidates(scored: mx.array, sampling: Sampling, *, spare: bool = False) -> 
     return Candidates(mx.softmax(kept, axis=-1, precise=True), ids)
 
 
-def _highest_ids(scored: mx.array) -> mx.array:
-    """The ids of each row's `CANDIDATES` highest scores, (rows, CANDIDATES), in any order.
+def _highest_ids(scored: mx.array, most: int) -> mx.array:
+    """The ids of each row's `most` highest scores, (rows, most), in any order.
 
-    They lie in the `CANDIDATES` blocks whose highest scores are the highest, at most: so only
-    these are searched, in a third of the time.
+    They lie in the `most` blocks whose highest scores are the highest, at most: so only these are
+    searched, in a third of the time.
     """
     rows, vocabulary = scored.shape
     blocks = vocabulary // _BLOCK
-    if blocks <= CANDIDATES:
-        return _highest(scored)
+    if blocks <= most:
+        return _highest(scored, most)
     inside = blocks * _BLOCK  # token i of block b has the id i * blocks + b
     blocked = scored[:, :inside].reshape(rows, _BLOCK, blocks)
-    ids = _highest(mx.max(blocked, axis=1))[..., None] + blocks * mx.arange(_BLOCK)
+    ids = _highest(mx.max(blocked, axis=1), most)[..., None] + blocks * mx.arange(_BLOCK)
     outside = mx.broadcast_to(mx.arange(inside, vocabulary), (rows, vocabulary - inside))
     ids = mx.concatenate([ids.reshape(rows, -1), outside.astype(ids.dtype)], axis=-1)
-    best = _highest(mx.take_along_axis(scored, ids, axis=-1))
+    best = _highest(mx.take_along_axis(scored, ids, axis=-1), most)
     return mx.take_along_axis(ids, best, axis=-1)
 
 
-def _highest(rows: mx.array) -> mx.array:
-    return mx.argpartition(-rows, kth=CANDIDATES - 1, axis=-1)[:, :CANDIDATES]
+def _highest(rows: mx.array, most: int) -> mx.array:
+    return mx.argpartition(-rows, kth=most - 1, axis=-1)[:, :most]
 
 
 def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:

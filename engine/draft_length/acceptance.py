@@ -12,7 +12,7 @@ place is rejected, the later ones count by their ranks, whatever their depth.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log
+from math import exp, inf, log, sumprod
 from typing import Any
 
 from engine.tree import COMMITTED, Tree
@@ -27,7 +27,9 @@ _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
 _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
-_PRIOR = 4.0  # weight of the prior, in tokens
+_PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
+_EVIDENCE = (0.0, -2.0)  # for each of them at first, when nothing is usual yet; in logarithms
+_EVIDENCE_MEMORY = 0.995  # share of it that every token keeps
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
 _FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
@@ -41,7 +43,10 @@ class AcceptanceCurve:
     """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
     `expected` is the prior. Where a bucket turns out better than its prior, the prior of the next
-    one is raised too.
+    one is raised too. How much a few tokens say against the prior is learned as well: greedily
+    texts differ much, sampled ones hardly, and there a bad run is mostly bad luck. The estimate is
+    the mean of those with each of `_PRIORS`, weighted by how well each has predicted: `evidence`,
+    in logarithms, 0 for the best.
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
@@ -50,24 +55,40 @@ class AcceptanceCurve:
         self.expected = list(self.usual)
         self.judged = [0.0] * len(self.expected)
         self.accepted = [0.0] * len(self.expected)
+        self.evidence = list(_EVIDENCE)
 
     def fade(self, share: float) -> None:
         """Weigh all earlier counts by `share`."""
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
-    def count(self, bucket: int, accepted: bool) -> None:
-        self.judged[bucket] += 1.0
-        self.accepted[bucket] += float(accepted)
+    def count(self, judged: Iterable[tuple[int, bool]], *, memory: float) -> None:
+        """A round's tokens, by bucket: whether they were accepted. `memory`: what earlier ones
+        weigh."""
+        judged = list(judged)
+        for i, chances in enumerate(map(self._with_prior, _PRIORS)):
+            for bucket, accepted in judged:
+                chance = chances[bucket] if accepted else 1.0 - chances[bucket]
+                self.evidence[i] = _EVIDENCE_MEMORY * self.evidence[i] + log(chance)
+        self.evidence = [each - max(self.evidence) for each in self.evidence]
+        self.fade(memory)
+        for bucket, accepted in judged:
+            self.judged[bucket] += 1.0
+            self.accepted[bucket] += float(accepted)
 
     def chances(self) -> list[float]:
         """The estimates, by bucket."""
+        weights, by_prior = list(map(exp, self.evidence)), map(self._with_prior, _PRIORS)
+        return [sumprod(weights, each) / sum(weights) for each in zip(*by_prior, strict=True)]
+
+    def _with_prior(self, weight: float) -> list[float]:
+        """The estimates where the prior has this weight."""
         chances, shift = [], 0.0
         for expected, judged, accepted in zip(
             self.expected, self.judged, self.accepted, strict=True
         ):
             prior = _logistic(_logit(expected) + shift)
-            chance = _inside((accepted + _PRIOR * prior) / (judged + _PRIOR))
+            chance = _inside((accepted + weight * prior) / (judged + weight))
             shift = _logit(chance) - _logit(expected)
             chances.append(chance)
         return chances
@@ -97,11 +118,15 @@ class AcceptanceCurve:
             "accepted": [
                 accepted * share for accepted, share in zip(self.accepted, shares, strict=True)
             ],
+            "evidence": self.evidence,
         }
 
     def remember(self, value: Any) -> None:
         """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
         lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
+        evidence = lists.get("evidence", _EVIDENCE)  # which older files do not have
+        if len(evidence) != len(_PRIORS) or not -inf < min(evidence) <= max(evidence) <= 0.0:
+            raise ValueError("the evidence is out of range")
         names = ("usual", "expected", "judged", "accepted")
         usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
@@ -113,6 +138,7 @@ class AcceptanceCurve:
         ):
             raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
+        self.evidence = list(evidence)
 
 
 class _TreeShare:
@@ -191,17 +217,17 @@ class Acceptance:
         judged = list(_judged(shape, path))
         later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
         if later:
-            _count(self._later_by(drafter), later, _LATER_MEMORY)
+            self._later_by(drafter).count(later, memory=_LATER_MEMORY)
         first = [each for each in judged if not each.rank]
         if match:
             copied = ((_bucket(match + each.depth), each.accepted) for each in first)
-            _count(self._copied_by(drafter), copied)
+            self._copied_by(drafter).count(copied, memory=_MEMORY)
             return
-        last = LONGEST - 1
-        _count(self._drafted_by(drafter), ((min(e.depth, last), e.accepted) for e in first))
+        drafted = ((min(each.depth, LONGEST - 1), each.accepted) for each in first)
+        self._drafted_by(drafter).count(drafted, memory=_MEMORY)
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
         known = ((_part(q[e.token]), e.accepted) for e in first if e.token < len(q))
-        _count(self._confident_by(drafter), known, 1.0)
+        self._confident_by(drafter).count(known, memory=1.0)
 
     def park(self, drafter: str, *, share: float = 0.3) -> None:
         """The drafter will not draft for a while: its estimates are kept, but weigh less."""
@@ -294,14 +320,6 @@ def _judged(tree: Tree, path: Sequence[int]) -> Iterator[_Judged]:
             yield _Judged(token, depth, rank, token in accepted)
             if token in accepted:
                 break
-
-
-def _count(
-    curve: AcceptanceCurve, judged: Iterable[tuple[int, bool]], memory: float = _MEMORY
-) -> None:
-    curve.fade(memory)
-    for bucket, accepted in judged:
-        curve.count(bucket, accepted)
 
 
 def _bucket(matched: int) -> int:

@@ -19,9 +19,9 @@ import mlx.core as mx
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
-from engine.drafters.rows import Rows
+from engine.drafters.rows import MOST, Rows
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, entries, without
+from engine.sampling import Candidates, History, candidates, choose, entries, joined, without
 
 
 def draft_chain(
@@ -47,21 +47,21 @@ def draft_chain(
     history = History(tokens, sampling)
     drafted: list[mx.array] = []
     q: list[mx.array] = []
-    distributions: list[mx.array] = []
+    drawn_from: list[Candidates] = []
     inputs = mx.array(unread, dtype=mx.int32)
     for i, step_key in enumerate(mx.random.split(key, choice.length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
         logits = read(inputs)[-1:]
         begin(logits)
         scored = rows.scores(logits, history.windows(so_far, i, 1), sampling)
-        all_q = distribution(scored, sampling)
+        every = candidates(scored, sampling, most=MOST)
         if i == 0 and not sampling.greedy:
-            all_q = without(all_q, rows.rows(choice.tried))
-        row = choose(scored, all_q, sampling, step_key)
-        q.append(entries(all_q, row))
+            every = Candidates(without(every.p, rows.rows(choice.tried), every.ids), every.ids)
+        column = choose(scored, every.p, sampling, step_key)
+        q.append(entries(every.p, column))
         if not sampling.greedy:
-            distributions.append(all_q)
-        token = rows.tokens(row)
+            drawn_from.append(every)
+        token = rows.tokens(every.of(column))
         drafted.append(token)
         sure.append(q[-1] if confidence is None else confidence(token))
         inputs = token
@@ -75,9 +75,7 @@ def draft_chain(
     return DraftArrays(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),
-        distributions=(
-            rows.over_vocabulary(mx.concatenate(distributions)) if distributions else None
-        ),
+        distributions=rows.over_vocabulary(joined(drawn_from)) if drawn_from else None,
         drafter=drafter,
         confidence=None if confidence is None else mx.concatenate(sure),
     )

@@ -21,7 +21,7 @@ import mlx.core as mx
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
-from engine.drafters.rows import Rows
+from engine.drafters.rows import MOST, Rows
 from engine.request import Sampling
 from engine.sampling import (
     Candidates,
@@ -29,6 +29,7 @@ from engine.sampling import (
     candidates,
     draw,
     entries,
+    joined,
     likeliest,
     without,
 )
@@ -63,7 +64,8 @@ def draft_tree(
         paths = [tree.path(token) for token in range(first, len(tree))] or [()]
         logits, before = read(drafted[first:], tree), history.behind(drafted, paths)
         begin(logits)
-        return candidates(rows.scores(logits, before, sampling), sampling, spare=True)
+        scored = rows.scores(logits, before, sampling)
+        return candidates(scored, sampling, most=MOST, spare=True)
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
@@ -91,7 +93,7 @@ def _drawn(
     """A tree of this shape, drawn. Nothing here waits for the device."""
     place: dict[int, int] = {}  # of each token, in what follows
     chosen, q = [mx.zeros((0,), mx.int32)], list[mx.array]()
-    drawn_from, ids = list[mx.array](), list[mx.array]()
+    drawn_from = list[Candidates]()
     read: list[int] = []
     level = [COMMITTED]  # behind which tokens are drawn next
     for level_key in mx.random.split(key, shape.height):
@@ -107,23 +109,17 @@ def _drawn(
         for rank, (parents, columns, left) in enumerate(without_replacement(p, counts, level_key)):
             for parent in parents:
                 place[children[parent][rank]] = len(place)
-            if every.ids is not None:
-                ids.append(every.ids[mx.array(parents)])
-                chosen.append(entries(ids[-1], columns))
-            else:
-                chosen.append(columns)
+            ids = None if every.ids is None else every.ids[mx.array(parents)]
+            drawn_from.append(Candidates(left, ids))
+            chosen.append(drawn_from[-1].of(columns))
             q.append(entries(left, columns))
-            drawn_from.append(left)
         level = [token for each in children for token in each if shape.children(token)]
         begin(*chosen)
     order = mx.array([place[token] for token in range(len(shape))])
-    distributions = rows.over_vocabulary(
-        mx.concatenate(drawn_from), mx.concatenate(ids) if ids else None
-    )
     return DraftArrays(
         tokens=rows.tokens(mx.concatenate(chosen)[order]),
         q=mx.concatenate(q)[order],
-        distributions=distributions[order],
+        distributions=rows.over_vocabulary(joined(drawn_from))[order],
         drafter=drafter,
         tree=_unless_chain(shape),
     )

@@ -15,6 +15,10 @@ import mlx.core as mx
 from engine.request import Sampling
 from engine.sampling import Candidates, scores
 
+MOST = 256
+"""How many rows a drafter's filters choose from: what they would keep beyond these is hardly ever
+accepted."""
+
 
 class Rows:
     """`kept`: the token of each row; None where row i stands for token i. `vocabulary`: how many
@@ -68,9 +72,10 @@ class Rows:
             return list(tokens)
         return [self._row[token] for token in tokens if token in self._row]
 
-    def over_vocabulary(self, p: mx.array, ids: mx.array | None = None) -> mx.array:
-        """Probabilities of rows as those of the target's tokens: (n, vocabulary). `ids`: of which
-        row each is, as in `Candidates`; None: of each row."""
+    def over_vocabulary(self, drawn_from: Candidates) -> mx.array:
+        """Probabilities of rows, whose `ids` they are, as those of the target's tokens: (n,
+        vocabulary)."""
+        p, ids = drawn_from
         if self._row is not None:
             tokens = self._tokens if ids is None else self._tokens[ids]
             ids = mx.broadcast_to(tokens, p.shape)

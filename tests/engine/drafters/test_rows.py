@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from engine.sampling import distribution, scores
+from engine.sampling import Candidates, candidates, distribution, scores
 
 VOCABULARY = 12
 ids = st.integers(0, VOCABULARY - 1)
@@ -45,7 +45,7 @@ def test_the_law_is_that_of_the_whole_vocabulary(
     ours = rows.scores(logits, history, sampling)
     theirs = scores(over_all(logits, kept), history, sampling)
     assert mx.array_equal(ours, mx.take(theirs, mx.array(kept), axis=-1))
-    p = rows.over_vocabulary(distribution(ours, sampling))
+    p = rows.over_vocabulary(candidates(ours, sampling))
     assert mx.allclose(p, distribution(theirs, sampling), atol=1e-6)
 
 
@@ -90,4 +90,4 @@ def test_where_each_token_has_its_row_logits_are_fitted(columns: int, vocabulary
     assert mx.all(fitted[:, common:] == -mx.inf)
     assert rows.tokens(mx.array([2])).tolist() == rows.of(mx.array([2])).tolist() == [2]
     assert rows.rows([3, 1]) == [3, 1]
-    assert rows.over_vocabulary(fitted) is fitted
+    assert rows.over_vocabulary(Candidates(fitted, None)) is fitted
