@@ -75,12 +75,21 @@ SEEN int slipstream_few_rows_agree(void) {
     return agree;
 }
 
+/* See `keep_narrow`. */
+SEEN int slipstream_keep_narrow(const float *b, int n, int k) {
+    return slipstream_few_rows_threads && keep_narrow(b, n, k);
+}
+
+SEEN void slipstream_forget_narrow(const float *b) { forget_narrow(b); }
+
 SEEN void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc) {
-    if (slipstream_few_rows_threads && order == BY_ROWS && turn_a == AS_IT_IS &&
-        turn_b == TURNED && alpha == 1 && (beta == 0 || beta == 1) &&
-        few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, slipstream_few_rows_threads))
+    int threads = slipstream_few_rows_threads;
+    if (threads && order == BY_ROWS && turn_a == AS_IT_IS && turn_b == TURNED && alpha == 1 &&
+        (beta == 0 || beta == 1) &&
+        (narrow_product(m, n, k, a, lda, b, ldb, beta, c, ldc, threads) ||
+         few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, threads)))
         return;
     if (slipstream_row_differs && order == BY_ROWS && m == 1 && n > 0 && k > 0)
         one_row(turn_a, turn_b, n, k, alpha, a, lda, b, ldb, beta, c);

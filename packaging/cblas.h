@@ -9,3 +9,15 @@ typedef void sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float
  * it: too many rows, a `k` that OpenBLAS itself sums in two ways, another processor, no memory. */
 int few_rows(int m, int n, int k, const float *a, int lda, const float *b, int ldb, float beta,
              float *c, int ldc, int threads);
+
+/* The same, of any number of rows, if B is kept narrowly; else 0. */
+int narrow_product(int m, int n, int k, const float *a, int lda, const float *b, int ldb,
+                   float beta, float *c, int ldc, int threads);
+
+/* Keep B (n, k), by rows of k numbers that stay what they are, as bfloat16 too. Returns 0, and keeps
+ * nothing, where that would change a number, or is not for this processor. By one thread at a time,
+ * as what follows. */
+int keep_narrow(const float *b, int n, int k);
+
+/* Keep it no longer. Its memory may be used for something else only then. */
+void forget_narrow(const float *b);

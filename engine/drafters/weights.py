@@ -12,6 +12,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.utils import dequantize_model
 
+from engine.blas import keep_narrow
 from engine.drafters import DrafterRefused
 from engine.rotary import with_rotary
 
@@ -77,13 +78,24 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
 
 
 def expand(network: nn.Module) -> None:
-    """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
+    """On the CPU all weights become float32, as a target's do (see `engine.loading`).
+
+    What came in 8 bits or fewer is rounded to as many as bfloat16 has, so that it can be kept
+    narrowly: a drafted token costs as much as its weights take to be read.
+    """
     if mx.default_device() != mx.cpu:
         return
     with_rotary(network)
     network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
+    quantized = [name for name, module in network.named_modules() if hasattr(module, "scales")]
     dequantize_model(network)
     network.set_dtype(mx.float32)
+    modules = dict(network.named_modules())
+    for module in (modules[name] for name in quantized):
+        module.weight = module.weight.astype(mx.bfloat16).astype(mx.float32)
+        mx.eval(module.weight)
+        if isinstance(module, nn.Linear):
+            keep_narrow(module.weight)
 
 
 def damaged(folder: Path, why: str) -> DrafterRefused:
