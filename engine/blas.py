@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-import numpy as np
-
 _ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
 _KERNELS = {"x86_64": "Sandybridge", "aarch64": "ARMV8"}
 _SHIMS = Path(__file__).parents[1] / "resources" / "blas"
@@ -89,18 +87,18 @@ def choose_blas() -> MatrixLibrary:
 
 
 def keep_narrow(matrix: Any) -> bool:
-    """Keep a matrix of MLX, float32 (rows, columns), in half as many bytes too, while it lives.
+    """Keep a float32 matrix of MLX, (rows, columns), in half as many bytes too, while it lives.
 
-    Products with it take less than half the time, and are rounded in another order, but the same
-    for any number of rows: for drafters, never for a target. Its numbers must stay what they are.
-    Returns False, and keeps nothing, where bfloat16 does not hold every one of them exactly, or
-    the small library does not multiply here.
+    Its products take less than half the time then, but are rounded in another order, the same for
+    any number of rows: for a drafter's matrices, never a target's. Its numbers must stay what they
+    are. Returns False, and keeps nothing, where bfloat16 does not hold each of them exactly, or
+    the small library multiplies nothing here.
     """
-    process = ctypes.CDLL(None)
+    process = ctypes.PyDLL(None)  # by one thread at a time
     if not hasattr(process, "slipstream_keep_narrow"):
         return False
-    place = ctypes.c_void_p(np.array(matrix, copy=False).ctypes.data)
-    kept = bool(process.slipstream_keep_narrow(place, *map(ctypes.c_int, matrix.shape)))
+    place = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memoryview(matrix))))
+    kept = bool(process.slipstream_keep_narrow(place, *matrix.shape))
     if kept:
         finalize(matrix, process.slipstream_forget_narrow, place).atexit = False
     return kept

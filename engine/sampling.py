@@ -98,14 +98,14 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
 
 
 def candidates(
-    scored: mx.array, sampling: Sampling, *, most: int = CANDIDATES, spare: bool = False
+    scored: mx.array, sampling: Sampling, *, most: int | None = None, spare: bool = False
 ) -> Candidates:
     """The same by candidates, which are fewer where there are filters.
 
-    Filters see only the `most` tokens with the highest scores: over a whole vocabulary they
-    would take a tenth of a small target's pass on a CPU, for each row. `spare`: candidates that
-    they reject have next to no probability, and not none, so that there is one to draw once the
-    others are drawn.
+    Filters see only the tokens with the highest scores, `most` or `CANDIDATES`: over a whole
+    vocabulary they would take a tenth of a small target's pass on a CPU, for each row. `spare`:
+    candidates that they reject have next to no probability, and not none, so that there is one to
+    draw once the others are drawn.
     """
     if sampling.greedy:
         return Candidates(softmax(scored), None)
@@ -114,8 +114,8 @@ def candidates(
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
         return Candidates(softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
-    if vocabulary > most:
-        ids = _highest_ids(scored, most)
+    if vocabulary > (most or CANDIDATES):
+        ids = _highest_ids(scored, most or CANDIDATES)
         scored = mx.take_along_axis(scored, ids, axis=-1)
     # Over so few MLX's own softmax is quicker on a CPU too: one operation.
     p = mx.softmax(scored, axis=-1, precise=True)

@@ -29,9 +29,9 @@ SEEN int slipstream_row_differs;
 /* How many threads may compute products with a few rows here; 0 leaves them to OpenBLAS. */
 SEEN int slipstream_few_rows_threads;
 
-/* A row by the function for several: twice, in memory of our own, and one of the results is kept. */
-static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const float *a, int lda,
-                    const float *b, int ldb, float beta, float *c) {
+/* A row by the function for several: twice, in memory of our own, and one result is kept. */
+SMALL static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const float *a,
+                          int lda, const float *b, int ldb, float beta, float *c) {
     int turned = turn_a != AS_IT_IS;
     float *twice = malloc(2 * ((size_t)n + (size_t)k) * sizeof *twice);
     if (twice == NULL) abort();
@@ -52,7 +52,7 @@ static void one_row(int turn_a, int turn_b, int n, int k, float alpha, const flo
 
 /* Whether few_rows gives, bit for bit, what OpenBLAS gives here: with kernels that round otherwise
  * it does not. Not to be asked where the processor has no AVX. */
-SEEN int slipstream_few_rows_agree(void) {
+SEEN SMALL int slipstream_few_rows_agree(void) {
     enum { MOST = 13, N = 150, K = 1120 };
     static const int rows[] = {1, 4, MOST};
     static const int inner[] = {64, 576, K};
@@ -87,9 +87,7 @@ SEEN void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, fl
                       int ldc) {
     int threads = slipstream_few_rows_threads;
     if (threads && order == BY_ROWS && turn_a == AS_IT_IS && turn_b == TURNED && alpha == 1 &&
-        (beta == 0 || beta == 1) &&
-        (narrow_product(m, n, k, a, lda, b, ldb, beta, c, ldc, threads) ||
-         few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, threads)))
+        (beta == 0 || beta == 1) && few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, threads))
         return;
     if (slipstream_row_differs && order == BY_ROWS && m == 1 && n > 0 && k > 0)
         one_row(turn_a, turn_b, n, k, alpha, a, lda, b, ldb, beta, c);

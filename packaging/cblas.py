@@ -17,6 +17,7 @@ SHIMS = REPOSITORY / "resources" / "blas"
 _OPTIONS = (
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libslipstream_blas.so"),
     *("-O2", "-ffp-contract=off", "-pthread"),  # products and sums are rounded one by one
+    *("-fno-vectorize", "-fno-slp-vectorize"),  # what is to be wide says so itself
 )
 
 

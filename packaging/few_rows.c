@@ -10,9 +10,9 @@
  * Each result is summed as OpenBLAS does it: along k, a product rounded and then the sum, in panels
  * whose sums are added to C one by one.
  *
- * A drafter's matrices need not be summed so. They may be kept narrowly, as bfloat16, of which memory
- * gives twice as many a second: a product takes less than half the time. Its sums are the same for
- * any number of rows as well.
+ * A drafter's matrices need not be summed so. They may be kept narrowly, as bfloat16, of which
+ * memory gives twice as many numbers a second, and summed in any order: a product with one row
+ * takes less than half the time. It, too, is the same for any number of rows.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -37,7 +37,7 @@ enum {
     LINE = 16,            /* floats that memory gives at once */
     PART = 32768,         /* numbers of B that a thread takes at a time */
     MOST_THREADS = 8,     /* more do not read memory faster */
-    STEP = 4 * LANES,     /* numbers of a narrow row that are read together */
+    STEP = 2 * LANES,     /* numbers of a narrow row that are read together */
     MOST_NARROWED = 128,  /* matrices */
     PAUSES = 2000,        /* that a helper waits for the next product before it sleeps */
 };
@@ -144,8 +144,7 @@ AVX static void to_sixteen_rows(int length, const float *lanes, const float *b, 
 WITHIN register8 widened(const uint16_t *narrow) {
     __m128i upper = _mm_loadu_si128((const __m128i *)narrow), lower = _mm_setzero_si128();
     __m256i low = _mm256_castsi128_si256(_mm_unpacklo_epi16(lower, upper));
-    return _mm256_castsi256_ps(
-        _mm256_insertf128_si256(low, _mm_unpackhi_epi16(lower, upper), 1));
+    return _mm256_castsi256_ps(_mm256_insertf128_si256(low, _mm_unpackhi_epi16(lower, upper), 1));
 }
 
 AVX static void narrow_columns(const struct product *p, int first, int end) {
@@ -154,15 +153,14 @@ AVX static void narrow_columns(const struct product *p, int first, int end) {
         for (int i = 0; i < p->m; i++) {
             const float *row = p->a + (size_t)i * (size_t)p->lda;
             float *place = p->c + (size_t)i * (size_t)p->ldc + n, numbers[LANES];
-            register8 sums[4] = {0};
+            register8 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
             for (int j = 0; j < p->k; j += STEP)
-                UNROLLED for (int s = 0; s < 4; s++)
-                    sums[s] = _mm256_add_ps(
-                        sums[s], _mm256_mul_ps(widened(column + j + s * LANES),
-                                               _mm256_loadu_ps(row + j + s * LANES)));
-            sums[0] = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]),
-                                    _mm256_add_ps(sums[2], sums[3]));
-            _mm256_storeu_ps(numbers, sums[0]);
+                UNROLLED for (int h = 0; h < 2; h++) {
+                    register8 left = _mm256_loadu_ps(row + j + h * LANES);
+                    register8 right = widened(column + j + h * LANES);
+                    sums[h] = _mm256_add_ps(sums[h], _mm256_mul_ps(left, right));
+                }
+            _mm256_storeu_ps(numbers, _mm256_add_ps(sums[0], sums[1]));
             float sum = p->beta != 0 ? *place : 0;
             for (int j = 0; j < LANES; j++) sum += numbers[j];
             *place = sum;
@@ -188,6 +186,14 @@ static void columns(const struct product *p, int first, int end) {
     }
 }
 
+/* The matrices that are kept narrowly, each known by its place. */
+static struct {
+    _Atomic(const float *) b;
+    int n, k;
+    uint16_t *narrow;
+} narrowed[MOST_NARROWED];
+static atomic_int under_way; /* products, which may read one */
+
 /* The helpers: threads that take parts of a product, as many as they come to. Who asked for it
  * takes parts as well, and waits only for helpers that are at work. */
 static struct product shared;
@@ -205,7 +211,7 @@ static void take_parts(void) {
     }
 }
 
-static void *help(void *nothing) {
+SMALL static void *help(void *nothing) {
     for (unsigned seen = 0;;) {
         for (int i = 0; i < PAUSES && atomic_load(&products) == seen; i++) _mm_pause();
         if (atomic_load(&products) == seen) {
@@ -223,10 +229,13 @@ static void *help(void *nothing) {
     return nothing;
 }
 
-/* A process that was forked has no helpers, whatever those were doing. */
-static void without_helpers(void) { helpers = -1; }
+/* A process that was forked has no helpers, and no product, whatever those were doing. */
+static void without_helpers(void) {
+    helpers = -1;
+    atomic_store(&under_way, 0);
+}
 
-static void start_helpers(int threads) {
+SMALL static void start_helpers(int threads) {
     sigset_t all, before;
     pthread_attr_t detached;
     int wanted = (threads < MOST_THREADS ? threads : MOST_THREADS) - 1;
@@ -242,7 +251,7 @@ static void start_helpers(int threads) {
     if (helpers == 0) helpers = -1;
 }
 
-static void with_helpers(const struct product *p, int threads) {
+SMALL static void with_helpers(const struct product *p, int threads) {
     if (helpers == 0) start_helpers(threads);
     if (helpers < 0) {
         columns(p, 0, p->n);
@@ -264,54 +273,47 @@ static void with_helpers(const struct product *p, int threads) {
     while (atomic_load(&at_work)) _mm_pause();
 }
 
-static void compute(const struct product *p, int threads) {
-    int alone = threads < 2 || (size_t)p->n * (size_t)p->k <= 2 * PART;
-    if (alone || pthread_mutex_trylock(&one_product) != 0) {
-        columns(p, 0, p->n);
-    } else {
-        with_helpers(p, threads);
-        pthread_mutex_unlock(&one_product);
-    }
+static const uint16_t *narrow_of(const float *b, int n, int k, int ldb) {
+    int i = 0;
+    while (i < MOST_NARROWED && atomic_load(&narrowed[i].b) != b) i++;
+    int whole = i < MOST_NARROWED && ldb == k && k == narrowed[i].k && n <= narrowed[i].n;
+    return whole ? narrowed[i].narrow : NULL;
 }
 
-int few_rows(int m, int n, int k, const float *a, int lda, const float *b, int ldb, float beta,
-             float *c, int ldc, int threads) {
-    if (m < 1 || m > MOST_ROWS || n < LEAST_COLUMNS || k < 1 || !panels_agree(k)) return 0;
-    size_t width = m > LANES ? 2 * LANES : LANES;
-    float *lanes = malloc((size_t)k * width * sizeof *lanes);
-    if (lanes == NULL) return 0;
-    for (size_t j = 0; j < (size_t)k; j++)
-        for (size_t i = 0; i < width; i++)
-            lanes[j * width + i] = i < (size_t)m ? a[i * (size_t)lda + j] : 0;
-    struct product p = {m, n, k, ldb, ldc, lanes, b, beta, c, NULL, a, lda};
-    compute(&p, threads);
+static int compute(struct product p, int threads) {
+    size_t width = p.m > LANES ? 2 * LANES : LANES;
+    float *lanes = NULL;
+    if (p.narrow == NULL) {
+        if (p.m > MOST_ROWS || p.n < LEAST_COLUMNS || !panels_agree(p.k)) return 0;
+        p.lanes = lanes = malloc((size_t)p.k * width * sizeof *lanes);
+        if (lanes == NULL) return 0;
+        for (size_t j = 0; j < (size_t)p.k; j++)
+            for (size_t i = 0; i < width; i++)
+                lanes[j * width + i] = i < (size_t)p.m ? p.a[i * (size_t)p.lda + j] : 0;
+    }
+    int alone = threads < 2 || (size_t)p.n * (size_t)p.k <= 2 * PART;
+    if (alone || pthread_mutex_trylock(&one_product) != 0) {
+        columns(&p, 0, p.n);
+    } else {
+        with_helpers(&p, threads);
+        pthread_mutex_unlock(&one_product);
+    }
     free(lanes);
     return 1;
 }
 
-/* The matrices that are kept narrowly, each known by its place. */
-static struct {
-    _Atomic(const float *) b;
-    int n, k;
-    uint16_t *narrow;
-} narrowed[MOST_NARROWED];
-static atomic_int under_way; /* products that may read one */
-
-int narrow_product(int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                   float beta, float *c, int ldc, int threads) {
-    int i = 0;
+int few_rows(int m, int n, int k, const float *a, int lda, const float *b, int ldb, float beta,
+             float *c, int ldc, int threads) {
+    if (m < 1 || n < 1 || k < 1) return 0;
     atomic_fetch_add(&under_way, 1);
-    while (i < MOST_NARROWED && atomic_load(&narrowed[i].b) != b) i++;
-    int found = i < MOST_NARROWED && ldb == k && k == narrowed[i].k && n <= narrowed[i].n;
-    if (found) {
-        struct product p = {m, n, k, ldb, ldc, NULL, b, beta, c, narrowed[i].narrow, a, lda};
-        compute(&p, threads);
-    }
+    const uint16_t *narrow = narrow_of(b, n, k, ldb);
+    struct product p = {m, n, k, ldb, ldc, NULL, b, beta, c, narrow, a, lda};
+    int done = compute(p, threads);
     atomic_fetch_sub(&under_way, 1);
-    return found;
+    return done;
 }
 
-int keep_narrow(const float *b, int n, int k) {
+SMALL int keep_narrow(const float *b, int n, int k) {
     if (k < 1 || k % STEP) return 0;
     size_t count = (size_t)n * (size_t)k;
     int i = 0;
@@ -332,7 +334,7 @@ int keep_narrow(const float *b, int n, int k) {
     return 1;
 }
 
-void forget_narrow(const float *b) {
+SMALL void forget_narrow(const float *b) {
     for (int i = 0; i < MOST_NARROWED; i++) {
         if (atomic_load(&narrowed[i].b) != b) continue;
         atomic_store(&narrowed[i].b, NULL);
@@ -349,11 +351,6 @@ int few_rows(int m, int n, int k, const float *a, int lda, const float *b, int l
     (void)m, (void)n, (void)k, (void)a, (void)lda, (void)b, (void)ldb, (void)beta, (void)c;
     (void)ldc, (void)threads;
     return 0;
-}
-
-int narrow_product(int m, int n, int k, const float *a, int lda, const float *b, int ldb,
-                   float beta, float *c, int ldc, int threads) {
-    return few_rows(m, n, k, a, lda, b, ldb, beta, c, ldc, threads);
 }
 
 int keep_narrow(const float *b, int n, int k) {

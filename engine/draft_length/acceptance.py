@@ -125,7 +125,7 @@ class AcceptanceCurve:
         """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
         lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
         evidence = lists.get("evidence", _EVIDENCE)  # which older files do not have
-        if len(evidence) != len(_PRIORS) or not -inf < min(evidence) <= max(evidence) <= 0.0:
+        if len(evidence) != len(_PRIORS) or not all(-inf < each <= 0.0 for each in evidence):
             raise ValueError("the evidence is out of range")
         names = ("usual", "expected", "judged", "accepted")
         usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)

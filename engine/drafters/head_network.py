@@ -26,7 +26,7 @@ from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import expand
+from engine.drafters.weights import expand, narrow
 from engine.model_parts import embedding, final_norm, output_rows
 from engine.request import Sampling
 from models.drafter_folders import DrafterFolder
@@ -279,6 +279,7 @@ def _read(folder: DrafterFolder) -> BoundHead:
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     expand(head)
+    narrow(head)
     return BoundHead(head, shape, kept)
 
 

@@ -78,23 +78,27 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
 
 
 def expand(network: nn.Module) -> None:
-    """On the CPU all weights become float32, as a target's do (see `engine.loading`).
-
-    What came in 8 bits or fewer is rounded to as many as bfloat16 has, so that it can be kept
-    narrowly: a drafted token costs as much as its weights take to be read.
-    """
+    """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
     if mx.default_device() != mx.cpu:
         return
     with_rotary(network)
     network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
-    quantized = [name for name, module in network.named_modules() if hasattr(module, "scales")]
     dequantize_model(network)
     network.set_dtype(mx.float32)
-    modules = dict(network.named_modules())
-    for module in (modules[name] for name in quantized):
-        module.weight = module.weight.astype(mx.bfloat16).astype(mx.float32)
-        mx.eval(module.weight)
+
+
+def narrow(network: nn.Module) -> None:
+    """Of an expanded network round the matrices to bfloat16, and keep them so on a CPU: a drafted
+    token costs what it takes to read them.
+
+    For what came in 8 bits: it has no more of them that matter.
+    """
+    if mx.default_device() != mx.cpu:
+        return
+    for module in network.modules():
         if isinstance(module, nn.Linear):
+            module.weight = module.weight.astype(mx.bfloat16).astype(mx.float32)
+            mx.eval(module.weight)
             keep_narrow(module.weight)
 
 

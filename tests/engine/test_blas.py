@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.blas import MatrixLibrary, choose_blas
+from engine.blas import MatrixLibrary, choose_blas, keep_narrow
 from engine.decoder import Decoder
 from tests.support.engine.tiny import build
 
@@ -427,3 +427,124 @@ def test_idle_threads_sleep_soon_unless_the_environment_says_otherwise(
 ) -> None:
     (found,) = run("import engine, os; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])", **preset)
     assert found == ticks
+
+
+def narrow_matrix(chance: np.random.Generator, outer: int, inner: int) -> mx.array:
+    """Random numbers that bfloat16 holds exactly, as MLX's: a matrix that may be kept narrowly."""
+    numbers = mx.array(matrix(chance, outer, inner)).astype(mx.bfloat16).astype(mx.float32)
+    mx.eval(numbers)
+    return numbers
+
+
+def turned_product(rows: Matrix, weight: mx.array) -> Matrix:
+    return np.array(mx.array(rows) @ weight.T)
+
+
+@linux
+@x86
+@given(
+    rows=st.integers(1, 40),
+    outer=st.integers(1, 400),
+    inner=st.integers(1, 60).map(lambda steps: 16 * steps),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_of_a_narrow_matrix_every_row_is_the_same_beside_any_others(
+    rows: int, outer: int, inner: int, seed: int
+) -> None:
+    chance = np.random.default_rng(seed)
+    left, weight = matrix(chance, rows, inner), narrow_matrix(chance, outer, inner)
+    wide = turned_product(left, weight)
+    assert keep_narrow(weight)
+    found = turned_product(left, weight)
+    exact = left.astype(np.float64) @ np.array(weight).astype(np.float64).T
+    assert np.allclose(found, exact, atol=1e-5 * inner)
+    for first in range(0, rows, 7):
+        part = turned_product(left[first : first + 7], weight)
+        assert np.array_equal(part, found[first : first + 7])
+    added = mx.addmm(mx.array(wide), mx.array(left), weight.T)
+    assert np.allclose(np.array(added), wide + exact, atol=1e-5 * inner)
+
+
+@linux
+@x86
+def test_a_narrow_matrix_is_read_from_where_it_is_kept(few_rows: FewRows) -> None:
+    """As it stays what it is this is not seen, but for the order of its sums."""
+    weight = narrow_matrix(np.random.default_rng(0), 40, 160)
+    ours = np.array(weight, copy=False)
+    left, zeros = matrix(np.random.default_rng(1), 3, 160), np.zeros((3, 40), np.float32)
+    assert keep_narrow(weight)
+    before = few_rows.of(left, ours, zeros, 1)
+    ours[:] = 0.0  # which nobody may do
+    assert np.array_equal(few_rows.of(left, ours, zeros, 1), before)
+    part = left[:, :144], ours[:, :144]  # another matrix in the same place
+    assert np.array_equal(few_rows.of(*part, zeros, 1), zeros)
+
+
+@linux
+@x86
+def test_it_is_forgotten_before_its_memory_is_used_again(few_rows: FewRows) -> None:
+    weight = narrow_matrix(np.random.default_rng(0), 40, 160)
+    left, zeros = matrix(np.random.default_rng(1), 3, 160), np.zeros((3, 40), np.float32)
+    place, numbers = np.array(weight, copy=False).ctypes.data, np.array(weight)
+    assert keep_narrow(weight)
+    memory = weight.reshape(-1)  # which MLX would give to another matrix
+    mx.eval(memory)
+    del weight
+    another = np.array(memory, copy=False).reshape(40, 160)
+    assert another.ctypes.data == place
+    another[:] = -numbers
+    assert np.allclose(few_rows.of(left, another, zeros, 1), left @ -numbers.T, atol=1e-3)
+
+
+@linux
+@x86
+@pytest.mark.parametrize(
+    ("shape", "number"), [((32, 40), 1.0), ((32, 48), 1.0 + 2.0**-9)], ids=["odd", "not exact"]
+)
+def test_what_cannot_be_kept_narrowly_is_not(shape: tuple[int, int], number: float) -> None:
+    weight = mx.full(shape, number)
+    mx.eval(weight)
+    assert not keep_narrow(weight)
+    assert np.array_equal(
+        turned_product(np.ones((2, shape[1]), np.float32), weight),
+        np.full((2, shape[0]), number * shape[1], np.float32),
+    )
+
+
+@linux
+@x86
+def test_only_so_many_are_kept_and_room_is_made_again() -> None:
+    kept = [narrow_matrix(np.random.default_rng(i), 2, 16) for i in range(400)]
+    count = sum(map(keep_narrow, kept))
+    assert 0 < count < 400
+    kept.clear()
+    assert keep_narrow(narrow_matrix(np.random.default_rng(0), 2, 16))
+
+
+@linux
+@x86
+def test_products_go_on_while_others_are_kept_and_forgotten() -> None:
+    chance = np.random.default_rng(0)
+    left, weight = matrix(chance, 1, 576), narrow_matrix(chance, 4000, 576)
+    assert keep_narrow(weight)
+    expected = turned_product(left, weight)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: [turned_product(left, weight) for _ in range(60)])
+        while not found.done():
+            assert keep_narrow(narrow_matrix(chance, 2000, 64))
+    assert all(np.array_equal(each, expected) for each in found.result())
+
+
+@linux
+@x86
+def test_where_openblas_rounds_otherwise_nothing_is_kept() -> None:
+    program = """
+import engine, mlx.core as mx
+from engine.blas import keep_narrow
+weight = mx.ones((64, 64))
+mx.eval(weight)
+print(keep_narrow(weight))
+"""
+    assert run(program) == ["True"]
+    assert run(program, SLIPSTREAM_ANY_KERNELS="1", OPENBLAS_CORETYPE="Haswell") == ["False"]

@@ -414,13 +414,13 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
 def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     cold = replace(WARM, temperature=0.4)
 
-    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
-        return mx.softmax(scored, axis=-1)
+    def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
+        return Candidates(mx.softmax(scored, axis=-1), None)
 
     def cold_draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
         return mx.random.categorical(scored / cold.temperature, key=key).astype(mx.int32)
 
-    monkeypatch.setattr(chain, "distribution", raw)  # draws at 0.4, reports q at temperature 1
+    monkeypatch.setattr(chain, "candidates", raw)  # draws at 0.4, reports q at temperature 1
     monkeypatch.setattr(chain, "choose", cold_draw)
     drafter = model_drafter(DRAFTING["noisy"])
 

@@ -15,7 +15,7 @@ CALLED = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm"}
 FILLED_IN = {
     f"slipstream_{name}" for name in ("sgemm", "dgemm", "cgemm", "row_differs", "few_rows_threads")
 }
-ASKED = {"slipstream_few_rows_agree"}
+ASKED = {f"slipstream_{name}" for name in ("few_rows_agree", "keep_narrow", "forget_narrow")}
 NEEDED = {"x86_64": {"libc.so.6", "libpthread.so.0"}, "aarch64": {"libc.so.6"}}
 MOST_BYTES = {"x86_64": 13_000, "aarch64": 8_000}
 

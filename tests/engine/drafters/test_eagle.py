@@ -22,7 +22,7 @@ from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import read_tensors
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
+from engine.sampling import Candidates, History, distribution, scores
 from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 from tests.lab.parity import eagle3, eagle_options
@@ -400,7 +400,11 @@ def test_q_before_the_sampler_chain_is_noticed(
     drafter, network, model = small_pair(kind, tmp_path)
     sampling = SAMPLINGS["top-p"]
     expected = law(network, model, [token % SMALL for token in TOKENS], sampling)
-    monkeypatch.setattr(chain, "distribution", lambda scored, sampling: mx.softmax(scored))
+
+    def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
+        return Candidates(mx.softmax(scored, axis=-1), None)
+
+    monkeypatch.setattr(chain, "candidates", raw)
     off, error = drawn(drafter, sampling, expected, count=200)
     assert off > 1.0 or error > 0.05
 

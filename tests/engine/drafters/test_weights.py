@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters.weights import expand
+from engine.drafters import weights
+from engine.drafters.weights import expand, narrow
 
 on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere weights stay")
 
@@ -45,3 +46,22 @@ def test_expanded_it_computes_the_same(rows: int) -> None:
         "parts.1.weight",
         "norm.weight",
     }
+
+
+@on_cpu
+@pytest.mark.parametrize("rows", [1, 3])
+def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = list[mx.array]()
+    monkeypatch.setattr(weights, "keep_narrow", kept.append)
+    network = Two()
+    x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
+    expand(network)
+    before = network(x)
+
+    narrow(network)
+
+    assert {id(each) for each in kept} == {id(part.weight) for part in network.parts}
+    for each in kept:
+        assert each.dtype == mx.float32
+        assert mx.array_equal(each, each.astype(mx.bfloat16).astype(mx.float32))
+    assert np.allclose(np.array(network(x)), np.array(before), rtol=0.02, atol=0.02)

@@ -11,7 +11,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, chain
 from engine.model_parts import trunk
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
+from engine.sampling import Candidates, History, distribution, scores
 from engine.speculate import RoundDraft, Task, speculate
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import MakeDrafter
@@ -35,13 +35,13 @@ def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
 def q_before_the_sampler_chain(patch: pytest.MonkeyPatch) -> None:
     """Drafters that draw at the temperature of `COLD`, and report q at temperature 1."""
 
-    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
-        return mx.softmax(scored, axis=-1)
+    def raw(scored: mx.array, sampling: Sampling, **_: int) -> Candidates:
+        return Candidates(mx.softmax(scored, axis=-1), None)
 
     def draw(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
         return mx.random.categorical(scored / COLD.temperature, key=key).astype(mx.int32)
 
-    patch.setattr(chain, "distribution", raw)
+    patch.setattr(chain, "candidates", raw)
     patch.setattr(chain, "choose", draw)
 
 
