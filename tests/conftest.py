@@ -15,9 +15,11 @@ import psutil
 import pytest
 
 import engine  # noqa: F401  # before any test imports MLX: it puts OpenBLAS in front
+from tests.support.mostly_slow import ALL_EXAMPLES, QUICK_EXAMPLES
 
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=QUICK_EXAMPLES)
+hypothesis.settings.register_profile("all", deadline=None, max_examples=ALL_EXAMPLES)
+hypothesis.settings.load_profile("quick")  # `make test-all` chooses the other one
 
 GRACE_SECONDS = 2.0
 

@@ -26,6 +26,7 @@ from engine.request import Sampling
 from engine.sampling import distribution
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
 from tests.support.engine.chi_square import excess
+from tests.support.mostly_slow import examples
 
 ROUNDS = 100_000
 Rule = Callable[..., VerdictArrays]
@@ -337,7 +338,7 @@ def test_laws(
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(round_=rounds())
 def test_what_is_sure_to_stand_and_what_is_not(
     rule: Rule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
@@ -389,7 +390,7 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
     assert int(mx.sum(accepted == 16)) >= 1_998
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(pairs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=16))
 def test_greedily_takes_what_the_target_would_have_chosen(pairs: list[tuple[int, int]]) -> None:
     drafted, choices = zip(*pairs, strict=True)

@@ -30,7 +30,7 @@ from tests.support.engine.helpers import (
     next_logits,
 )
 from tests.support.engine.tiny import ARCHITECTURES, Config, build
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = mx.random.randint(0, 64, (400,), key=mx.random.key(3)).tolist()
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
@@ -181,7 +181,7 @@ def test_an_id_that_the_model_does_not_have_is_read_as_its_last_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_whoever_reads_whatever_with_whom(name: str, data: st.DataObject) -> None:
     """Windows move and caches become quantized, each at its own time."""

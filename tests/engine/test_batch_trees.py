@@ -22,7 +22,7 @@ from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import build
 from tests.support.engine.trees import random_trees
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = mx.random.randint(0, 64, (1_100,), key=mx.random.key(3)).tolist()
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma3_text")
@@ -95,7 +95,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize(("architecture", "precision", "wide"), mostly_slow(CASES, quick=QUICK))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(tree=random_trees(), length=st.integers(0, 90), block=st.sampled_from(BLOCKS))
 def test_each_token_gets_what_its_path_alone_would(
     architecture: str, precision: str, wide: int, tree: Tree, length: int, block: int
@@ -124,7 +124,7 @@ def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text"])
 @pytest.mark.parametrize("wide", [False, True])
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(tree=random_trees(), length=st.integers(0, 60), block=st.sampled_from(BLOCKS))
 def test_one_masked_attention_comes_close(
     architecture: str, wide: bool, tree: Tree, length: int, block: int
@@ -234,7 +234,7 @@ ROUNDS = st.lists(
     ("architecture", "precision", "wide"),
     mostly_slow(CASES, quick=[("llama", "float32", 1), ("gemma3_text", "float32", 0)]),
 )
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rounds=ROUNDS, length=st.integers(0, 50), block=st.sampled_from(BLOCKS[1:]))
 def test_after_any_tree_and_any_path_caches_are_as_fresh(
     architecture: str,

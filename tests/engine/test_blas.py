@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from engine.blas import MatrixLibrary, choose_blas, keep_narrow
 from engine.decoder import Decoder
 from tests.support.engine.tiny import build
+from tests.support.mostly_slow import examples
 
 Matrix = NDArray[np.float32]
 
@@ -264,7 +265,9 @@ def matrix(chance: np.random.Generator, rows: int, columns: int, beside: int = 0
     seed=st.integers(0, 99),
 )
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_few_rows_are_multiplied_as_openblas_does_it(
     few_rows: FewRows, rows: int, outer: int, inner: int, beside: int, seed: int

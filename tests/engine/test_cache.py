@@ -16,6 +16,7 @@ from engine.decoder import Decoder
 from engine.drafters.early_exit import first_layers
 from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import examples
 
 CUTTABLE = ("llama", "qwen2", "qwen3")
 RECURRENT = ("qwen3_5", "lfm2", "mamba")
@@ -102,12 +103,12 @@ def walk(
 MODELS = {architecture: build(architecture) for architecture in ARCHITECTURES}
 WIDE = {a: build_wide(a) for a in ("llama", "gemma3_text", "qwen3_5", "lfm2")}
 quick = settings(
-    max_examples=8,
+    max_examples=examples(8),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-thorough = settings(quick, max_examples=150)
+thorough = settings(quick, max_examples=examples(150))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

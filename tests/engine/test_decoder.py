@@ -186,15 +186,19 @@ def test_two_decoders_of_a_model_do_not_meet() -> None:
     assert_as_fresh(second, TOKENS, decoder(model))
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-def test_on_a_cpu_a_pass_is_under_way_while_it_is_built(
-    gpu: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("gpu", "least_weights", "begins"), [(False, 0, True), (False, 10**5, False), (True, 0, False)]
+)
+def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
+    gpu: bool, least_weights: int, begins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, begun = decoder(build("llama")), list[int]()
+    begun = list[int]()
+    monkeypatch.setattr("engine.decoder._LARGE_LAYER", least_weights)
     monkeypatch.setattr("engine.decoder.begin", lambda array: begun.append(array.shape[-2]))
+    reader = decoder(build("llama"))
     if gpu:
         monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
 
     reader.read(mx.array(TOKENS[:3]))
 
-    assert begun == ([] if gpu else [3] * 2 * len(reader.model.layers))  # attention, then MLP
+    assert begun == ([3] * 2 * len(reader.model.layers) if begins else [])  # attention, then MLP

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engine import earlier_answers
 from engine.earlier_answers import EarlierAnswers
 from engine.places import GAP
+from tests.support.mostly_slow import examples
 
 VOCABULARY = {f"token {i}": i for i in range(40)}
 ANSWER = [*range(1, 21)]
@@ -167,7 +168,7 @@ def test_a_damaged_file_is_an_empty_one(
     assert texts(opened(folder)) == [OTHER]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_any_bytes_are_read(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("answers")
@@ -187,7 +188,7 @@ def test_short_answers_and_repeated_ones_are_kept_once_or_not(folder: Path) -> N
     assert texts(answers) == texts(opened(folder)) == [OTHER, ANSWER]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.integers(1, 39), st.integers(1, 39), st.integers(0, 300)), max_size=40

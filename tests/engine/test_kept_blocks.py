@@ -27,6 +27,7 @@ from engine.kept_blocks import (
 )
 from models.files import HOME_VARIABLE
 from models.safetensors_file import TensorLayout
+from tests.support.mostly_slow import examples
 
 LAYOUTS = [TensorLayout("F32", (1, 2, 4, 3)), TensorLayout("BF16", (1, 2, 4, 3))]
 A, B = "a" * 64, "b" * 64
@@ -123,7 +124,7 @@ def test_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 # Files that are not what was written
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
 @given(data=st.data())
 def test_a_damaged_file_counts_as_not_there(tmp_path: Path, data: st.DataObject) -> None:
     blocks = KeptBlocks(tmp_path / "kept")

@@ -41,6 +41,7 @@ from tests.support.engine.sessions import (
     tokens_of,
     use,
 )
+from tests.support.mostly_slow import examples
 
 ROWS = 16
 A, B = "a" * 64, "b" * 64
@@ -269,7 +270,7 @@ ACTS = st.lists(
 
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=10,
+    max_examples=examples(10),
 )
 @given(acts=ACTS, quantized=st.booleans())
 def test_whatever_came_before(

@@ -432,11 +432,11 @@ def test_guess_comes_before_its_verdict(kind: str, beside_host: bool) -> None:
         for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
             if isinstance(item, RoundDraft):
                 guesses += 1
-                assert fetched == [3]  # tokens, q and confidence
+                assert fetched == [2]  # tokens and q
                 assert (target.length > len(tokens)) == beside_host
                 before = len(tokens)
             else:
-                assert fetched == ([3, 6] if item.p else [3])
+                assert fetched == ([2, 6] if item.p else [3])
                 assert not item.p or len(tokens) > before
                 fetched.clear()
     assert guesses > 0

@@ -34,7 +34,7 @@ from engine.stats import (
     tally,
     update,
 )
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 
 def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
@@ -314,7 +314,7 @@ def mean_of_all(stats: Stats) -> float | NoRatio:
 
 @pytest.mark.parametrize("judge", [lifetime_average, mean_of_all])
 def test_the_bounds_catch_what_was_shown_before(judge: Callable[[Stats], float | NoRatio]) -> None:
-    @settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate])
+    @settings(max_examples=examples(300), deadline=None, database=None, phases=[Phase.generate])
     @given(events=answers())
     def shown(events: list[Event]) -> None:
         check_what_is_shown(events, judge)

@@ -29,6 +29,7 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+from tests.support.mostly_slow import examples
 
 KNOWN, REFUSED = layout_names(refused=False), layout_names(refused=True)
 
@@ -257,7 +258,7 @@ def broken(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, TensorLayout], di
     return config, tensors, target | draw(st.dictionaries(st.sampled_from(sorted(target)), JSON))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(broken())
 def test_whatever_a_folder_holds_is_answered_or_refused(
     case: tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]],

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from models.errors import Problem
 from models.safetensors_file import SafetensorsWriter, TensorLayout, check_safetensors
+from tests.support.mostly_slow import examples
 
 GOOD = {
     "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
@@ -78,7 +79,9 @@ def test_a_header_longer_than_the_file(tmp_path: Path):
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(changes=st.lists(st.tuples(st.integers(0, 120), st.binary(min_size=1, max_size=3))))
 def test_any_mutation_is_a_problem_or_sound(tmp_path: Path, changes: list[tuple[int, bytes]]):

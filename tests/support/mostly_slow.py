@@ -1,13 +1,20 @@
-"""Of many cases a few are tried by `make test`; the others are marked slow, for `make test-all`."""
+"""How much of a test `make test` runs: some of the cases, some of the examples. `make test-all`
+runs all of both."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import hypothesis
 import pytest
+
+QUICK_EXAMPLES, ALL_EXAMPLES = 15, 100  # of a property, unless it says how many
 
 
 def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
-    """For `parametrize`; a tuple is the values of several arguments."""
+    """Cases for `parametrize` or for `params`; all but the `quick` ones are marked slow.
+
+    A tuple is the values of several arguments.
+    """
     listed = list(cases)
     assert all(case in listed for case in quick)
     return [
@@ -17,3 +24,8 @@ def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
         )
         for case in listed
     ]
+
+
+def examples(count: int) -> int:
+    """For `max_examples`: `count` in `make test-all`, and the quick profile's share of it else."""
+    return max(1, count * hypothesis.settings().max_examples // ALL_EXAMPLES)

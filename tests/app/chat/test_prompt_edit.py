@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.prompt_edit import MOST_CHARACTERS, PromptEdit
 from app.theme.style import STYLE_SHEET
+from tests.support.mostly_slow import examples
 
 LONG = "no line ends here. " * 1_000  # 19,000 characters
 
@@ -274,7 +275,7 @@ words = st.text(alphabet=st.sampled_from("ab \n\u00e9\u4e2d"), max_size=12)
 stretches = st.builds(lambda text, times: text * times, words, st.sampled_from([1, 700]))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
 @given(steps=st.lists(st.tuples(stretches, st.floats(0, 1), st.floats(0, 1)), max_size=5))
 def test_whatever_is_pasted_over_whatever_is_there(
     qapp: QApplication, steps: list[tuple[str, float, float]]

@@ -26,6 +26,7 @@ from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
 from engine.rounds import Token
 from tests.support.app.markdown_texts import cut_places, split
+from tests.support.mostly_slow import examples
 
 Show = Callable[[str], TextView]
 Underline = QTextCharFormat.UnderlineStyle
@@ -191,7 +192,7 @@ def test_tips_are_plain_text(show: Show, monkeypatch: pytest.MonkeyPatch) -> Non
 kinds = st.sampled_from(get_args(PieceKind))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(drawn=st.lists(kinds, min_size=1, max_size=40), cuts=cut_places)
 def test_live_as_at_once(
     qtbot: QtBot, formats: Formats, drawn: list[PieceKind], cuts: list[int]

@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from app.conversations.records import Undo
 from app.conversations.store import Store
 from models.errors import Problem
+from tests.support.mostly_slow import examples
 
 texts = st.text(max_size=8)
 
@@ -171,4 +172,4 @@ class Trees(RuleBasedStateMachine):
 
 
 TestTrees = Trees.TestCase
-TestTrees.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestTrees.settings = settings(max_examples=examples(25), stateful_step_count=25, deadline=None)

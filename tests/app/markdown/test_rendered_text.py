@@ -17,9 +17,12 @@ from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.app.window_maker import Until
+from tests.support.mostly_slow import examples
 
 Show = Callable[[str], TextView]
-reusing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+reusing = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60)
+)
 
 
 def blocks(document: QTextDocument) -> list[QTextBlock]:

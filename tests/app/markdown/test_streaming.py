@@ -15,7 +15,7 @@ from app.markdown.streaming import (
     StreamingPlainText,
 )
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 
 def read(
@@ -127,7 +127,7 @@ def test_a_line_that_becomes_something_else(start: str, rest: str) -> None:
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(markdown, min_size=3, max_size=6), st.integers(40, 700))
 def test_long_markdown_is_the_same_however_it_arrives(parts: list[str], step: int) -> None:
     text = "\n".join(part * 9 for part in parts)

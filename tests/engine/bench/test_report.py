@@ -39,6 +39,7 @@ from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.cli.main import main
 from models.errors import Problem
 from models.typed_json import decode
+from tests.support.mostly_slow import examples
 
 BENCH = Path(engine.bench.__file__).parent
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -202,7 +203,7 @@ def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path)
         read_report(tmp_path / "none.json")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.data())
 def test_damage_is_named_or_does_no_harm(measured: Measurements, data: st.DataObject) -> None:
     fields: Any = json.loads(measured.to_json())

@@ -23,7 +23,7 @@ from engine.cluster.share import Part, Share
 from models.errors import Problem
 from tests.support.engine.helpers import BLOCK, CORE, build_wide, contents
 from tests.support.engine.tiny import build
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 
 @cache
@@ -109,7 +109,7 @@ EARLY = QuantizedCaches(bits=8, group_size=32, start=21)
     ("architecture", "quantized"),
     mostly_slow(product(CORE, (None, EARLY)), quick=[("llama", EARLY), ("qwen3_5", None)]),
 )
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.lists(steps(), min_size=3, max_size=15))
 def test_follower_holds_what_the_leader_does(
     architecture: str, quantized: QuantizedCaches | None, done: list[Step]

@@ -20,6 +20,7 @@ from engine.documents.copied import (
 from engine.documents.words import words
 from tests.support.documents.marked_answers import ANSWERS, CONTRACT, DOCUMENTS, MANUAL, REPORT
 from tests.support.documents.slow_finder import slowly_copied
+from tests.support.mostly_slow import examples
 
 ENOUGH = 0.98  # precision and recall
 _COUNTED = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff]+")
@@ -149,7 +150,7 @@ def test_marked_answers_tell_a_broken_finder(
     assert min(precision_and_recall()[:2]) < whole
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_TEXT, st.lists(_TEXT, min_size=1, max_size=3))
 def test_it_finds_what_trying_everything_finds(answer: str, documents: list[str]) -> None:
     texts = dict(enumerate(documents, start=1))

@@ -13,6 +13,7 @@ from engine.documents.page_picture import Box
 from engine.documents.pdf import draw_page, read_pdf
 from models.errors import Problem
 from tests.support.documents.pdfs import HEIGHT, WIDTH, Page, line, lines, pdf, unicode_line
+from tests.support.mostly_slow import examples
 
 PAGE = lines(
     [
@@ -160,7 +161,7 @@ def only_letters(text: str) -> str:
     return "".join(filter(str.isalpha, text))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_the_letters_in_the_boxes_are_those_of_the_span(data: st.DataObject) -> None:
     file = pdf(PAGE)

@@ -42,7 +42,7 @@ from tests.support.engine.helpers import (
     write,
 )
 from tests.support.engine.tiny import ARCHITECTURES, build
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
@@ -122,7 +122,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(steps)
 def test_journeys_end_where_the_committed_tokens_lead(journey: list[tuple[int, int, bool]]) -> None:
     """Rounds that accept some tokens, and texts that are taken back, once with drafts since."""

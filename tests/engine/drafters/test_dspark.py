@@ -34,6 +34,7 @@ from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.tiny import build
+from tests.support.mostly_slow import examples
 
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 Array = NDArray[np.float64]
@@ -232,7 +233,7 @@ CASES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(CASES), st.sampled_from(ODD))
 def test_whatever_a_config_says_is_read_or_refused(
     case: tuple[Subject, tuple[str, ...]], odd: Any

@@ -40,7 +40,7 @@ from tests.support.engine.helpers import (
     up_to,
 )
 from tests.support.engine.tiny import build
-from tests.support.mostly_slow import mostly_slow
+from tests.support.mostly_slow import examples, mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
 KEY = mx.random.key(0)
@@ -246,7 +246,7 @@ def test_a_draft_after_others_is_a_fresh_ones(kind: str, accepted: int, tmp_path
         st.tuples(st.integers(1, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=6
     )
 )
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=examples(8), derandomize=True)
 def test_any_journey_ends_as_if_it_were_the_first_draft(
     kind: str, journey: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -22,6 +22,7 @@ from models.errors import Problem
 from tests.engine.replies.reading import TIME, WEATHER, read
 from tests.engine.replies.rendering import CASES, Case, arguments_for, rendered, template_of
 from tests.support.engine.tiny import byte_tokenizer
+from tests.support.mostly_slow import examples
 
 EOS = 256
 STRICT = (replace(WEATHER, strict=True), replace(TIME, strict=True))
@@ -109,7 +110,7 @@ def _ordered(given: dict[str, Any], case: Case) -> dict[str, Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataObject) -> None:
     case = family.case
     given = [_ordered(one, case) for one in data.draw(st.lists(

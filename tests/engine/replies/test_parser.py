@@ -12,6 +12,7 @@ from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPar
 from engine.replies.syntax import REASONING, ReplySyntax
 from engine.replies.tools import Tool
 from tests.engine.replies.reading import TOOLS, cut, read
+from tests.support.mostly_slow import examples
 
 THINK = REASONING[0]
 HERMES = ReplySyntax("hermes", THINK)
@@ -107,7 +108,7 @@ def test_every_cut_gives_the_same_parts(
 
 @pytest.mark.parametrize(("syntax", "reply"), REPLIES[:-1], ids=FAMILIES[:-1])
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_nothing_is_lost(syntax: ReplySyntax, reply: str, data: st.DataObject) -> None:
     """Between the parts are marks, white space, and calls that were told. Harmony's marks stand
     within content too: its own test is below."""

@@ -20,6 +20,7 @@ from tests.engine.replies.rendering import (
     template_of,
 )
 from tests.support.engine.tiny import byte_tokenizer
+from tests.support.mostly_slow import examples
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject) -> None:
     drawn = st.lists(arguments_for(case), min_size=1, max_size=case.most_calls)
     wanted = [("get_weather", arguments) for arguments in data.draw(drawn)]

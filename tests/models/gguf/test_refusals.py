@@ -12,6 +12,7 @@ from models.errors import Problem
 from models.gguf import importing as importer
 from models.gguf.importing import import_gguf
 from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.mostly_slow import examples
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,9 @@ def test_every_truncation_is_refused(tmp_path: Path):
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(changes=st.lists(st.tuples(st.integers(0, 8_000), st.integers(0, 255)), max_size=4))
 def test_a_mutated_header_is_a_problem_or_a_success(

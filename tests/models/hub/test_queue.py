@@ -25,6 +25,7 @@ from models.hub.queue import (
     repository_of,
 )
 from models.records import Download
+from tests.support.mostly_slow import examples
 
 GIVE_UP = Problem("It is gone.", "Try another one.")
 
@@ -429,7 +430,7 @@ def test_what_a_later_version_adds_is_not_damage(tmp_path: Path):
     assert Queue(home=tmp_path).downloads() == [Download("x/1", "main", "queued", 0, 0)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_flipped_byte_is_read_or_told(
     tmp_path_factory: pytest.TempPathFactory, position: int, byte: int
@@ -442,7 +443,7 @@ def test_a_flipped_byte_is_read_or_told(
     assert bool(queue.downloads()) != bool(queue.notice)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.binary(max_size=50) | st.just(b"[" * 100_000) | st.just(b"9" * 5_000))
 def test_anything_else_in_the_file(tmp_path_factory: pytest.TempPathFactory, data: bytes):
     damage(tmp_path_factory.mktemp("home"), data)

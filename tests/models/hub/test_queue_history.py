@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from models.errors import Problem
 from models.hub.queue import FILE_NAME, Cancelled, Queue, ReportProgress
 from models.records import Download
+from tests.support.mostly_slow import examples
 
 NAMES = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
 
@@ -125,4 +126,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestHistory.settings = settings(max_examples=examples(25), stateful_step_count=15, deadline=None)

@@ -23,6 +23,7 @@ from models.starter import MARKER_NAME, STARTER
 from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
+from tests.support.mostly_slow import examples
 
 NAME = "org/Model-4bit"
 
@@ -377,7 +378,9 @@ KEYS = st.sampled_from([*model_files(), "model_type", "architectures", "draft_vo
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=examples(60),
 )
 @given(config=st.dictionaries(KEYS, JSON) | JSON)
 def test_any_config_is_listed_or_not_ours(home: Path, cache: Path, config: Any):

@@ -20,6 +20,7 @@ from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from tests.models.memory.test_shape import CONFIGS, GEMMA3, JSON, KEYS, LFM2, LLAMA, QWEN3_NEXT
 from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+from tests.support.mostly_slow import examples
 
 GB = 10**9
 LINUX = Machine("box", 64 * GB, 60 * GB, unified=False)
@@ -206,7 +207,7 @@ def test_a_refusal_says_that_nothing_helps() -> None:
         require_fit(BIG, SMALL, machine=replace(MAC, available_bytes=GB))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(CONFIGS),
     st.dictionaries(st.sampled_from([*KEYS, "dtype"]), JSON, max_size=4),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from models.errors import Problem
 from models.memory.shape import Layer, read_shape
+from tests.support.mostly_slow import examples
 
 LLAMA = {
     "model_type": "llama",
@@ -218,7 +219,7 @@ KEYS = sorted({key for config in CONFIGS for key in config} | {
 })  # fmt: skip
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.sampled_from(CONFIGS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
 def test_any_config_is_a_shape_or_a_problem(
     config: dict[str, Any], changes: dict[str, Any]
@@ -231,7 +232,7 @@ def test_any_config_is_a_shape_or_a_problem(
     assert all(layer.state >= 0 <= layer.key_width for layer in shape.layers)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(st.text(max_size=20) | st.sampled_from(KEYS), JSON))
 def test_any_table_is_a_shape_or_a_problem(config: dict[str, Any]) -> None:
     with suppress(Problem):
