@@ -120,13 +120,15 @@ def build(
     dtype: mx.Dtype = mx.float32,
     bits: int | None = None,
     sizes: Config | None = None,
+    layers: int | None = None,
 ) -> nn.Module:
     """A model of one of `ARCHITECTURES`; quantized in groups of `GROUP_SIZE` if `bits` are given.
 
-    `sizes`: the rest of its config.json, which other architectures need. Heads and embeddings are
-    as in the real families: Gemma and LFM2 tie them, the others do not.
+    `sizes`: the rest of its config.json, which other architectures need. `layers`: how many, if
+    not as many as usual; two are one of each kind. Heads and embeddings are as in the real
+    families: Gemma and LFM2 tie them, the others do not.
     """
-    config = _config(architecture, vocabulary=vocabulary, sizes=sizes)
+    config = _config(architecture, vocabulary=vocabulary, sizes=sizes, layers=layers)
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
     model: nn.Module = model_class(arguments_class.from_dict(config))
@@ -214,11 +216,14 @@ def write_folder(
     seed: int = 0,
     dtype: mx.Dtype = mx.float32,
     bits: int | None = None,
+    layers: int | None = None,
 ) -> nn.Module:
     """Write an ordinary model folder, which `mlx_lm.load` accepts; return the model in it."""
     vocabulary = byte_tokenizer(folder)
-    model = build(architecture, seed=seed, vocabulary=vocabulary, dtype=dtype, bits=bits)
-    save(model, _config(architecture, vocabulary=vocabulary, bits=bits), folder)
+    model = build(
+        architecture, seed=seed, vocabulary=vocabulary, dtype=dtype, bits=bits, layers=layers
+    )
+    save(model, _config(architecture, vocabulary=vocabulary, bits=bits, layers=layers), folder)
     return model
 
 
@@ -229,7 +234,12 @@ def save(model: nn.Module, config: Config, folder: Path) -> None:
 
 
 def _config(
-    architecture: str, *, vocabulary: int, bits: int | None = None, sizes: Config | None = None
+    architecture: str,
+    *,
+    vocabulary: int,
+    bits: int | None = None,
+    sizes: Config | None = None,
+    layers: int | None = None,
 ) -> Config:
     config = (_CONFIGS[architecture] if sizes is None else sizes) | {
         "model_type": architecture,
@@ -238,6 +248,10 @@ def _config(
     }
     if bits is not None:
         config["quantization"] = {"group_size": GROUP_SIZE, "bits": bits}
+    if layers is not None:
+        config["num_hidden_layers"] = layers
+        if "full_attn_idxs" in config:
+            config["full_attn_idxs"] = [at for at in config["full_attn_idxs"] if at < layers]
     return config
 
 
