@@ -15,7 +15,9 @@ NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 1
 comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
 WORKERS := 2
-PARALLEL = --numprocesses=$(WORKERS) --dist=worksteal
+PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
+	-p tests.support.progress --override-ini=console_output_style=classic --durations=10
+EVERY := -m "slow or not slow" --hypothesis-profile=all
 LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py tree_distribution.py cache.py)
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
@@ -25,7 +27,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -37,16 +39,20 @@ run: $(if $(WINDOW_ASKED),$(WINDOW_READY),$(READY)) ## open the window (no displ
 		echo 'Next: make run (the window), $(BIN)/slipstream chat, or make help.' >&2; \
 	else $(BIN)/python -m app; fi
 
-test: $(DEV_READY) ## the quick tests, on WORKERS=2 cores
-	$(BIN)/pytest $(PARALLEL)
+test: $(DEV_READY) ## the quick tests: five minutes on WORKERS=2 cores
+	$(PYTEST)
 
-test-lossless: $(DEV_READY) ## the slow tests of losslessness
-	$(BIN)/pytest $(PARALLEL) -m slow $(LOSSLESS)
+test-lossless: $(DEV_READY) ## all tests of losslessness
+	$(PYTEST) $(EVERY) $(LOSSLESS)
 
-test-slow: $(DEV_READY) ## all slow tests: 20 minutes on two cores
-	$(BIN)/pytest $(PARALLEL) -m slow
+test-slow: $(DEV_READY) ## what `make test` leaves out
+	$(PYTEST) -m slow --hypothesis-profile=all
 
-test-all: test test-slow ## all there are
+test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 minutes on two cores
+	$(PYTEST) $(EVERY)
+
+lab-test: $(DEV_READY) ## the tests of what developers measure with
+	$(PYTEST) $(EVERY) tests/lab
 
 lint: $(DEV_READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
