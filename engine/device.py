@@ -1,15 +1,26 @@
 """Where the host and the device meet: the one place that waits."""
 
 import gc
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
 
 
 def fetch(*arrays: mx.array) -> list[Any]:
-    """The arrays' values as numbers and nested lists, in one wait."""
-    mx.eval(*arrays)
-    return [array.tolist() for array in arrays]
+    """The arrays' values as numbers and nested lists, in one wait: for these, and for nothing that
+    was begun after them.
+
+    Empty ones are not computed. One that was never begun would be only now, behind all that is
+    under way, and a device that runs beside the host would be waited for to the end.
+    """
+    mx.eval(*(array for array in arrays if array.size))
+    return [array.tolist() if array.size else _nothing(array.shape) for array in arrays]
+
+
+def _nothing(shape: Sequence[int]) -> list[Any]:
+    """An empty array of this shape as nested lists."""
+    return [_nothing(shape[1:]) for _ in range(shape[0])]
 
 
 def wait(*arrays: Any) -> None:

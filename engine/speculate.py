@@ -342,10 +342,10 @@ def _show_and_read(
     Where the device runs beside the host, both are under way before either is waited for.
     """
     logits = (yield from _read(asked)) if runs_beside_host() else None
-    drafted, q, sure = fetch(*draft.shown)
+    drafted, q, *sure = fetch(*draft.shown)
     asked.draft_seconds = asked.draft_seconds or perf_counter() - asked.began - asked.begin_seconds
     parents = draft.tree.parents if draft.tree else ()
-    shown = RoundDraft(drafted, q, draft.drafter, sure, parents, draft.source)
+    shown = RoundDraft(drafted, q, draft.drafter, sure[0] if sure else [], parents, draft.source)
     yield shown
     if logits is None:
         logits = yield from _read(asked)

@@ -74,9 +74,11 @@ class DraftArrays:
         )
 
     @property
-    def shown(self) -> tuple[mx.array, mx.array, mx.array]:
-        """What is shown before the verdict: tokens, q and confidence, which may be empty."""
-        return self.tokens, self.q, self.q[:0] if self.confidence is None else self.confidence
+    def shown(self) -> tuple[mx.array, ...]:
+        """What is shown before the verdict: tokens, q and, where it has one, confidence. These are
+        arrays that it holds: one made here would not be under way when the others are."""
+        held = self.tokens, self.q
+        return held if self.confidence is None else (*held, self.confidence)
 
 
 class Drafter(Protocol):

@@ -1,0 +1,96 @@
+"""On a device that works beside the host, as a GPU does: what is waited for, and who is charged.
+
+Passes are slow, all else costs next to nothing. Times are compared with those of a pass, in medians
+of several rounds and with a wide margin: something else may keep this machine busy.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+import mlx.core as mx
+import pytest
+
+from engine.decoder import Decoder
+from engine.device import begin, fetch
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, NoDrafter
+from engine.speculate import RoundDraft, RoundVerdict, speculate
+from tests.support.engine.helpers import Known, task
+from tests.support.engine.slow_passes import SlowPasses, seconds_left
+
+SCRIPT = [(7 * i) % 60 for i in range(200)]
+PROMPT = SCRIPT[:12]
+SHARE = 0.2  # of a pass: more is as much as all of it, less is as little as nothing
+
+pytestmark = pytest.mark.usefixtures("beside")
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("engine.device", "engine.speculate"):
+        monkeypatch.setattr(f"{module}.runs_beside_host", lambda: True)
+
+
+@pytest.fixture(scope="module")
+def model() -> SlowPasses:
+    return SlowPasses(SCRIPT)
+
+
+def rounds(
+    model: SlowPasses, drafter: Drafter, length: int, *, count: int
+) -> Sequence[RoundVerdict]:
+    tokens = list(PROMPT)
+    items = speculate(Decoder(model), drafter, Fixed(length), tokens, task(count))
+    verdicts = [item for item in items if isinstance(item, RoundVerdict)]
+    assert tokens == SCRIPT[: len(PROMPT) + count]
+    return verdicts
+
+
+def test_a_fetch_waits_for_nothing_that_was_begun_later(model: SlowPasses) -> None:
+    """Not even where one of its arrays is empty, and was not begun."""
+    left = []
+    for _ in range(3):
+        values = mx.ones((4,)) * 3
+        begin(values)
+        begin(model(mx.array([[1]])))
+        assert fetch(values, values[:0], mx.zeros((2, 0))) == [[3.0] * 4, [], [[], []]]
+        left.append(seconds_left())
+    assert median(left) > SHARE * model.pass_seconds
+
+
+def test_a_draft_is_shown_before_its_pass_has_ended(model: SlowPasses) -> None:
+    items = speculate(Decoder(model), Known(SCRIPT), Fixed(3), list(PROMPT), task(20))
+    left = [seconds_left() for item in items if isinstance(item, RoundDraft)]
+    assert len(left) == 5
+    assert median(left) > SHARE * model.pass_seconds
+
+
+def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPasses) -> None:
+    items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(8))
+    *left, behind_the_last = [seconds_left() for _ in items]
+    assert len(left) == 7
+    assert median(left) > SHARE * model.pass_seconds > behind_the_last
+
+
+def test_a_draft_is_not_charged_for_its_pass(model: SlowPasses) -> None:
+    """What is waited for behind it is its verdict."""
+    found = rounds(model, Known(SCRIPT), 3, count=20)
+    assert len(found) == 5
+    assert median(each.draft_seconds for each in found) < SHARE * model.pass_seconds
+    assert median(each.verify_seconds for each in found) > SHARE * model.pass_seconds
+
+
+def test_a_plain_token_is_charged_for_one_pass(model: SlowPasses) -> None:
+    seconds = median(each.verify_seconds for each in rounds(model, NoDrafter(), 0, count=8))
+    assert SHARE * model.pass_seconds < seconds < model.pass_seconds / SHARE
+
+
+def test_a_calibration_tells_passes_from_drafts(model: SlowPasses) -> None:
+    budget = 60 * model.pass_seconds
+    tries = (calibrate(Decoder(model), Known(SCRIPT), budget_seconds=budget) for _ in range(5))
+    measured = next(each for each in tries if each is not None)  # None: the machine is too busy
+    passes = measured.passes[0].seconds
+    assert min(passes) > SHARE * model.pass_seconds
+    assert measured.drafts
+    assert max(each.start_seconds for each in measured.drafts) < SHARE * model.pass_seconds
