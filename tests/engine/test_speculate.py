@@ -1,9 +1,11 @@
 """The loop: where it ends, what it leaves behind, when it waits, and what it costs."""
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -40,8 +42,9 @@ from tests.support.engine.helpers import (
     task,
     write,
 )
-from tests.support.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.engine.tiny import ARCHITECTURES, noisy, shallow
 from tests.support.engine.waits import Waits
+from tests.support.mostly_slow import mostly_slow
 
 SAMPLED = Sampling(temperature=0.8, top_p=0.95)
 END = 63
@@ -52,14 +55,24 @@ def script_ending_at(position: int) -> list[int]:
     return [*SCRIPT[:position], END, *SCRIPT[position + 1 :]]
 
 
+@functools.cache
+def noisy_model(architecture: str) -> Any:
+    return noisy(shallow(architecture))
+
+
+@functools.cache
+def expected_of(architecture: str, count: int) -> list[int]:
+    return plainly(shallow(architecture), count=count)
+
+
 def model_drafter(target: Decoder) -> Drafter:
     block = next((layer.block for layer in target.timeline.layers if hasattr(layer, "block")), 1)
-    own = decoder(noisy(target.model), block=block)
+    own = decoder(noisy_model(target.model.model_type), block=block)
     return ModelDrafter(own, vocabulary=target.vocabulary)
 
 
 def early_exit(target: Decoder) -> Drafter:
-    return EarlyExitDrafter(target, layers=2)
+    return EarlyExitDrafter(target, layers=len(target.model.layers) - 1)
 
 
 DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
@@ -77,31 +90,31 @@ DRAFTERS: dict[str, Callable[[Decoder], Drafter]] = {
 
 
 @pytest.mark.parametrize("length", [0, 1, 4])
-@pytest.mark.parametrize("where", range(7))
-def test_end_of_text_at_each_place_of_a_draft(length: int, where: int) -> None:
+def test_end_of_text_at_each_place_of_a_draft(length: int) -> None:
     """Drafted and accepted, written as a bonus or plainly; in the first round and the second."""
     prompt = 12
-    script = script_ending_at(prompt + where)
-    target, tokens = Decoder(Scripted(script)), script[:prompt]
+    for where in range(7):
+        script = script_ending_at(prompt + where)
+        target, tokens = Decoder(Scripted(script)), script[:prompt]
 
-    run = write(target, Known(script), Fixed(length), tokens, task(40, ends=[END]))
+        run = write(target, Known(script), Fixed(length), tokens, task(40, ends=[END]))
 
-    assert run.tokens == script[prompt : prompt + where + 1]
-    _, last = run.rounds[-1]
-    place = where % (length + 1)
-    assert last.accepted == (place + 1 if place < length else length)
-    assert (last.own is None) == (place < length)
-    assert ids_held(target) == tokens[: target.length]
-    assert target.length <= len(tokens)
+        assert run.tokens == script[prompt : prompt + where + 1]
+        _, last = run.rounds[-1]
+        place = where % (length + 1)
+        assert last.accepted == (place + 1 if place < length else length)
+        assert (last.own is None) == (place < length)
+        assert ids_held(target) == tokens[: target.length]
+        assert target.length <= len(tokens)
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_end_of_text_as_a_correction(place: int) -> None:
-    script = script_ending_at(12 + place)
-    target, tokens = Decoder(Scripted(script)), script[:12]
-    run = write(target, Known(script, wrong={12 + place}), Fixed(4), tokens, task(40, ends=[END]))
-    assert run.tokens == script[12 : 12 + place + 1]
-    assert run.rounds[-1][1].own == END
+def test_end_of_text_as_a_correction() -> None:
+    for end in range(12, 16):
+        script = script_ending_at(end)
+        target, tokens = Decoder(Scripted(script)), script[:12]
+        run = write(target, Known(script, wrong={end}), Fixed(4), tokens, task(40, ends=[END]))
+        assert run.tokens == script[12 : end + 1]
+        assert run.rounds[-1][1].own == END
 
 
 def test_rejected_end_of_text_does_not_end() -> None:
@@ -137,7 +150,7 @@ def test_no_tokens_wanted() -> None:
 
 def test_prompt_of_one_token() -> None:
     for architecture in ARCHITECTURES:
-        model = build(architecture)
+        model = shallow(architecture)
         expected = plainly(model, count=20, prompt=[5])
         target, tokens = decoder(model), [5]
         drafter = Known([5, *expected], wrong=now_and_then(4))
@@ -154,12 +167,22 @@ def test_drafter_is_told_what_stood() -> None:
 # Closed early
 
 
-@pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", DRAFTERS)
+def cases(kinds: Sequence[str], *, quick: Sequence[str]) -> pytest.MarkDecorator:
+    """Architectures, drafters, and whether the device runs beside the host. Quick are `quick`
+    drafters of a Llama either way, and a model for each other kind of cache."""
+    few = [*product(CORE[:1], quick, [False, True]), *product(CORE[1:], ["model"], [True])]
+    return pytest.mark.parametrize(
+        ("architecture", "kind", "beside_host"),
+        mostly_slow(product(CORE, kinds, [False, True]), quick=few),
+        indirect=["beside_host"],
+    )
+
+
+@cases([*DRAFTERS], quick=[*DRAFTERS])
 @pytest.mark.usefixtures("beside_host")
 def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind: str) -> None:
-    model = build(architecture)
-    expected = plainly(model, count=24)
+    model = shallow(architecture)
+    expected = expected_of(architecture, 24)
     for items in (1, 2, 5):
         target, tokens = decoder(model), list(PROMPT)
         drafter = DRAFTERS[kind](target)
@@ -182,8 +205,8 @@ def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind
 @pytest.mark.parametrize("architecture", CORE)
 def test_error_in_a_pass_leaves_what_was_committed(architecture: str) -> None:
     """The third pass of the target fails."""
-    model = build(architecture)
-    expected = plainly(model, count=24)
+    model = shallow(architecture)
+    expected = expected_of(architecture, 24)
     target, tokens = decoder(model), list(PROMPT)
     for _ in target.prefill(tokens):
         pass
@@ -229,12 +252,11 @@ class Whims:
         pass
 
 
-@pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["model", "early-exit", "cascade"])
+@cases(["model", "early-exit", "cascade"], quick=["model", "cascade"])
 @pytest.mark.usefixtures("beside_host")
 def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
-    model = build(architecture)
-    expected = plainly(model, count=40)
+    model = shallow(architecture)
+    expected = expected_of(architecture, 40)
     target, tokens = decoder(model), list(PROMPT)
     policy = Whims()
     run = write(target, DRAFTERS[kind](target), policy, tokens, task(40))
@@ -337,15 +359,15 @@ def test_the_loop_fits_on_a_screen() -> None:
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
 def test_automatic_length_changes_nothing(architecture: str) -> None:
-    model = build(architecture)
+    model = shallow(architecture)
     target, tokens = decoder(model), list(PROMPT)
     run = write(target, model_drafter(target), Automatic(), tokens, task(60))
-    assert run.tokens == plainly(model, count=60)
+    assert run.tokens == expected_of(architecture, 60)
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)
 def test_same_seed_same_sample(kind: str) -> None:
-    model = build("llama")
+    model = shallow("llama")
 
     def sample(seed: int) -> list[int]:
         target = decoder(model)
@@ -358,7 +380,7 @@ def test_same_seed_same_sample(kind: str) -> None:
 
 @pytest.mark.parametrize("architecture", CORE)
 def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
-    model = build(architecture)
+    model = shallow(architecture)
     for kind in ("model", "early-exit", "cascade"):
         target, tokens = decoder(model), list(PROMPT)
         write(target, DRAFTERS[kind](target), Fixed(5), tokens, task(40, sampling=SAMPLED))
@@ -382,17 +404,14 @@ def test_waits_are_noticed() -> None:
 
 @pytest.mark.parametrize("kind", DRAFTERS)
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
 @pytest.mark.usefixtures("beside_host")
-def test_two_waits_a_drafted_round_and_one_a_plain_one(
-    kind: str, sampling: Sampling, architecture: str
-) -> None:
+def test_two_waits_a_drafted_round_and_one_a_plain_one(kind: str, sampling: Sampling) -> None:
     """One for the draft, one for the verdict, and no hidden one.
 
     Where caches move and grow, a pass may have to be cut in two, which costs a third; here
     they do not.
     """
-    target, tokens = Decoder(build(architecture)), [*PROMPT, *PROMPT]
+    target, tokens = Decoder(shallow("llama")), [*PROMPT, *PROMPT]
     drafter = DRAFTERS[kind](target)
     for _ in target.prefill(tokens):
         pass
@@ -417,7 +436,7 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(
 def test_guess_comes_before_its_verdict(kind: str, beside_host: bool) -> None:
     """While a guess is looked at, the text has not grown, and the verdict is not fetched; its pass
     is under way only where that keeps nobody waiting."""
-    target, tokens = decoder(build("llama")), [*PROMPT, *PROMPT]
+    target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT]
     fetched: list[int] = []
     fetch = device.fetch
 
@@ -485,8 +504,8 @@ def test_memory_stays_flat_through_rejections() -> None:
 @pytest.mark.parametrize("architecture", ["gemma3_text", "mamba", "qwen3_5"])
 def test_memory_of_real_caches_stays_flat_through_rejections(architecture: str) -> None:
     rounds = 1000 if architecture == "mamba" else 300  # beyond, rounding may change the text
-    model = build(architecture)
-    text = [*PROMPT, *plainly(model, count=rounds)]
+    model = shallow(architecture)
+    text = [*PROMPT, *expected_of(architecture, rounds)]
     target = decoder(model)
     assert_flat(reject_all(target, text, rounds))
 
@@ -506,7 +525,7 @@ class Ending(Unconstrained):
 
 @pytest.mark.parametrize("most", [0, 1, 2, 9])
 def test_a_copy_ends_where_a_grammar_forbids_it(most: int) -> None:
-    target, tokens = decoder(build("llama")), [*PROMPT, *PROMPT, *PROMPT]
+    target, tokens = decoder(shallow("llama")), [*PROMPT, *PROMPT, *PROMPT]
     to_do = replace(task(8), constraint=Ending(most))
     items = list(speculate(target, LookupDrafter(), Fixed(4), tokens, to_do))
     lengths = [len(item.tokens) for item in items if isinstance(item, RoundDraft)]

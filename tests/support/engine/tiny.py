@@ -11,6 +11,7 @@ sticks to one token. `build` keeps the text varied (test_tiny.py shows it) with 
 """
 
 import copy
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,14 @@ def build(
         )
     mx.eval(model.parameters())
     return model
+
+
+@functools.cache
+def shallow(architecture: str, *, vocabulary: int = 64) -> nn.Module:
+    """One model for all who only read it, with few layers: one of each kind, and a last one that
+    early-exit leaves out."""
+    mixed = architecture in ("gemma3_text", "qwen3_5", "lfm2")
+    return build(architecture, vocabulary=vocabulary, layers=3 if mixed else 2)
 
 
 def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
