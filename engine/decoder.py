@@ -24,6 +24,7 @@ PREFILL_ROWS = 512
 _FIRST_ROWS, _FEWEST_ROWS = 64, 32  # on the CPU
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
+_POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
 _LARGE_LAYER = 100_000  # weights; in smaller ones beginning with a layer costs more than it gains
 
 
@@ -83,6 +84,7 @@ class Decoder:
         self._prefill_rows = _FIRST_ROWS if self._timed else PREFILL_ROWS
         self.chunk_seconds = CHUNK_SECONDS
         self._in_blocks = 0
+        self._pool_freed_at = 0
 
     def another(self) -> "Decoder":
         """A decoder with caches of its own, for another conversation with the same model."""
@@ -210,8 +212,16 @@ class Decoder:
         if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
             for _ in self.prefill(tokens):
                 pass
+        if abs(len(tokens) - self._pool_freed_at) >= _POOL_TOKENS:
+            self.free_pool(len(tokens))
         self.timeline.mark()
         return self.timeline.room() - (len(tokens) - self.length)
+
+    def free_pool(self, length: int) -> None:
+        """Free the buffers that MLX keeps for later, with `length` tokens committed. Else caches
+        that an 8B model outgrows in an answer of 4,000 tokens would fill 7 GB of a GPU's pool."""
+        mx.clear_cache()
+        self._pool_freed_at = length
 
     def lengthen(self, tokens: int) -> bool:
         """Make passes as dear as behind `tokens` more; False where they would not be dearer."""

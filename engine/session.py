@@ -466,6 +466,7 @@ class Session:
                 if cancelled():
                     ending = "cancelled"
                     break
+        self.decoder.free_pool(len(self._tokens))
         yield from telling.finish()
         if self._earlier is not None and ending != "cancelled" and not cancelled():
             # Before `Done`: whoever deletes the chat behind that has this forgotten, too.

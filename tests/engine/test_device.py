@@ -1,0 +1,44 @@
+"""What the device is asked for: values that are ready, and memory that is needed no more."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.device import fetch
+from engine.draft_length.policy import Fixed
+from engine.request import Request, chat
+from engine.session import Session
+from tests.support.engine.sessions import QUESTION, loaded
+from tests.support.engine.tiny import build
+
+
+def test_empty_arrays_are_empty_lists_of_their_shape() -> None:
+    assert fetch(mx.zeros((0,)), mx.ones((1,)), mx.zeros((2, 0))) == [[], [1.0], [[], []]]
+
+
+@pytest.mark.parametrize(("drafter", "length"), [("none", 0), ("suffix", 3)])
+def test_the_pool_is_freed_in_a_long_answer_and_behind_it(
+    drafter: str, length: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU what caches outgrow stays in MLX's pool; on a CPU nothing of it is seen."""
+    target = loaded(build("llama", vocabulary=260, layers=1), tokenizer)
+    session = Session(replace(target, ends=frozenset()), drafter=drafter, policy=Fixed(length))
+    held, clear = list[int](), mx.clear_cache
+
+    def spy() -> None:
+        held.append(session.decoder.length)
+        clear()
+
+    monkeypatch.setattr(mx, "clear_cache", spy)
+    first = len(session.encode(chat(QUESTION))) + 1
+    for _ in session.answer(QUESTION, Request(max_tokens=600)):
+        pass
+
+    in_the_answer = [length for length in held if length >= first]
+    assert in_the_answer == sorted(in_the_answer)
+    assert len(in_the_answer) >= 3
+    gaps = [b - a for a, b in pairwise([first, *in_the_answer])]
+    assert max(gaps) < 300
