@@ -12,7 +12,7 @@ from pathlib import Path
 from models.errors import Problem
 
 _CONNECT_SECONDS = 2.0
-_PROBE_SECONDS = 20
+_PROBE_SECONDS = 120  # that only a hang takes
 _CORE_GRAPHICS = "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics"
 _X_DISPLAY = re.compile(r"(?:unix|(?P<host>[^/:]+))?:(?P<number>\d+)(?:\.\d+)?")
 _X_SOCKETS = "/tmp/.X11-unix"
@@ -120,8 +120,10 @@ def _qt_complaint(environment: Mapping[str, str]) -> str:
             env=dict(environment),
             timeout=_PROBE_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
+    except subprocess.TimeoutExpired:
+        return f"Qt gave no answer within {_PROBE_SECONDS // 60} minutes."
+    except OSError as error:
+        return f"Python could not be started to ask it: {error.strerror or 'no reason is known'}."
     if probe.returncode == 0:
         return ""
     return probe.stderr.strip() or f"It ended with status {probe.returncode}."

