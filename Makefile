@@ -17,6 +17,8 @@ comma := ,
 WORKERS := 2
 PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
 	-p tests.support.progress --override-ini=console_output_style=classic --durations=10
+# Compiled modules are kept, whatever the shell says: every process that a test starts needs them.
+unexport PYTHONDONTWRITEBYTECODE
 EVERY := -m "slow or not slow" --hypothesis-profile=all
 LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py tree_distribution.py cache.py)
 
