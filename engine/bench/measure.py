@@ -144,6 +144,9 @@ class _AnswersAtOnce:
     def modules(self) -> list[nn.Module]:
         return []
 
+    def parameters(self) -> dict[str, mx.array]:
+        return {}
+
 
 def accept_cost(
     *, vocabulary: int, temperature: float, rule: AcceptanceRule, dtype: mx.Dtype
