@@ -139,33 +139,32 @@ def damaged(value: dict[str, Any], **changes: Any) -> bytes:
     return json.dumps(value | changes).encode()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data, value: b"",
-        lambda data, value: data[: len(data) // 2],
-        lambda data, value: b"\xff\xfe" + data,
-        lambda data, value: b"[" * 100_000,
-        lambda data, value: b"[1]",
-        lambda data, value: data + b" " * (4 << 20),
-        lambda data, value: damaged(value, version=2),
-        lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, "2"]}]),
-        lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, 40] * 9}]),
-        lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, -1] * 9}]),
-        lambda data, value: damaged(value, answers=[{"used": True, "tokens": [1]}]),
-    ],
+Damage = Callable[[bytes, dict[str, Any]], bytes]
+DAMAGES: tuple[Damage, ...] = (
+    lambda data, value: b"",
+    lambda data, value: data[: len(data) // 2],
+    lambda data, value: b"\xff\xfe" + data,
+    lambda data, value: b"[" * 100_000,
+    lambda data, value: b"[1]",
+    lambda data, value: data + b" " * (4 << 20),
+    lambda data, value: damaged(value, version=2),
+    lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, "2"]}]),
+    lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, 40] * 9}]),
+    lambda data, value: damaged(value, answers=[{"used": 1, "tokens": [1, -1] * 9}]),
+    lambda data, value: damaged(value, answers=[{"used": True, "tokens": [1]}]),
 )
-def test_a_damaged_file_is_an_empty_one(
-    folder: Path, damage: Callable[[bytes, dict[str, Any]], bytes]
-) -> None:
+
+
+def test_a_damaged_file_is_an_empty_one(folder: Path) -> None:
     opened(folder).learn(ANSWER)
     (path,) = files(folder)
-    path.write_bytes(damage(path.read_bytes(), json.loads(path.read_bytes())))
-
-    answers = opened(folder)
-    assert texts(answers) == []
-    answers.learn(OTHER)
-    assert texts(opened(folder)) == [OTHER]
+    whole = path.read_bytes()
+    for number, damage in enumerate(DAMAGES):
+        path.write_bytes(damage(whole, json.loads(whole)))
+        answers = opened(folder)
+        assert texts(answers) == [], number
+        answers.learn(OTHER)
+        assert texts(opened(folder)) == [OTHER], number
 
 
 @settings(max_examples=examples(60))

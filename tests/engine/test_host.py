@@ -1,13 +1,16 @@
 """The child process, for real, and its parts where a process would only be in the way."""
 
 import ctypes
+import fcntl
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +61,7 @@ from engine.session import Remark, Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
+from tests.support.engine.hosted import hosted
 from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
@@ -68,7 +72,7 @@ LONG = 3000  # tokens, several seconds' worth
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "llama"
-    write_folder("llama", path)
+    write_folder("llama", path, layers=2)
     return path
 
 
@@ -152,12 +156,7 @@ def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("engine.host.Session", spy)
     race = replace(generate("g", max_tokens=8), race=True)
-    script = iter((Load("1", str(folder)), race))
-    responses: list[Response] = []
-    queue = CommandQueue(responses.append)
-    monkeypatch.setattr(queue, "take", lambda: next(script, None))
-    Host(queue, responses.append).run()
-    assert isinstance(responses[-1], Done)
+    assert isinstance(hosted([Load("1", str(folder)), race])[-1], Done)
     assert given == [caches, caches]
 
 
@@ -176,32 +175,44 @@ def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
     assert {end.reason for end in ends} == {"cancelled"}
 
 
-def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) -> None:
-    child = fresh()
-    child.next()
-    *loading, loaded = child.ask(Load("1", str(folder), "early-exit:2"))
-    assert isinstance(loaded, Loaded)
-    shares = [told.measured for told in loading if isinstance(told, Loading)]
-    assert len(shares) == len(loading)
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where nothing is known yet."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("home")
+def test_measuring_a_pair_is_told(folder: Path) -> None:
+    told = hosted(
+        [
+            Load("1", str(folder), "early-exit:1"),
+            SetDrafter("2", measure=True),
+            Load("3", str(folder), "early-exit:1", "3"),
+            SetDrafter("4", measure=True),
+        ]
+    )
+    ends = [place for place, each in enumerate(told) if isinstance(each, Loaded)]
+    new, again, fixed = told[: ends[0]], told[ends[0] + 1 : ends[1]], told[ends[1] + 1 : ends[2]]
+    shares = [each.measured for each in new if isinstance(each, Loading)]
+    assert len(shares) == len(new) > 1
     assert shares[0] == 0.0
-    assert len(shares) > 1
     assert shares == sorted(set(shares))
     assert shares[-1] <= 1.0
-    fixed = child.ask(Load("2", str(folder), "early-exit:2", "3"))
-    assert [type(told) for told in fixed] == [Loading, Unloaded, Loaded], "nothing is measured"
+    assert any(isinstance(each, Loading) and each.measured for each in again)
+    assert [type(each) for each in fixed] == [Loading, Unloaded], "nothing is measured"
+    (refused,) = told[ends[2] + 1 :]
+    assert isinstance(refused, Failed)
 
 
-def test_models_go_by_their_names(fresh: Callable[[], Child], tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "models" / "by name"  # under the child's home
-    write_folder("llama", folder)
-    child = fresh()
-    child.next()
-    loaded = child.ask(Load("1", "by name", "by name", "3"))[-1]
-    assert isinstance(loaded, Loaded)
+def test_models_go_by_their_names(home: Path) -> None:
+    folder = home / "models" / "by name"
+    write_folder("llama", folder, layers=2)
+    told = hosted([Load("1", "by name", "by name", "3"), Load("2", "no/such")])
+    (loaded,) = (each for each in told if isinstance(each, Loaded))
     assert loaded.target == str(folder)
-    failed = child.ask(Load("2", "no/such"))[-1]
-    assert isinstance(failed, Failed)
-    assert "slipstream models pull no/such" in failed.remedy
+    assert isinstance(told[-1], Failed)
+    assert "slipstream models pull no/such" in told[-1].remedy
 
 
 def test_a_prompt_is_not_read_twice(child: Child) -> None:
@@ -231,29 +242,15 @@ def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
 
-def test_a_pair_is_measured_again(fresh: Callable[[], Child], folder: Path) -> None:
-    child = fresh()
-    child.next()
-    child.ask(Load("1", str(folder), "lookup"))
-    again = child.ask(SetDrafter("3", measure=True))
-    assert any(isinstance(one, Loading) and one.measured for one in again)
-    assert isinstance(again[-1], Loaded)
-    child.ask(SetDrafter("4", draft_length="2"))
-    (refused,) = child.ask(SetDrafter("5", measure=True))
-    assert isinstance(refused, Failed)
-
-
-def test_a_conversation_can_be_given_less_memory(fresh: Callable[[], Child], folder: Path) -> None:
-    child = fresh()
-    child.next()
-    memory = Memory(context=64)
-    loaded = child.ask(Load("1", str(folder), memory=memory))[-1]
-    assert isinstance(loaded, Loaded)
+def test_a_conversation_can_be_given_less_memory(folder: Path) -> None:
+    memory, wide = Memory(context=64), Memory(cache_bits=8)
+    load_it = Load("1", str(folder), memory=memory)
+    told = hosted([load_it, generate("g"), replace(load_it, id="2", memory=wide)])
+    (loaded,) = (each for each in told if isinstance(each, Loaded))
     assert (loaded.context_length, loaded.memory) == (64, memory)
-    done = child.ask(generate("g"))[-1]
-    assert isinstance(done, Done | Failed)
-    wide = child.ask(Load("2", str(folder), memory=Memory(cache_bits=8)))[0]
-    assert isinstance(wide, Failed)  # its heads are too narrow to be quantized
+    assert any(isinstance(each, Done) for each in told)
+    assert isinstance(told[-1], Failed)  # its heads are too narrow to be quantized
+    assert told[-1].generation == "2"
 
 
 def test_caches_are_quantized_where_they_can_be() -> None:
@@ -286,10 +283,7 @@ def test_a_running_generation_can_be_cancelled(child: Child) -> None:
     assert done.stats.committed < LONG
 
 
-def test_generations_run_side_by_side(fresh: Callable[[], Child], folder: Path) -> None:
-    child = fresh()
-    child.next()
-    child.ask(Load("load", str(folder)))
+def test_generations_run_side_by_side(child: Child, folder: Path) -> None:
     alone = written(child.ask(generate("g0", max_tokens=60)))
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -307,11 +301,10 @@ def test_generations_run_side_by_side(fresh: Callable[[], Child], folder: Path) 
         Done,
         Unloaded,
     ], "what is loaded changes once nothing runs"
+    assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
-def test_a_waiting_generation_can_be_cancelled(fresh: Callable[[], Child], folder: Path) -> None:
-    child = fresh()
-    child.next()
+def test_a_waiting_generation_can_be_cancelled(child: Child, folder: Path) -> None:
     child.ask(Load("load", str(folder), parallel=1))
     child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
     ends = [child.until(Done)[-1]]
@@ -323,6 +316,7 @@ def test_a_waiting_generation_can_be_cancelled(fresh: Callable[[], Child], folde
         ("g3", "length"),
     ]
     assert ends[0] == Done("g2", "cancelled", Stats())
+    assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
 
 
 def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
@@ -332,36 +326,34 @@ def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
     assert done.reason == "length"
 
 
-@pytest.mark.parametrize(
-    ("line", "id", "words"),
-    [
-        (b"", "", "empty"),
-        (b"\xff\x00\xfe", "", "UTF-8"),
-        (b"[" * 1_000_000, "", "nested"),
-        (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
-        (b'{"command": "generate", "id": "g"}', "g", "conversation"),
-        (Load("l", "/nowhere"), "l", "no model folder"),
-        (Generate("g", "c", Prompt()), "g", "empty"),
-        (
-            b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
-            b' "request": {"sampling": {"temperature": -1}}}',
-            "g",
-            "temperature",
-        ),
-        (Generate("g", "c", QUESTION, Request(stops=("",))), "g", "stop string"),
-    ],
-    ids=lambda value: repr(value)[:40],
-)
-def test_what_is_wrong_has_one_answer(
-    child: Child, line: bytes | Command, id: str, words: str
-) -> None:
-    child.write((line if isinstance(line, bytes) else command_to_json(line).encode()) + b"\n")
-    failed = child.next()
-    assert isinstance(failed, Failed)
-    assert failed.generation == id
-    assert words in failed.message
-    assert failed.remedy
-    assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done)
+WRONG: dict[str, tuple[bytes | Command, str, str]] = {  # what is answered to, and says what
+    "nothing": (b"", "", "empty"),
+    "no UTF-8": (b"\xff\x00\xfe", "", "UTF-8"),
+    "nested": (b"[" * 1_000_000, "", "nested"),
+    "too long": (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
+    "a field missing": (b'{"command": "generate", "id": "g"}', "g", "conversation"),
+    "no model": (Load("l", "/nowhere"), "l", "no model folder"),
+    "no prompt": (Generate("g", "c", Prompt()), "g", "empty"),
+    "no temperature": (
+        b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
+        b' "request": {"sampling": {"temperature": -1}}}',
+        "g",
+        "temperature",
+    ),
+    "an empty stop": (Generate("g", "c", QUESTION, Request(stops=("",))), "g", "stop string"),
+}
+
+
+def test_what_is_wrong_has_one_answer(child: Child) -> None:
+    offenders = {}
+    for name, (line, id, words) in WRONG.items():
+        child.write((line if isinstance(line, bytes) else command_to_json(line).encode()) + b"\n")
+        failed = child.next()
+        assert isinstance(failed, Failed), name
+        if failed.generation != id or words not in failed.message or not failed.remedy:
+            offenders[name] = failed
+        assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done), name
+    assert offenders == {}
 
 
 def test_a_bad_line_is_answered_during_a_generation(child: Child) -> None:
@@ -421,7 +413,11 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [lambda child: child.stdin.close(), lambda child: child.process.terminate()]
+    "end",
+    [
+        lambda child: child.stdin.close(),
+        pytest.param(lambda child: child.process.terminate(), marks=pytest.mark.slow),
+    ],
 )
 def test_it_ends_with_its_input_and_on_sigterm(
     end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
@@ -446,6 +442,16 @@ def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> 
     assert child.log.read_bytes() == b""
 
 
+PIPE_BYTES, LONGEST_LINE = 1 << 16, 1 << 12
+
+
+def readable(pipe: Any) -> int:
+    """How many bytes wait in it."""
+    count = array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
+    return count[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "end", [lambda child: child.stdin.close(), lambda child: child.send(Quit())]
@@ -456,7 +462,8 @@ def test_it_ends_although_it_is_held_up(
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
     child.until(Verdict)
-    time.sleep(2)  # until the pipe, which nobody reads, is full
+    while readable(child.stdout) < PIPE_BYTES - LONGEST_LINE:  # which nobody reads
+        time.sleep(0.01)
     end(child)
     assert child.end() == -signal.SIGALRM
 
@@ -542,13 +549,8 @@ def test_it_is_usable_after_a_failed_generation(
         yield generate("g2")
         yield generate("g3")
 
-    responses: list[Response] = []
-    queue = CommandQueue(responses.append)
-    script = commands()
-    monkeypatch.setattr(queue, "take", lambda: next(script, None))
     monkeypatch.setattr(Decoder, "read", failing)
-    Host(queue, responses.append).run()
-
+    responses = hosted(commands())
     first, broken, last = (
         [response for response in responses if getattr(response, "generation", "") == id]
         for id in ("g1", "g2", "g3")
@@ -567,7 +569,7 @@ def test_it_is_usable_after_a_failed_generation(
 def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
     folder: Path, monkeypatch: pytest.MonkeyPatch, waiting: bool
 ) -> None:
-    script = iter((Load("1", str(folder), "early-exit:2", "3"), generate("g")))
+    script = iter((Load("1", str(folder), "early-exit:1", "3"), generate("g")))
     responses: list[Response] = []
     queue = CommandQueue(responses.append)
     monkeypatch.setattr(queue, "take", lambda: next(script, None))
@@ -587,11 +589,7 @@ def test_what_there_is_to_remark_is_told_when_it_is_loaded(
 ) -> None:
     remarks: Iterator[list[Remark]] = iter(([Remark.SLOW_BLAS], []))
     monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
-    script = iter((Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")))
-    responses: list[Response] = []
-    queue = CommandQueue(responses.append)
-    monkeypatch.setattr(queue, "take", lambda: next(script, None))
-    Host(queue, responses.append).run()
+    responses = hosted([Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")])
     remarked = [response.remark for response in responses if isinstance(response, Loaded)]
     assert remarked == [Remark.SLOW_BLAS.value, ""]
 
@@ -653,16 +651,12 @@ def test_answers_are_ascii_whatever_the_text() -> None:
     assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"
 
 
-def test_answers_are_learned_where_that_is_asked_for(
-    fresh: Callable[[], Child], folder: Path, tmp_path: Path
-) -> None:
-    kept = earlier_answers.earlier_answers_folder(tmp_path / "home")
-    child = fresh()
-    child.next()
+def test_answers_are_learned_where_that_is_asked_for(home: Path, folder: Path) -> None:
+    kept = earlier_answers.earlier_answers_folder(home)
 
     def ask(id: str, *, learn: bool) -> list[Path]:
-        child.ask(Load(f"load {id}", str(folder), "suffix", "4", learn=learn))
-        assert isinstance(child.ask(generate(id))[-1], Done)
+        load_it = Load(f"load {id}", str(folder), "suffix", "4", learn=learn)
+        assert isinstance(hosted([load_it, generate(id)])[-1], Done)
         return sorted(kept.glob("*")) if kept.exists() else []
 
     assert ask("off", learn=False) == []

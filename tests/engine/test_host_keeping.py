@@ -9,19 +9,20 @@ from unittest import mock
 import pytest
 
 from engine.events import Done
-from engine.host import CommandQueue, Host
+from engine.host import CommandQueue
 from engine.kept_blocks import kept_blocks_folder
 from engine.kept_prefixes import Unkept
-from engine.protocol import Command, Generate, Load, Response, Sampling
+from engine.protocol import Generate, Load, Response, Sampling
 from engine.request import Request, asked
 from models.errors import Problem
+from tests.support.engine.hosted import hosted
 from tests.support.engine.tiny import write_folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "llama"
-    write_folder("llama", path)
+    write_folder("llama", path, layers=2)
     return path
 
 
@@ -37,22 +38,12 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[P
     return lambda: sorted(kept_blocks_folder().glob("*/*.safetensors"))
 
 
-def run_host(monkeypatch: pytest.MonkeyPatch, send: Any, *commands: Command) -> None:
-    script, queue = iter(commands), CommandQueue(send)
-    monkeypatch.setattr(queue, "take", lambda: next(script, None))
-    Host(queue, send).run()
-
-
-def test_documents_are_kept_after_the_answer(
-    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_are_kept_after_the_answer(folder: Path, kept: Any) -> None:
     seen: list[tuple[Response, int]] = []
     commands = (Load("1", str(folder)), about_a_document("g"), Load("2", str(folder)))
-    run_host(
-        monkeypatch,
-        lambda response: seen.append((response, len(kept()))),
-        *commands,
-        about_a_document("h"),
+    hosted(
+        [*commands, about_a_document("h")],
+        after=lambda response: seen.append((response, len(kept()))),
     )
     dones = [(done.stats.reused_tokens, files) for done, files in seen if isinstance(done, Done)]
     assert dones == [(0, 0), (1024, 2)]
@@ -63,15 +54,13 @@ def test_a_command_goes_before_what_is_to_be_kept(
 ) -> None:
     waiting = property(lambda _: len(kept()) == 1)
     monkeypatch.setattr(CommandQueue, "waiting", waiting)
-    run_host(monkeypatch, lambda _: None, Load("1", str(folder)), about_a_document("g"))
+    hosted([Load("1", str(folder)), about_a_document("g")])
     assert len(kept()) == 1
 
 
-def test_nothing_is_kept_where_nothing_may_be(
-    folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_kept_where_nothing_may_be(folder: Path, kept: Any) -> None:
     load_it = Load("1", str(folder), keep_bytes=0)
-    run_host(monkeypatch, lambda _: None, load_it, about_a_document("g"))
+    hosted([load_it, about_a_document("g")])
     assert not kept()
     with pytest.raises(Problem):
         replace(load_it, keep_bytes=-1)
@@ -81,18 +70,16 @@ def test_what_goes_wrong_while_it_is_kept_costs_nothing_else(
     folder: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("engine.kept_blocks.KeptBlocks.write", mock.Mock(side_effect=RuntimeError))
-    responses: list[Response] = []
-    commands = Load("1", str(folder)), about_a_document("g"), about_a_document("h")
-    run_host(monkeypatch, responses.append, *commands)
+    responses = hosted([Load("1", str(folder)), about_a_document("g"), about_a_document("h")])
     assert sum(isinstance(each, Done) for each in responses) == 2
     assert "RuntimeError" in capsys.readouterr().err
 
 
 def test_why_nothing_is_kept_is_said_once(
-    tmp_path: Path, kept: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, kept: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_folder("qwen3_5", tmp_path / "recurrent")
-    commands = Load("1", str(tmp_path / "recurrent")), about_a_document("g"), about_a_document("h")
-    run_host(monkeypatch, lambda _: None, *commands)
+    write_folder("qwen3_5", tmp_path / "recurrent", layers=2)
+    recurrent = Load("1", str(tmp_path / "recurrent"))
+    hosted([recurrent, about_a_document("g"), about_a_document("h")])
     assert not kept()
     assert capsys.readouterr().err.count(Unkept.LAYERS.value) == 1

@@ -1,6 +1,7 @@
 """Log probabilities of answers and prompts: the target's own, whoever drafts."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import mlx.core as mx
@@ -19,6 +20,7 @@ from tests.support.engine.sessions import (
     text_of,
     tokens_of,
 )
+from tests.support.mostly_slow import mostly_slow
 
 SAMPLINGS = {
     "greedy": Sampling(),
@@ -39,8 +41,16 @@ def afresh(session: Session, prompt: list[int], tokens: list[int]) -> list[mx.ar
     return list(rows[len(prompt) - 1 : -1])
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("how", ["greedy", "sampled", "repeatable"])
+HOW = ["greedy", "sampled", "repeatable"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    mostly_slow(
+        product(DRAFTERS, HOW),
+        quick=[*product(["model"], HOW), ("none", "greedy"), ("trees", "sampled")],
+    ),
+)
 def test_they_are_what_the_target_thought(kind: str, how: str, tokenizer: Any) -> None:
     request = Request(sampling=SAMPLINGS[how], max_tokens=24, logprobs=3)
     session = new_session(tokenizer, "llama", kind)
@@ -72,7 +82,7 @@ def test_nobody_asked(tokenizer: Any) -> None:
 
 def test_their_bytes_are_the_text(tokenizer: Any) -> None:
     """Half characters too, which as texts would be lost."""
-    for seed in range(5):
+    for seed in range(3):
         session = new_session(tokenizer)
         sampling = Sampling(temperature=3.0, seed=seed)
         request = Request(sampling=sampling, max_tokens=40, logprobs=0)
@@ -92,7 +102,9 @@ def test_forced_tokens_are_certain(tokenizer: Any) -> None:
     assert [each.id for each in told(events)] == tokens_of(events)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+@pytest.mark.parametrize(
+    "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5"], quick=["qwen3_5"])
+)
 def test_those_of_the_prompt(architecture: str, tokenizer: Any) -> None:
     session = new_session(tokenizer, architecture, "model")
     plain = list(session.answer(QUESTION, Request(max_tokens=12)))

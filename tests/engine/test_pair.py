@@ -3,6 +3,7 @@
 import json
 import shutil
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import task, write
+from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -51,7 +53,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
 def other(target: LoadedModel, tmp_path: Path) -> Path:
     """A folder with another model of the same tokens."""
     folder = tmp_path / "other model"
-    tiny.write_folder("qwen2", folder, seed=1)
+    tiny.write_folder("qwen2", folder, seed=1, layers=1)
     return folder
 
 
@@ -60,28 +62,26 @@ def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
     return make_drafter(drafters, target=target, decoder=Decoder(target.model), **options)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "shown"),
-    [
-        ("none", NoDrafter, "none"),
-        ("lookup", LookupDrafter, "lookup"),
-        ("early-exit", EarlyExitDrafter, "early-exit"),
-        ("early-exit:1", EarlyExitDrafter, "early-exit"),
-        ("early-exit:3", EarlyExitDrafter, "early-exit"),
-        ("  lookup\t", LookupDrafter, "lookup"),
-        ("lookahead", LookaheadDrafter, "lookahead"),
-        ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
-        ("recycling", RecyclingDrafter, "recycling"),
-        ("suffix", SuffixDrafter, "suffix"),
-        ("lookup+recycling", Cascade, "lookup+recycling"),
-        ("lookup+early-exit", Cascade, "lookup+early-exit"),
-        (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
-    ],
+NAMES: tuple[tuple[str, type, str], ...] = (
+    ("none", NoDrafter, "none"),
+    ("lookup", LookupDrafter, "lookup"),
+    ("early-exit", EarlyExitDrafter, "early-exit"),
+    ("early-exit:1", EarlyExitDrafter, "early-exit"),
+    ("early-exit:3", EarlyExitDrafter, "early-exit"),
+    ("  lookup\t", LookupDrafter, "lookup"),
+    ("lookahead", LookaheadDrafter, "lookahead"),
+    ("lookahead:4,2,0", LookaheadDrafter, "lookahead"),
+    ("recycling", RecyclingDrafter, "recycling"),
+    ("suffix", SuffixDrafter, "suffix"),
+    ("lookup+recycling", Cascade, "lookup+recycling"),
+    ("lookup+early-exit", Cascade, "lookup+early-exit"),
+    (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
 )
-def test_names(name: str, kind: type, shown: str, target: LoadedModel) -> None:
-    drafter = make(name, target)
-    assert type(drafter) is kind
-    assert drafter.name == shown
+
+
+def test_names(target: LoadedModel) -> None:
+    made = [(name, make(name, target)) for name, *_ in NAMES]
+    assert [(name, type(drafter), drafter.name) for name, drafter in made] == [*NAMES]
 
 
 def test_an_early_exit_is_half_way_unless_told(target: LoadedModel) -> None:
@@ -127,18 +127,18 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     assert asked == [other]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+NO_NAMES = (
         "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
         "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "recycling:3", "none:",
         "nonsense", "~no-such-user/model", "a\0b", "x" * 300,
-    ],
 )  # fmt: skip
-def test_names_that_are_none(name: str, target: LoadedModel) -> None:
-    with pytest.raises(Problem, match="no drafter and no folder") as problem:
-        make(name, target)
-    assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
+
+
+def test_names_that_are_none(target: LoadedModel) -> None:
+    for name in NO_NAMES:
+        with pytest.raises(Problem, match="no drafter and no folder") as problem:
+            pytest.fail(f"{name!r} is {make(name, target)}")
+        assert "none, lookup, suffix, lookahead, recycling, head" in problem.value.remedy
 
 
 @pytest.fixture
@@ -181,23 +181,23 @@ def test_a_heads_folder_is_named_like_a_models(
     assert refused.value.obstacle == "other target"
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    ["5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,"],
-)
-def test_a_lookahead_of_no_size(sizes: str, target: LoadedModel) -> None:
-    with pytest.raises(Problem, match="Lookahead cannot") as problem:
-        resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # before anything is loaded
-    assert sizes in problem.value.message
-    assert "lookahead:W,N,G" in problem.value.remedy
+NO_SIZES = ("5", "5,3", "5,3,5,1", "0,3,5", "5,1,5", "5,3,60", "-5,3,5", "5, 3, 5", "w,n,g", "5,3,")
 
 
-@pytest.mark.parametrize("layers", [0, 4, 99])
-def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
-    with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as problem:
-        make(f"lookup+early-exit:{layers}", target)
-    assert problem.value.obstacle == "unsupported"
-    assert "from 1 to 3" in problem.value.remedy
+def test_a_lookahead_of_no_size(target: LoadedModel) -> None:
+    for sizes in NO_SIZES:
+        with pytest.raises(Problem, match="Lookahead cannot") as problem:
+            resolve_drafters(f"lookup+lookahead:{sizes}", target.folder)  # nothing is loaded yet
+        assert sizes in problem.value.message
+        assert "lookahead:W,N,G" in problem.value.remedy
+
+
+def test_an_early_exit_out_of_range(target: LoadedModel) -> None:
+    for layers in (0, 4, 99):
+        with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as problem:
+            make(f"lookup+early-exit:{layers}", target)
+        assert problem.value.obstacle == "unsupported"
+        assert "from 1 to 3" in problem.value.remedy
 
 
 def exchange(folder: Path, *names: str) -> None:
@@ -288,42 +288,40 @@ def lengths(policy: DraftLengthPolicy) -> int:
     return policy.choose([DraftCandidate("any", 1000)], most=1000, context=0).length
 
 
-@pytest.mark.parametrize("length", [0, 1, 7, LONGEST])
-def test_draft_lengths(length: int) -> None:
-    assert lengths(make_policy(str(length))) == length
-
-
-def test_automatic_draft_length() -> None:
+def test_draft_lengths() -> None:
+    for length in (0, 1, 7, LONGEST):
+        assert lengths(make_policy(str(length))) == length
     assert isinstance(make_policy("auto"), Automatic)
 
 
-@pytest.mark.parametrize("tokens", [1, 8, MOST])
-def test_trees(tokens: int) -> None:
-    policy = make_policy(f"tree:{tokens}")
+def test_trees() -> None:
     wide = DraftCandidate("any", LONGEST, alternatives=8)
-    choice = policy.choose([wide], most=1000, context=0)
-    assert len(choice.tree.parents if choice.tree else range(choice.length)) == tokens
+    for tokens in (1, 8, MOST):
+        choice = make_policy(f"tree:{tokens}").choose([wide], most=1000, context=0)
+        assert len(choice.tree.parents if choice.tree else range(choice.length)) == tokens
 
 
 WRONG = ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan", "chain:8"]
 WRONG_TREES = ["tree", "tree:", "tree:0", "tree:65", "tree:-1", "tree: 8", "tree:8:2", "Tree:8"]
 
 
-@pytest.mark.parametrize("length", [*WRONG, *WRONG_TREES])
-def test_draft_lengths_that_are_none(length: str) -> None:
-    with pytest.raises(Problem, match="draft length cannot be") as problem:
-        make_policy(length)
-    assert repr(length) in problem.value.message
-    assert "0 to 16" in problem.value.remedy
-    assert "1 to 64" in problem.value.remedy
+def test_draft_lengths_that_are_none() -> None:
+    for length in (*WRONG, *WRONG_TREES):
+        with pytest.raises(Problem, match="draft length cannot be") as problem:
+            pytest.fail(f"{length!r} is {make_policy(length)}")
+        assert repr(length) in problem.value.message
+        assert "0 to 16" in problem.value.remedy
+        assert "1 to 64" in problem.value.remedy
 
 
-SUBJECTS = [
-    subject for kind in KINDS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
-]
+SUBJECTS = [import_module(f"tests.lab.parity.{kind}").SUBJECTS for kind in KINDS]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+@pytest.mark.parametrize(
+    "subject",
+    mostly_slow(chain(*SUBJECTS), quick=[first for first, *_ in SUBJECTS]),
+    ids=lambda subject: subject.name,
+)
 def test_a_folder_of_any_packaging_is_told_fits_and_drafts(
     subject: Subject, target: LoadedModel, tmp_path: Path
 ) -> None:

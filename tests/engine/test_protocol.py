@@ -220,139 +220,139 @@ CHAT = {"messages": [HELLO]}
 GENERATE = {"command": "generate", "id": "g", "conversation": "c", "prompt": CHAT}
 
 
-@pytest.mark.parametrize(
-    ("line", "id", "fault", "place"),
-    [
-        (b"", "", Fault.EMPTY, ""),
-        (b"  \n", "", Fault.EMPTY, ""),
-        (b"nonsense\n", "", Fault.NOT_JSON, ""),
-        (b'{"command": "quit"', "", Fault.NOT_JSON, ""),
-        (b'{"command": "quit"} {}', "", Fault.NOT_JSON, ""),
-        (b"\xff\xfe\x00", "", Fault.NOT_UTF_8, ""),
-        (b"[" * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
-        (b'{"a":' * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
-        (b"9" * 5_000, "", Fault.NOT_JSON, ""),
-        (b" " * LONGEST_LINE_BYTES + b"{}", "", Fault.TOO_LONG, ""),
-        (b"null", "", Fault.NOT_AN_OBJECT, ""),
-        (b'["quit"]', "", Fault.NOT_AN_OBJECT, ""),
-        (b"{}", "", Fault.UNKNOWN_COMMAND, ""),
-        (b'{"command": "fly", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
-        (b'{"command": "setdrafter", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
-        (b'{"command": ["load"]}', "", Fault.UNKNOWN_COMMAND, ""),
-        (b'{"command": "quit", "now": 1}', "", Fault.UNKNOWN_FIELD, "quit"),
-        (b'{"command": "load", "id": "7"}', "7", Fault.MISSING_FIELD, "load.target"),
-        (b'{"command": "unload", "id": 7}', "", Fault.WRONG_TYPE, "unload.id"),
-        (b'{"command": "unload", "id": ""}', "", Fault.WRONG_VALUE, "unload.id"),
-        (b'{"command": "unload", "id": null}', "", Fault.WRONG_TYPE, "unload.id"),
-        (b'{"command": "unload", "id": "\\ud800"}', "\ud800", Fault.WRONG_VALUE, "unload"),
-        (b'{"command": "cancel", "id": "g", "x": 1}', "", Fault.UNKNOWN_FIELD, "cancel"),
-    ],
-    ids=lambda value: repr(value)[:40],
+FAULTY = (
+    (b"", "", Fault.EMPTY, ""),
+    (b"  \n", "", Fault.EMPTY, ""),
+    (b"nonsense\n", "", Fault.NOT_JSON, ""),
+    (b'{"command": "quit"', "", Fault.NOT_JSON, ""),
+    (b'{"command": "quit"} {}', "", Fault.NOT_JSON, ""),
+    (b"\xff\xfe\x00", "", Fault.NOT_UTF_8, ""),
+    (b"[" * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
+    (b'{"a":' * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
+    (b"9" * 5_000, "", Fault.NOT_JSON, ""),
+    (b" " * LONGEST_LINE_BYTES + b"{}", "", Fault.TOO_LONG, ""),
+    (b"null", "", Fault.NOT_AN_OBJECT, ""),
+    (b'["quit"]', "", Fault.NOT_AN_OBJECT, ""),
+    (b"{}", "", Fault.UNKNOWN_COMMAND, ""),
+    (b'{"command": "fly", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
+    (b'{"command": "setdrafter", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
+    (b'{"command": ["load"]}', "", Fault.UNKNOWN_COMMAND, ""),
+    (b'{"command": "quit", "now": 1}', "", Fault.UNKNOWN_FIELD, "quit"),
+    (b'{"command": "load", "id": "7"}', "7", Fault.MISSING_FIELD, "load.target"),
+    (b'{"command": "unload", "id": 7}', "", Fault.WRONG_TYPE, "unload.id"),
+    (b'{"command": "unload", "id": ""}', "", Fault.WRONG_VALUE, "unload.id"),
+    (b'{"command": "unload", "id": null}', "", Fault.WRONG_TYPE, "unload.id"),
+    (b'{"command": "unload", "id": "\\ud800"}', "\ud800", Fault.WRONG_VALUE, "unload"),
+    (b'{"command": "cancel", "id": "g", "x": 1}', "", Fault.UNKNOWN_FIELD, "cancel"),
 )
-def test_what_is_wrong_with_a_line(line: bytes, id: str, fault: Fault, place: str) -> None:
-    with pytest.raises(InvalidCommand) as refused:
-        parse_command(line)
-    found = refused.value
-    assert (found.id, found.fault, found.place) == (id, fault, place)
-    assert place in found.message or place.partition(".")[2] in found.message
 
 
-@pytest.mark.parametrize(
-    ("change", "fault", "place", "wanted"),
-    [
-        ({"prompt.messages": HELLO}, Fault.WRONG_TYPE, "prompt.messages", "list"),
-        ({"prompt.messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "prompt.messages[1]", "object"),
-        (
-            {"prompt.messages": [{"role": "user"}]},
-            Fault.MISSING_FIELD,
-            "prompt.messages[0].content",
-            "content",
-        ),
-        (
-            {"prompt.messages": [HELLO | {"role": "root"}]},
-            Fault.WRONG_VALUE,
-            "prompt.messages[0].role",
-            "user",
-        ),
-        (
-            {"prompt.messages": [HELLO | {"role": []}]},
-            Fault.WRONG_VALUE,
-            "prompt.messages[0].role",
-            "user",
-        ),
-        (
-            {"prompt.messages": [HELLO | {"nick": "x"}]},
-            Fault.UNKNOWN_FIELD,
-            "prompt.messages[0]",
-            "role",
-        ),
-        ({"request.sampling": 1}, Fault.WRONG_TYPE, "request.sampling", "object"),
-        ({"request.sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "request.sampling", "temperature"),
-        (
-            {"request.sampling": {"temperature": "1"}},
-            Fault.WRONG_TYPE,
-            "request.sampling.temperature",
-            "number",
-        ),
-        (
-            {"request.sampling": {"temperature": True}},
-            Fault.WRONG_TYPE,
-            "request.sampling.temperature",
-            "number",
-        ),
-        (
-            {"request.sampling": {"temperature": float("nan")}},
-            Fault.WRONG_VALUE,
-            "",
-            "",
-        ),
-        (
-            {"request.sampling": {"temperature": 10**400}},
-            Fault.WRONG_VALUE,
-            "request.sampling.temperature",
-            "",
-        ),
-        (
-            {"request.sampling": {"top_k": 1.0}},
-            Fault.WRONG_TYPE,
-            "request.sampling.top_k",
-            "whole number",
-        ),
-        ({"request.sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
-        ({"request.sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
-        (
-            {"request.sampling": {"logit_bias": {"-1": 1}}},
-            Fault.WRONG_VALUE,
-            "request.sampling.logit_bias",
-            "keys",
-        ),
-        (
-            {"request.sampling": {"logit_bias": {"9" * 999: 1}}},
-            Fault.WRONG_VALUE,
-            "request.sampling.logit_bias",
-            "",
-        ),
-        (
-            {"request.sampling": {"logit_bias": {"1": "a"}}},
-            Fault.WRONG_TYPE,
-            "request.sampling.logit_bias",
-            "number",
-        ),
-        ({"request.max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
-        ({"request.max_tokens": True}, Fault.WRONG_TYPE, "request.max_tokens", "whole number"),
-        ({"request.stops": "END"}, Fault.WRONG_TYPE, "request.stops", "list"),
-        ({"request.stops": [None]}, Fault.WRONG_TYPE, "request.stops[0]", "text"),
-    ],
-)
-def test_the_field_that_is_wrong_is_named(
-    change: dict[str, Any], fault: Fault, place: str, wanted: str
-) -> None:
+def refusal(line: bytes) -> InvalidCommand:
+    """Of a line that is no command."""
     with pytest.raises(InvalidCommand) as refused:
-        parse_command(json.dumps(changed(change)).encode())
-    found = refused.value
-    assert (found.id, found.fault) == ("g", fault)
-    assert found.place == ".".join(filter(None, ("generate", place)))
-    assert wanted in found.remedy
+        pytest.fail(f"{line[:40]!r} is {parse_command(line)}")
+    return refused.value
+
+
+def test_what_is_wrong_with_a_line() -> None:
+    found = [(line, refusal(line)) for line, *_ in FAULTY]
+    assert [(line, each.id, each.fault, each.place) for line, each in found] == [*FAULTY]
+    for _, each in found:
+        assert each.place in each.message or each.place.partition(".")[2] in each.message
+
+
+WRONG_FIELDS: tuple[tuple[dict[str, Any], Fault, str, str], ...] = (
+    ({"prompt.messages": HELLO}, Fault.WRONG_TYPE, "prompt.messages", "list"),
+    ({"prompt.messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "prompt.messages[1]", "object"),
+    (
+        {"prompt.messages": [{"role": "user"}]},
+        Fault.MISSING_FIELD,
+        "prompt.messages[0].content",
+        "content",
+    ),
+    (
+        {"prompt.messages": [HELLO | {"role": "root"}]},
+        Fault.WRONG_VALUE,
+        "prompt.messages[0].role",
+        "user",
+    ),
+    (
+        {"prompt.messages": [HELLO | {"role": []}]},
+        Fault.WRONG_VALUE,
+        "prompt.messages[0].role",
+        "user",
+    ),
+    (
+        {"prompt.messages": [HELLO | {"nick": "x"}]},
+        Fault.UNKNOWN_FIELD,
+        "prompt.messages[0]",
+        "role",
+    ),
+    ({"request.sampling": 1}, Fault.WRONG_TYPE, "request.sampling", "object"),
+    ({"request.sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "request.sampling", "temperature"),
+    (
+        {"request.sampling": {"temperature": "1"}},
+        Fault.WRONG_TYPE,
+        "request.sampling.temperature",
+        "number",
+    ),
+    (
+        {"request.sampling": {"temperature": True}},
+        Fault.WRONG_TYPE,
+        "request.sampling.temperature",
+        "number",
+    ),
+    (
+        {"request.sampling": {"temperature": float("nan")}},
+        Fault.WRONG_VALUE,
+        "",
+        "",
+    ),
+    (
+        {"request.sampling": {"temperature": 10**400}},
+        Fault.WRONG_VALUE,
+        "request.sampling.temperature",
+        "",
+    ),
+    (
+        {"request.sampling": {"top_k": 1.0}},
+        Fault.WRONG_TYPE,
+        "request.sampling.top_k",
+        "whole number",
+    ),
+    ({"request.sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
+    ({"request.sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
+    (
+        {"request.sampling": {"logit_bias": {"-1": 1}}},
+        Fault.WRONG_VALUE,
+        "request.sampling.logit_bias",
+        "keys",
+    ),
+    (
+        {"request.sampling": {"logit_bias": {"9" * 999: 1}}},
+        Fault.WRONG_VALUE,
+        "request.sampling.logit_bias",
+        "",
+    ),
+    (
+        {"request.sampling": {"logit_bias": {"1": "a"}}},
+        Fault.WRONG_TYPE,
+        "request.sampling.logit_bias",
+        "number",
+    ),
+    ({"request.max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
+    ({"request.max_tokens": True}, Fault.WRONG_TYPE, "request.max_tokens", "whole number"),
+    ({"request.stops": "END"}, Fault.WRONG_TYPE, "request.stops", "list"),
+    ({"request.stops": [None]}, Fault.WRONG_TYPE, "request.stops[0]", "text"),
+)
+
+
+def test_the_field_that_is_wrong_is_named() -> None:
+    for change, fault, place, wanted in WRONG_FIELDS:
+        found = refusal(json.dumps(changed(change)).encode())
+        whole = ".".join(filter(None, ("generate", place)))
+        assert (found.id, found.fault, found.place) == ("g", fault, whole), change
+        assert wanted in found.remedy, change
 
 
 def changed(change: dict[str, Any]) -> dict[str, Any]:

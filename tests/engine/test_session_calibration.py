@@ -1,6 +1,7 @@
 """A session knows what its pair costs: measured once, kept, and read again."""
 
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,6 +13,7 @@ import engine.session
 import engine.speculate
 from engine.blas import MatrixLibrary
 from engine.circumstances import Contention
+from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.events import Draft
@@ -25,7 +27,13 @@ from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
 @pytest.fixture
 def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
     times = itertools.count(0.0, 0.001)  # a machine that does nothing else
-    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
+
+    def clock() -> float:
+        return next(times)
+
+    measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
+    monkeypatch.setattr(engine.speculate, "perf_counter", clock)
+    monkeypatch.setattr(engine.session, "calibrate", measuring)
     named = property(lambda folder: f"weights of {folder.path}")
     monkeypatch.setattr(ModelFolder, "fingerprint", named)
     return loaded(tiny_model("llama"), tokenizer)

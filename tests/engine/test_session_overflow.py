@@ -24,8 +24,8 @@ def chatted(session: Session, overflow: Overflow, *, turns: int) -> list[list[Ev
     messages = [ChatMessage("system", "Be brief.")]
     seen = []
     for number in range(turns):
-        messages.append(ChatMessage("user", f"Question {number}: {'why ' * 10}?"))
-        request = Request(max_tokens=20, overflow=overflow)
+        messages.append(ChatMessage("user", f"Why {number}?"))
+        request = Request(max_tokens=4, overflow=overflow)
         events = collect(session, session.answer(messages, request))
         messages.append(ChatMessage("assistant", text_of(events) or "."))
         seen.append(events)
@@ -36,17 +36,17 @@ def chatted(session: Session, overflow: Overflow, *, turns: int) -> list[list[Ev
 def test_a_conversation_goes_on_beyond_the_context(
     overflow: Overflow, first: int, tokenizer: Any
 ) -> None:
-    session = Session(loaded(tiny_model("llama"), tokenizer, context=1200))
+    session = Session(loaded(tiny_model("llama"), tokenizer, context=240))
     turns = chatted(session, overflow, turns=24)
     gaps = []
     for events in turns:
         told = {(e.left_out_from, e.left_out, e.context) for e in events if isinstance(e, Prefill)}
         (gap,) = told
         gaps.append(gap)
-        assert 0 < len(tokens_of(events)) <= 20
+        assert 0 < len(tokens_of(events)) <= 4
     assert gaps[0] == (0, 0, 0)
     wide = [gap for gap in gaps if gap[1]]
-    assert {(start, context) for start, _, context in wide} == {(first, 1200)}
+    assert {(start, context) for start, _, context in wide} == {(first, 240)}
     assert all(count % 2 == 0 for _, count, _ in wide)
     # In large steps: most prompts begin as the one before, and of those little is read.
     changes = [n for n in range(1, 24) if gaps[n] != gaps[n - 1]]

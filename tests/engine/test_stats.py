@@ -34,7 +34,7 @@ from engine.stats import (
     tally,
     update,
 )
-from tests.support.mostly_slow import examples, mostly_slow
+from tests.support.mostly_slow import examples
 
 
 def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
@@ -228,16 +228,16 @@ def test_a_load_that_changes_all_the_time_gives_no_ratio() -> None:
     assert against_plain(changing) is NoRatio.NOT_COMPARABLE
 
 
-@pytest.mark.parametrize("rounds", [1, 63, 64, 65, 128, 129, 1000, 4096])
-def test_the_plain_rounds_that_are_kept_are_spread_evenly(rounds: int) -> None:
+def test_the_plain_rounds_that_are_kept_are_spread_evenly() -> None:
     each = verdict(0, 0, 0)
-    stats = tally(replace(each, seconds=float(number)) for number in range(rounds))
-    kept = stats.plain_round_seconds
-    steps = {after - before for before, after in pairwise(kept)}
-    assert kept[0] == 0.0
-    assert len(steps) <= 1
-    assert min(rounds, 32) <= len(kept) <= 64
-    assert kept[-1] + (steps.pop() if steps else 1) >= rounds
+    for rounds in (1, 63, 64, 65, 128, 129, 1000, 4096):
+        stats = tally(replace(each, seconds=float(number)) for number in range(rounds))
+        kept = stats.plain_round_seconds
+        steps = {after - before for before, after in pairwise(kept)}
+        assert kept[0] == 0.0
+        assert len(steps) <= 1
+        assert min(rounds, 32) <= len(kept) <= 64
+        assert kept[-1] + (steps.pop() if steps else 1) >= rounds
 
 
 @st.composite
@@ -288,14 +288,10 @@ def from_store(events: list[Event]) -> Stats:
     return tally(from_json(to_json(event)) for event in events)
 
 
-@pytest.mark.parametrize("examples", mostly_slow([2000, 100], quick=[100]))
-def test_no_speed_up_is_shown_that_cannot_be(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(events=answers())
-    def shown(events: list[Event]) -> None:
-        check_what_is_shown(events, against_plain)
-
-    shown()
+@settings(max_examples=examples(1000))
+@given(events=answers())
+def test_no_speed_up_is_shown_that_cannot_be(events: list[Event]) -> None:
+    check_what_is_shown(events, against_plain)
 
 
 def lifetime_average(stats: Stats) -> float | NoRatio:
@@ -314,10 +310,11 @@ def mean_of_all(stats: Stats) -> float | NoRatio:
 
 @pytest.mark.parametrize("judge", [lifetime_average, mean_of_all])
 def test_the_bounds_catch_what_was_shown_before(judge: Callable[[Stats], float | NoRatio]) -> None:
-    @settings(max_examples=examples(300), deadline=None, database=None, phases=[Phase.generate])
+    # It ends with the first that shows it, which is mostly one of the first ten.
+    @settings(max_examples=300, database=None, phases=[Phase.generate], report_multiple_bugs=False)
     @given(events=answers())
     def shown(events: list[Event]) -> None:
         check_what_is_shown(events, judge)
 
-    with pytest.raises((AssertionError, ExceptionGroup)):
+    with pytest.raises(AssertionError):
         shown()

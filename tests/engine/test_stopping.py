@@ -23,6 +23,7 @@ from tests.support.engine.drawn_texts import (
     model_drafter,
 )
 from tests.support.engine.markov import decoder, exact
+from tests.support.mostly_slow import mostly_slow
 
 
 class Unsure(Fixed):
@@ -50,7 +51,7 @@ class Dropping(ModelDrafter):
         return DraftArrays(*kept, self.name)
 
 
-@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("rule", mostly_slow([by_token, by_block], quick=[by_block]))
 def test_drafts_that_stop_where_they_are_unsure(rule: AcceptanceRule) -> None:
     drafter = model_drafter(DRAFTING["noisy"])
 

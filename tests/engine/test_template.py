@@ -215,25 +215,24 @@ def test_ids_of_calls_are_made_such_as_mistrals_templates_take(own_tokenizer: An
     assert (result["tool_call_id"], second) == (first, "abcdefgh9")
 
 
-@pytest.mark.parametrize(
-    ("tools", "options", "arguments"),
-    [
-        ("[", "", "{}"),
-        ("{}", "", "{}"),
-        ("", "[1]", "{}"),
-        ("", '{"chat_template": "x"}', "{}"),
-        ("", '{"tokenize": true}', "{}"),
-        ("", "", "[1]"),
-        ("", "", "{"),
-    ],
+NOT_GIVEN = (  # tools, options, and arguments of a call
+    ("[", "", "{}"),
+    ("{}", "", "{}"),
+    ("", "[1]", "{}"),
+    ("", '{"chat_template": "x"}', "{}"),
+    ("", '{"tokenize": true}', "{}"),
+    ("", "", "[1]"),
+    ("", "", "{"),
 )
-def test_what_a_template_is_not_given(
-    own_tokenizer: Any, tools: str, options: str, arguments: str
-) -> None:
-    call = ToolCall("c1", "look", arguments)
-    called = ChatMessage("assistant", "a", tool_calls=(call,))
-    with pytest.raises(Problem):
-        render(own_tokenizer, _chat(called, *QUESTION.messages, tools=tools, options=options))
+
+
+def test_what_a_template_is_not_given(own_tokenizer: Any) -> None:
+    for tools, options, arguments in NOT_GIVEN:
+        call = ToolCall("c1", "look", arguments)
+        called = ChatMessage("assistant", "a", tool_calls=(call,))
+        chat = _chat(called, *QUESTION.messages, tools=tools, options=options)
+        with pytest.raises(Problem):
+            pytest.fail(f"{tools, options, arguments}: {render(own_tokenizer, chat)}")
 
 
 def test_a_template_that_refuses_says_why(own_tokenizer: Any) -> None:

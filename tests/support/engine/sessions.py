@@ -29,7 +29,7 @@ from tests.support.engine.helpers import (
     assert_as_fresh,
     ids_held,
 )
-from tests.support.engine.tiny import build, noisy
+from tests.support.engine.tiny import noisy, shallow
 from tests.support.engine.trees import Foreseeing
 
 END = 256
@@ -41,9 +41,8 @@ DRAFTERS = (
 QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
 
-@functools.cache
 def tiny_model(architecture: str) -> Any:
-    return build(architecture, vocabulary=VOCABULARY)
+    return shallow(architecture, vocabulary=VOCABULARY)
 
 
 @functools.cache
@@ -72,7 +71,7 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
     drafters: dict[str, Any] = {
         "none": NoDrafter,
         "model": model,
-        "early-exit": lambda: EarlyExitDrafter(target, layers=2),
+        "early-exit": lambda: EarlyExitDrafter(target, layers=len(target.model.layers) - 1),
         "head": lambda: untrained_drafter(target),
         "lookup": LookupDrafter,
         "lookahead": LookaheadDrafter,

@@ -1,0 +1,24 @@
+"""The engine's host without its process."""
+
+from collections.abc import Callable, Iterable
+from unittest import mock
+
+from engine.host import CommandQueue, Host
+from engine.protocol import Command, Response
+
+
+def hosted(
+    commands: Iterable[Command], *, after: Callable[[Response], object] = lambda _: None
+) -> list[Response]:
+    """What is answered to commands that come one after another; `after` is called with each
+    response."""
+    responses: list[Response] = []
+
+    def send(response: Response) -> None:
+        responses.append(response)
+        after(response)
+
+    queue, script = CommandQueue(send), iter(commands)
+    with mock.patch.object(queue, "take", side_effect=lambda: next(script, None)):
+        Host(queue, send).run()
+    return responses
