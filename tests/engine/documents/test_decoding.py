@@ -70,7 +70,7 @@ def test_any_bytes_are_a_text_or_a_problem(data: bytes) -> None:
         assert decoded.remarks
 
 
-@pytest.mark.parametrize("data", [b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9])
-def test_what_is_no_text_is_a_problem(data: bytes) -> None:
-    with pytest.raises(Problem, match="no text"):
-        decode(data)
+def test_what_is_no_text_is_a_problem() -> None:
+    for data in (b"a\0b", bytes(range(256)), b"\x89\x01\x02\x03\xff" * 9):
+        with pytest.raises(Problem, match="no text"):
+            decode(data)

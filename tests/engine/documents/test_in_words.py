@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from engine.documents import Document, Format, Section, SectionKind
 from engine.documents.in_words import lacks, size_in_words
 
@@ -16,9 +14,8 @@ def document(kind: SectionKind, labels: tuple[str, ...], format: Format = "pdf")
 SCAN = replace(document("page", ("", "")), without_text=(3, 7))
 
 
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
+def test_how_much_it_is() -> None:
+    for one, words in (
         (document("page", ("",)), "1 page"),
         (SCAN, "7 pages"),
         (document("sheet", ("Prices", "Costs")), "2 sheets"),
@@ -26,10 +23,8 @@ SCAN = replace(document("page", ("", "")), without_text=(3, 7))
         (document("lines", ("", "")), ""),
         (document("part", ("Scope",)), ""),
         (document("page", ()), ""),
-    ],
-)
-def test_how_much_it_is(one: Document, words: str) -> None:
-    assert size_in_words(one) == words
+    ):
+        assert size_in_words(one) == words
 
 
 def test_what_nobody_will_read_is_a_line_each() -> None:

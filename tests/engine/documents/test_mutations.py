@@ -3,32 +3,34 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.mostly_slow import mostly_slow
-
 ROOT = Path(__file__).parents[3]
 FORMATS = ("pdf", "text", "markdown", "csv", "notebook")
-FEW, MANY = 60, 5000
 
 
-@pytest.mark.parametrize(
-    ("kind", "count"),
-    mostly_slow(
-        [(kind, count) for kind in FORMATS for count in (FEW, MANY)],
-        quick=[(kind, FEW) for kind in FORMATS],
-    ),
-)
-def test_each_is_a_document_or_a_problem(kind: str, count: int) -> None:
+def test_each_is_a_document_or_a_problem() -> None:
+    check(60, FORMATS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FORMATS)
+def test_each_of_many_is_a_document_or_a_problem(kind: str) -> None:
+    check(5000, [kind])
+
+
+def check(count: int, kinds: Sequence[str]) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.documents.mutations", kind, str(count)],
+        [sys.executable, "-m", "tests.support.documents.mutations", str(count), *kinds],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     came = json.loads(ended.stdout)
-    assert sum(came.values()) == count
-    assert came["document"] > count / 10
+    assert [*came] == [*kinds]
+    assert all(sum(each.values()) == count for each in came.values())
+    assert all(each["document"] > count / 10 for each in came.values())

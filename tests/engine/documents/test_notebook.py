@@ -88,10 +88,10 @@ def test_an_older_notebook() -> None:
     )
 
 
-@pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b"nan nan"])
-def test_what_is_no_json_is_a_problem(data: bytes) -> None:
-    with pytest.raises(Problem, match="no JSON"):
-        read_notebook(data)
+def test_what_is_no_json_is_a_problem() -> None:
+    for data in (b"{", b"[" * 100_000, b"nan nan"):
+        with pytest.raises(Problem, match="no JSON"):
+            read_notebook(data)
 
 
 @given(VALUES)

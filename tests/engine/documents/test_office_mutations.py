@@ -11,9 +11,9 @@ SAMPLES = office_samples()
 FEW, ALL = 3, 50
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_few(name: str) -> None:
-    assert sum(_outcomes(name, first=0, count=FEW)) == FEW
+def test_a_few() -> None:
+    for name in SAMPLES:
+        assert sum(_outcomes(name, first=0, count=FEW)) == FEW
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,9 +68,8 @@ def test_passages_have_about_as_many_words() -> None:
     assert sum(lengths) == 2000
 
 
-@pytest.mark.parametrize(
-    ("kind", "before", "after"),
-    [
+def test_a_document_is_cut_at_its_strongest_border() -> None:
+    for kind, before, after in (
         ("page", words(160), BETWEEN + words(10) + "\n\n" + words(200)),
         ("page", words(160), "\n# Notice\n" + words(10) + "\n\n" + words(200)),
         ("page", words(160), "\n7.2 Notice\n" + words(10) + "\n\n" + words(200)),
@@ -81,13 +79,11 @@ def test_passages_have_about_as_many_words() -> None:
         ("page", words(160) + ".", " " + words(10) + "\n" + words(200)),
         ("lines", words(160), "\n" + words(10) + ". " + words(200)),
         ("lines", words(160), "\ndef found(one):\n" + words(10) + "\n\n  " + words(200)),
-    ],
-)
-def test_a_document_is_cut_at_its_strongest_border(
-    kind: SectionKind, before: str, after: str
-) -> None:
-    texts = [before, after.removeprefix(BETWEEN)] if after.startswith(BETWEEN) else [before + after]
-    assert cuts(document(*texts, kind=kind))[0] == before
+    ):
+        texts = (
+            [before, after.removeprefix(BETWEEN)] if after.startswith(BETWEEN) else [before + after]
+        )
+        assert cuts(document(*texts, kind=kind))[0] == before
 
 
 def test_text_without_spaces_is_cut_too() -> None:
@@ -115,9 +111,8 @@ def best(question: str, one: Document = CONTRACT) -> int | None:
     return None if key is None else one.section_at(passages[key[1]].start)
 
 
-@pytest.mark.parametrize(
-    ("question", "section"),
-    [
+def test_a_question_finds_its_passage() -> None:
+    for question, section in (
         ("How long is the notice period?", 1),
         ("When is it terminated?", 1),
         ("What does ACME-7/b cost?", 2),
@@ -126,10 +121,8 @@ def best(question: str, one: Document = CONTRACT) -> int | None:
         ("zebras", None),
         ("What is this about?", None),
         ("", None),
-    ],
-)
-def test_a_question_finds_its_passage(question: str, section: int | None) -> None:
-    assert best(question) == section
+    ):
+        assert best(question) == section
 
 
 def test_words_that_stand_together_count_more() -> None:

@@ -48,17 +48,14 @@ def test_lines_stay_lines_and_paragraphs_stand_apart() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
+def test_of_a_row_of_dots_three_stay() -> None:
+    for written, read in (
         ("1 Introduction . . . . . . . . . 7", "1 Introduction ... 7"),
         ("2 Naming.............. 8", "2 Naming... 8"),
         ("One . . . . . . 1 Two . . . . . . 2", "One ... 1 Two ... 2"),
         ("And so on. ... ", "And so on. ..."),
-    ],
-)
-def test_of_a_row_of_dots_three_stay(written: str, read: str) -> None:
-    assert texts(line(written)) == [read]
+    ):
+        assert texts(line(written)) == [read]
 
 
 def test_characters_of_all_scripts() -> None:
@@ -75,9 +72,8 @@ def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
     assert read.without_text == (2,)
 
 
-@pytest.mark.parametrize(
-    ("content", "faint"),
-    [
+def test_characters_that_nobody_sees_are_counted_and_read() -> None:
+    for content, faint in (
         (line("tiny", size=3), 4),
         (line("tiny by its matrix", matrix=".2 0 0 .2"), 15),
         (line("large by its matrix", size=1, matrix="12 0 0 12"), 0),
@@ -89,13 +85,11 @@ def test_a_page_that_shows_something_and_has_no_text_is_named() -> None:
         (line("unseen", before="3 Tr"), 6),
         (line("beside", x=WIDTH + 20), 6),
         (line("above", y=HEIGHT + 20), 5),
-    ],
-)
-def test_characters_that_nobody_sees_are_counted_and_read(content: str, faint: int) -> None:
-    read = read_pdf(pdf(content + line("seen", y=50)))
-    assert read.faint == faint
-    if faint:
-        assert len(read.sections[0].text) > faint
+    ):
+        read = read_pdf(pdf(content + line("seen", y=50)))
+        assert read.faint == faint
+        if faint:
+            assert len(read.sections[0].text) > faint
 
 
 def test_text_that_was_recognized_in_a_picture_is_not_called_faint() -> None:
@@ -109,10 +103,10 @@ def test_a_file_that_needs_a_password_is_a_problem() -> None:
         read_pdf(pdf(line("x"), encrypted=True))
 
 
-@pytest.mark.parametrize("data", [b"%PDF-1.7\n", b"%PDF-", pdf()[:100]])
-def test_a_damaged_file_is_a_problem(data: bytes) -> None:
-    with pytest.raises(Problem, match="damaged"):
-        read_pdf(data)
+def test_a_damaged_file_is_a_problem() -> None:
+    for data in (b"%PDF-1.7\n", b"%PDF-", pdf()[:100]):
+        with pytest.raises(Problem, match="damaged"):
+            read_pdf(data)
 
 
 def test_a_damaged_page_is_left_out_and_it_is_told() -> None:
@@ -211,26 +205,26 @@ def test_boxes_surround_the_ink_however_the_page_lies(turn: int, crop: str) -> N
     assert (box_right - box_left) * (box_bottom - box_top) < 4 * (right - left) * (bottom - top)
 
 
-@pytest.mark.parametrize("width", [1, 200, 1001])
-def test_a_picture_is_as_wide_as_it_should_be(width: int) -> None:
-    picture = draw_page(pdf(PAGE), 1, spans=[], width=width)
-    assert picture.width == width
-    assert picture.height == pytest.approx(width * HEIGHT / WIDTH, abs=1)
+def test_a_picture_is_as_wide_as_it_should_be() -> None:
+    for width in (1, 200, 1001):
+        picture = draw_page(pdf(PAGE), 1, spans=[], width=width)
+        assert picture.width == width
+        assert picture.height == pytest.approx(width * HEIGHT / WIDTH, abs=1)
 
 
-@pytest.mark.parametrize("box", ["0 0 14000 1", "0 0 1 14000"])
-def test_a_page_of_any_shape_gives_a_picture_of_bounded_size(box: str) -> None:
-    picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
-    assert 1 <= picture.width <= 4000
-    assert 1 <= picture.height <= 4000
+def test_a_page_of_any_shape_gives_a_picture_of_bounded_size() -> None:
+    for box in ("0 0 14000 1", "0 0 1 14000"):
+        picture = draw_page(pdf(Page("", more=f"/MediaBox [{box}]")), 1, spans=[], width=10**9)
+        assert 1 <= picture.width <= 4000
+        assert 1 <= picture.height <= 4000
 
 
-@pytest.mark.parametrize("number", [0, 2])
-def test_a_page_that_is_not_there_is_a_problem(number: int) -> None:
-    with pytest.raises(Problem, match=f"no page {number}"):
-        draw_page(pdf(PAGE), number, spans=[], width=100)
+def test_a_page_that_is_not_there_is_a_problem() -> None:
+    for number in (0, 2):
+        with pytest.raises(Problem, match=f"no page {number}"):
+            draw_page(pdf(PAGE), number, spans=[], width=100)
 
 
-@pytest.mark.parametrize("span", [(0, 0), (5, 2), (10**6, 10**7), (-5, -1)])
-def test_a_span_that_is_not_there_has_no_boxes(span: tuple[int, int]) -> None:
-    assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()
+def test_a_span_that_is_not_there_has_no_boxes() -> None:
+    for span in ((0, 0), (5, 2), (10**6, 10**7), (-5, -1)):
+        assert draw_page(pdf(line("Short.")), 1, spans=[span], width=100).boxes == ()

@@ -108,11 +108,11 @@ def test_what_was_sent_is_read_as_it_was_written() -> None:
     assert sent_from_json(sent.to_json()) == sent
 
 
-@pytest.mark.parametrize(("start", "end"), [(5, 2), (-1, 2), (0, 99)])
-def test_places_outside_of_the_text_are_refused(start: int, end: int) -> None:
-    wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
-    with pytest.raises(ValueError, match="document 1"):
-        sent_from_json(wrong.to_json())
+def test_places_outside_of_the_text_are_refused() -> None:
+    for start, end in ((5, 2), (-1, 2), (0, 99)):
+        wrong = Sent("text", (SentDocument(1, "a", (), start=start, end=end),))
+        with pytest.raises(ValueError, match="document 1"):
+            sent_from_json(wrong.to_json())
 
 
 def test_a_text_that_was_cut_to_have_places_stands_as_it_was() -> None:

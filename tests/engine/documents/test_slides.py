@@ -7,10 +7,10 @@ from models.errors import Problem
 from tests.support.documents.office import pptx, related, shape, slide, zipped
 
 
-@pytest.mark.parametrize("kind", ["dt", "ftr", "hdr", "sldNum"])
-def test_what_stands_on_every_slide_is_left_out(kind: str) -> None:
-    (section,) = read_pptx(pptx([slide(shape("a"), shape("b", kind=kind))])).sections
-    assert section.text == "a"
+def test_what_stands_on_every_slide_is_left_out() -> None:
+    for kind in ("dt", "ftr", "hdr", "sldNum"):
+        (section,) = read_pptx(pptx([slide(shape("a"), shape("b", kind=kind))])).sections
+        assert section.text == "a"
 
 
 def test_fields_and_runs_of_a_paragraph() -> None:
@@ -37,18 +37,14 @@ def test_links_to_elsewhere_are_not_followed() -> None:
     assert section.text == "a"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_what_is_no_presentation() -> None:
+    for data in (
         b"no zip",
         zipped({"ppt/presentation.xml": "<a/>"}),
         pptx([slide()], order=[2]),
         pptx([slide(shape('<a:p><a:pPr lvl="x"/><a:r><a:t>a</a:t></a:r></a:p>'))]),
         pptx([slide("<p:grpSp>" * 5000 + "</p:grpSp>" * 5000)]),
         pptx(["no XML"]),
-    ],
-    ids=["no zip", "no relations", "no such slide", "no level", "deep", "no XML"],
-)
-def test_what_is_no_presentation(data: bytes) -> None:
-    with pytest.raises(Problem):
-        read_pptx(data)
+    ):
+        with pytest.raises(Problem):
+            read_pptx(data)

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -29,9 +28,8 @@ def text_of(html: str) -> str:
     return "\n\n".join(part.text for part in read_page(html).parts)
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
+def test_text() -> None:
+    for html, text in (
         ("one\n  two<p>three <b>fo</b>ur<div>five</div>six", "one two\n\nthree four\n\nfive\nsix"),
         ("a<br>b<br><br>c<br/>d", "a\nb\n\nc\nd"),
         ("a &lt;b&gt; &amp; &eacute;&nbsp;&#233;", "a <b> & é é"),
@@ -48,15 +46,12 @@ def text_of(html: str) -> str:
         ("a<![CDATA[b > c]]>d<![if !x]>e<![endif]>f<![odd]>g", "ab > cdefg"),
         ("<select><option>a</select><textarea>b</textarea>", "b"),
         ("<svg><text>a</text><desc>no</desc></svg>", "a"),
-    ],
-)
-def test_text(html: str, text: str) -> None:
-    assert text_of(html) == text
+    ):
+        assert text_of(html) == text
 
 
-@pytest.mark.parametrize(
-    "html",
-    [
+def test_what_nobody_sees() -> None:
+    for html in (
         "<p hidden>no<p>yes",
         "<div hidden><div>no</div>no</div>yes",
         '<p style="Display :none">no</p>yes',
@@ -66,15 +61,12 @@ def test_text(html: str, text: str) -> None:
         "<!-- no --><title>no</title>yes<iframe>no</iframe>",
         "<math hidden alttext='no'><mi>no</mi></math>yes",
         "<p hidden hidden=''>no</p>yes",
-    ],
-)
-def test_what_nobody_sees(html: str) -> None:
-    assert text_of(html) == "yes"
+    ):
+        assert text_of(html) == "yes"
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
+def test_tables() -> None:
+    for html, text in (
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
         ("<table><tr><td>a<td><p>b</p><p>c</p><td>d</table>", "a | b c | d"),
         ("<table><tr><td colspan=2>a<td>b</table>", "a |  | b"),
@@ -86,10 +78,8 @@ def test_what_nobody_sees(html: str) -> None:
         ("<table><tr><td><pre>1\n2</pre><td><pre>a\n  b</pre></table>", "1\n2\n\na\n  b"),
         ("<table><tr><td>a<td>b<table><tr><td>c<td>d</table>e</table>", "a\nb\n\nc | d\n\ne"),
         (f"<table><tr><td colspan=9999>a{'<td>b' * 3}</table>", f"a{' | ' * 1000}b | b | b"),
-    ],
-)
-def test_tables(html: str, text: str) -> None:
-    assert text_of(html) == text
+    ):
+        assert text_of(html) == text
 
 
 def test_headings_begin_parts() -> None:
@@ -114,9 +104,8 @@ def test_a_label_is_short() -> None:
     assert len(section.label) == 100
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
+def test_encodings() -> None:
+    for data, text in (
         ("é".encode(), "é"),
         ("é".encode("cp1252"), "é"),
         ("\ufeffé".encode(), "é"),
@@ -131,17 +120,13 @@ def test_a_label_is_short() -> None:
         (b"<meta charset=unicode_escape>\\q", "<meta charset=unicode_escape>\\q"),
         (b"<meta charset=cp99999>a", "<meta charset=cp99999>a"),
         (b"<form accept-charset=koi8-r>\xc3\xa9", "<form accept-charset=koi8-r>é"),
-    ],
-)
-def test_encodings(data: bytes, text: str) -> None:
-    assert decoded(data).text == text
+    ):
+        assert decoded(data).text == text
 
 
-@pytest.mark.parametrize(
-    ("text", "high"), [("6", "⁶"), ("-12", "⁻¹²"), ("th", "th"), ("1a", "1a"), ("", "")]
-)
-def test_raised(text: str, high: str) -> None:
-    assert raised(text) == high
+def test_raised() -> None:
+    for text, high in (("6", "⁶"), ("-12", "⁻¹²"), ("th", "th"), ("1a", "1a"), ("", "")):
+        assert raised(text) == high
 
 
 @given(FRAGMENTS)

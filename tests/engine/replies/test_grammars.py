@@ -259,17 +259,14 @@ def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: 
                 assert isinstance(arguments.get("days", 0), int)
 
 
-@pytest.mark.parametrize(
-    ("family", "tools", "choice"),
-    [
+def test_where_there_is_no_grammar() -> None:
+    for family, tools, choice in (
         ("hermes", FREE, "auto"),
         ("hermes", STRICT, "none"),
         ("hermes", (), "required"),
         ("none", STRICT, "auto"),
-    ],
-)
-def test_where_there_is_no_grammar(family: Any, tools: Sequence[Tool], choice: Choice) -> None:
-    assert grammar_for(ReplySyntax(family), tools, choice=choice) is None
+    ):
+        assert grammar_for(ReplySyntax(family), tools, choice=choice) is None
 
 
 def test_calls_cannot_be_demanded_where_nobody_knows_how_they_look() -> None:
@@ -281,19 +278,19 @@ def test_a_schema_alone_is_passed_on() -> None:
     assert grammar_for(ReplySyntax("hermes"), schema=SCHEMA) == Grammar("json schema", SCHEMA)
 
 
-@pytest.mark.parametrize("name", ["qwen xml", "glm", "gemma"])
-def test_what_calls_cannot_be_held_to_is_refused(name: Any) -> None:
-    limited = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
-    tool = Tool("f", limited, strict=True)
-    with pytest.raises(Problem):
-        grammar_for(ReplySyntax(name), (tool,), choice="required")
-    assert grammar_for(ReplySyntax(name), (replace(tool, strict=False),), choice="required")
+def test_what_calls_cannot_be_held_to_is_refused() -> None:
+    for name in ("qwen xml", "glm", "gemma"):
+        limited = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x"}}}
+        tool = Tool("f", limited, strict=True)
+        with pytest.raises(Problem):
+            grammar_for(ReplySyntax(name), (tool,), choice="required")
+        assert grammar_for(ReplySyntax(name), (replace(tool, strict=False),), choice="required")
 
 
-@pytest.mark.parametrize("schema", ["{", "[1]", "NaN"])
-def test_a_schema_that_is_none_is_refused(schema: str) -> None:
-    with pytest.raises(Problem):
-        grammar_for(ReplySyntax("hermes"), FREE, choice="required", schema=schema)
+def test_a_schema_that_is_none_is_refused() -> None:
+    for schema in ("{", "[1]", "NaN"):
+        with pytest.raises(Problem):
+            grammar_for(ReplySyntax("hermes"), FREE, choice="required", schema=schema)
 
 
 def _nested(depth: int) -> dict[str, Any]:
@@ -303,10 +300,12 @@ def _nested(depth: int) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize("name", ["hermes", "qwen xml", "lfm", "gemma"])
-def test_a_schema_that_is_nested_too_deeply_is_refused(name: Any) -> None:
-    with pytest.raises(Problem):
-        grammar_for(ReplySyntax(name), (Tool("f", _nested(5000), strict=True),), choice="required")
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    for name in ("hermes", "qwen xml", "lfm", "gemma"):
+        with pytest.raises(Problem):
+            grammar_for(
+                ReplySyntax(name), (Tool("f", _nested(5000), strict=True),), choice="required"
+            )
 
 
 def test_schemas_that_refer_to_themselves(family: Family) -> None:

@@ -208,9 +208,8 @@ def test_white_space_of_a_plain_reply_stays() -> None:
     assert read(HERMES, "\n  a\n\n").content == "\n  a\n\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_call_is_content() -> None:
+    for text in (
         '<tool_call>\n{"name": 5}\n</tool_call>',
         '<tool_call>{"name": "get_time", "arguments": [1]}</tool_call>',
         '<tool_call>{"name": "get_time", "arguments": {"zone": NaN}}</tool_call>',
@@ -218,11 +217,9 @@ def test_white_space_of_a_plain_reply_stays() -> None:
         '<tool_call>{"name": "get_time", "arguments": {"zone": "x"}} '[:-2],
         "<tool_call>get_time()</tool_call>",
         "I call.\n\n<tool_call>",
-    ],
-)
-def test_what_is_no_call_is_content(text: str) -> None:
-    reply = read(HERMES, text)
-    assert (reply.calls, reply.content, reply.ending) == ([], text, "stop")
+    ):
+        reply = read(HERMES, text)
+        assert (reply.calls, reply.content, reply.ending) == ([], text, "stop")
 
 
 def test_the_calls_before_and_behind_a_broken_one_are_calls() -> None:
@@ -256,9 +253,8 @@ def test_a_line_break_in_a_string_is_escaped() -> None:
     assert read(HERMES, text).calls == [("get_time", {"zone": "a\nb"})]
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
+def test_the_schema_says_what_a_raw_value_is() -> None:
+    for schema, text, value in (
         ({"type": "string"}, "null", "null"),
         ({"type": "string"}, " 007\n", " 007\n"),
         ({"type": ["string", "null"]}, "null", None),
@@ -275,30 +271,25 @@ def test_a_line_break_in_a_string_is_escaped() -> None:
         ({"type": "number"}, "1", 1),
         ({"type": "boolean"}, "True", True),
         ({"type": "object"}, '{"a": NaN}', '{"a": NaN}'),
-    ],
-)
-def test_the_schema_says_what_a_raw_value_is(schema: Any, text: str, value: Any) -> None:
-    defined = {"word": {"type": "string"}}
-    tool = Tool("f", {"type": "object", "properties": {"a": schema}, "$defs": defined})
-    reply = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
-    (call,) = read(GLM, reply, tools=(tool,)).calls
-    assert call == ("f", {"a": value})
-    assert type(call[1]["a"]) is type(value)
+    ):
+        defined = {"word": {"type": "string"}}
+        tool = Tool("f", {"type": "object", "properties": {"a": schema}, "$defs": defined})
+        reply = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
+        (call,) = read(GLM, reply, tools=(tool,)).calls
+        assert call == ("f", {"a": value})
+        assert type(call[1]["a"]) is type(value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content() -> None:
+    for text in (
         '{"name": "Bob", "parameters": {}}',
         '{"name": "get_time", "age": 3}',
         '{"name": "get_time"}',
         '{"answer": 42}',
         'So: {"name": "get_time", "parameters": {}}',
-    ],
-)
-def test_an_unmarked_object_that_is_no_call_of_a_tool_is_content(text: str) -> None:
-    reply = read(LLAMA, text)
-    assert (reply.calls, reply.content) == ([], text)
+    ):
+        reply = read(LLAMA, text)
+        assert (reply.calls, reply.content) == ([], text)
 
 
 def test_deep_and_long_arguments() -> None:

@@ -1,21 +1,18 @@
 """Which syntax the marks in a template show; where two families share marks, and where none is."""
 
-import pytest
-
-from engine.replies.syntax import REASONING, Family, ReasoningMarks, syntax_of
+from engine.replies.syntax import REASONING, syntax_of
 
 QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
 
 
-@pytest.mark.parametrize(
-    ("template", "family"),
-    [
+def test_the_template_shows_the_family() -> None:
+    for template, family in (
         ("{{ messages }}", "hermes"),  # and it is told of tools as Hermes is
         ("{{ messages }}{{ tools }}", "none"),
         (QWEN, "hermes"),
         ("<|start_header_id|>" + QWEN + "tool_calls", "hermes"),
         ("<tool_call>\n<function=example>", "qwen xml"),
-        ("<|start_header_id|>{% if m.tool_calls %}{\"name\": \"\", \"parameters\": {}}", "llama"),
+        ('<|start_header_id|>{% if m.tool_calls %}{"name": "", "parameters": {}}', "llama"),
         ("<|start_header_id|>{{ m.content }}", "hermes"),
         ("{{ tools }}<minimax:tool_call><invoke name=", "none"),
         ("{{ tools }}<|tool_call|>[", "none"),
@@ -23,10 +20,8 @@ QWEN = '<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call>'
         ("[TOOL_CALLS] [", "mistral"),
         ("[TOOL_CALLS]{{ name }}[ARGS]", "mistral args"),
         ("List of tools: <|tool_list_start|>", "lfm"),
-    ],
-)  # fmt: skip
-def test_the_template_shows_the_family(template: str, family: Family) -> None:
-    assert syntax_of(template).family == family
+    ):
+        assert syntax_of(template).family == family
 
 
 def test_the_tokenizer_shows_what_the_template_does_not() -> None:
@@ -37,11 +32,11 @@ def test_the_tokenizer_shows_what_the_template_does_not() -> None:
     assert syntax.special == ("<|tool_call_end|>", "<|tool_call_start|>")
 
 
-@pytest.mark.parametrize("marks", REASONING, ids=lambda marks: marks.opening)
-def test_where_a_reply_begins(marks: ReasoningMarks) -> None:
-    syntax = syntax_of(f"{marks.opening}{{{{ reasoning }}}}{marks.closing}")
-    assert syntax.reasoning == marks
-    assert syntax.begins_inside(f"<user>why?<assistant>{marks.opening}\n")
-    assert not syntax.begins_inside(f"{marks.opening}<assistant>")
-    assert syntax.reasoning_is_over(f"<assistant>{marks.opening}\n\n{marks.closing}\n\n")
-    assert not syntax.reasoning_is_over("<assistant>")
+def test_where_a_reply_begins() -> None:
+    for marks in REASONING:
+        syntax = syntax_of(f"{marks.opening}{{{{ reasoning }}}}{marks.closing}")
+        assert syntax.reasoning == marks
+        assert syntax.begins_inside(f"<user>why?<assistant>{marks.opening}\n")
+        assert not syntax.begins_inside(f"{marks.opening}<assistant>")
+        assert syntax.reasoning_is_over(f"<assistant>{marks.opening}\n\n{marks.closing}\n\n")
+        assert not syntax.reasoning_is_over("<assistant>")

@@ -5,7 +5,6 @@ import shlex
 import tomllib
 from urllib.parse import urlsplit
 
-import pytest
 import yaml
 
 from engine.server.clients import client_setups
@@ -36,8 +35,8 @@ def test_files_can_be_read() -> None:
     assert (provider["base_url"], provider["wire_api"]) == (ADDRESS + "/v1", "responses")
 
 
-@pytest.mark.parametrize("name", ["Aider", "Claude Code"])
-def test_commands_are_words(name: str) -> None:
-    words = shlex.split(SETUPS[name].lines)
-    addresses = [word.rpartition("=")[2] for word in words if "http" in word]
-    assert [urlsplit(address).port for address in addresses] == [8737]
+def test_commands_are_words() -> None:
+    for name in ("Aider", "Claude Code"):
+        words = shlex.split(SETUPS[name].lines)
+        addresses = [word.rpartition("=")[2] for word in words if "http" in word]
+        assert [urlsplit(address).port for address in addresses] == [8737]

@@ -25,9 +25,8 @@ async def asked_everywhere(headers: dict[str, str]) -> list[Response]:
         ]
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+def test_no_path_answers_to_another_name() -> None:
+    for host in (
         "evil.example",
         "evil.example:8737",
         f"127.0.0.1.evil.example:{PORT}",
@@ -41,13 +40,11 @@ async def asked_everywhere(headers: dict[str, str]) -> list[Response]:
         f"[::2]:{PORT}",
         f"127.0.0.2:{PORT}",
         f"0.0.0.0:{PORT}",
-    ],
-)
-def test_no_path_answers_to_another_name(host: str) -> None:
-    for response in run(asked_everywhere({"host": host})):
-        assert response.status_code == 403
-        if response.request.method != "HEAD":
-            assert "Host" in response.json()["error"]["message"]
+    ):
+        for response in run(asked_everywhere({"host": host})):
+            assert response.status_code == 403
+            if response.request.method != "HEAD":
+                assert "Host" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +58,11 @@ def test_each_of_its_own_names_is_good(host: str) -> None:
     run(ask())
 
 
-@pytest.mark.parametrize("origin", ["null", "http://evil.example", f"http://127.0.0.1:{PORT}"])
-def test_no_page_may_ask_not_even_one_of_this_address(origin: str) -> None:
-    for response in run(asked_everywhere({"origin": origin})):
-        assert response.status_code == 403
-        assert not any(name.startswith("access-control") for name in response.headers)
+def test_no_page_may_ask_not_even_one_of_this_address() -> None:
+    for origin in ("null", "http://evil.example", f"http://127.0.0.1:{PORT}"):
+        for response in run(asked_everywhere({"origin": origin})):
+            assert response.status_code == 403
+            assert not any(name.startswith("access-control") for name in response.headers)
 
 
 def test_a_page_that_is_allowed_may_ask() -> None:

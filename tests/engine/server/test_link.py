@@ -1,7 +1,7 @@
 """One engine, and the generations that run in it."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,17 +9,10 @@ from engine.events import Done, Failed, Text
 from engine.protocol import Cancel, Generate
 from engine.request import ChatMessage, Prompt, Request
 from engine.server.link import EngineFailed
+from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import Step, script, scripted
 
 HELLO = Prompt(messages=(ChatMessage("user", "hello you"),))
-
-
-def run[T](work: Coroutine[None, None, T]) -> T:
-    async def limited() -> T:
-        async with asyncio.timeout(20):
-            return await work
-
-    return asyncio.run(limited())
 
 
 def endless(command: Generate) -> Iterator[Step]:
@@ -91,7 +84,11 @@ def test_tokens_are_counted_while_an_answer_is_written() -> None:
     assert run(count()) == 2
 
 
-def test_what_nobody_reads_ends_and_does_not_hold_the_others_up() -> None:
+def test_what_nobody_reads_ends_and_does_not_hold_the_others_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.server.link._MOST_EVENTS", 500)
+
     async def ignore() -> None:
         async with scripted(endless) as (link, _), link.generate(HELLO, Request()) as ignored:
             while not ignored.over:

@@ -24,6 +24,7 @@ from engine.server.status import ServerStatus, status_from_json
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOADED, script, send
+from tests.support.mostly_slow import mostly_slow
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 CHAT = "/v1/chat/completions"
@@ -121,16 +122,16 @@ def test_attached_it_says_where_it_cannot_listen() -> None:
     run(ask())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--host", "192.0.2.1"], "--key-file"),
-        (["--host", "0.0.0.0"], "--host"),
-        (["--key-file", "/dev/null"], "chmod"),
-        (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
-        (["--context", "1", "--target", str(STORIES)], "context"),
-    ],
-)
+REFUSED = [
+    (["--host", "192.0.2.1"], "--key-file"),
+    (["--host", "0.0.0.0"], "--host"),
+    (["--key-file", "/dev/null"], "chmod"),
+    (["--target", "/nowhere/at/all"], "/nowhere/at/all"),
+    (["--context", "1", "--target", str(STORIES)], "context"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), mostly_slow(REFUSED, quick=REFUSED[:1]))
 def test_what_cannot_be_is_one_line_with_a_remedy(arguments: list[str], words: str) -> None:
     async def ask() -> None:
         async with served("--port", "0", *arguments) as process:
@@ -150,6 +151,7 @@ def test_a_place_that_others_can_reach_needs_a_key() -> None:
     assert Place(host="::1").address == "http://[::1]:8737"
 
 
+@pytest.mark.slow
 def test_a_model_answers_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
     async def ask() -> None:
         key = tmp_path / "key"

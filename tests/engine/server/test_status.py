@@ -39,9 +39,7 @@ def test_a_line_is_read_back() -> None:
     assert status_from_json(status_to_json(status)) == status
 
 
-@pytest.mark.parametrize(
-    "line", ["", "{}", "[]", '{"serving": 5}', '{"serving": {"x": 1}}', "[" * 9]
-)
-def test_what_is_no_status_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="not a status"):
-        status_from_json(line)
+def test_what_is_no_status_is_refused() -> None:
+    for line in ("", "{}", "[]", '{"serving": 5}', '{"serving": {"x": 1}}', "[" * 9):
+        with pytest.raises(ValueError, match="not a status"):
+            status_from_json(line)

@@ -1,6 +1,6 @@
 """Files that were right, and are broken: read one after the other in a process that may do little.
 
-`python -m tests.support.documents.mutations FORMAT COUNT` reads as many as that and prints what
+`python -m tests.support.documents.mutations COUNT FORMAT...` reads as many of each and prints what
 came of them. What is neither a document nor a `Problem` ends it, and so does a file that takes too
 long; the last number on standard error says which one it was.
 """
@@ -11,7 +11,8 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain, product
 
 from engine.documents import Document, Format
 from engine.documents.child import read_bytes
@@ -120,20 +121,20 @@ def _judge(document: Document) -> None:
     document.to_json().encode()
 
 
-def main(kind: Format, count: int) -> None:
-    samples = [sample for sample in SAMPLES if sample.format == kind]
-    for sample in samples:  # right ones are read, and load what is loaded late
+def main(count: int, kinds: Sequence[Format]) -> None:
+    samples = {kind: [each for each in SAMPLES if each.format == kind] for kind in kinds}
+    for sample in chain(*samples.values()):  # right ones are read, and load what is loaded late
         assert read(sample, sample.data, 0) == "document"
     confine(Effort(seconds=600.0, memory_bytes=1_500_000_000))
-    came: Counter[str] = Counter()
-    for number in range(count):
-        print(number, file=sys.stderr)
-        sample = samples[number % len(samples)]
+    came: dict[Format, Counter[str]] = {kind: Counter() for kind in kinds}
+    for kind, number in product(kinds, range(count)):
+        print(kind, number, file=sys.stderr)
+        sample = samples[kind][number % len(samples[kind])]
         faulthandler.dump_traceback_later(SECONDS_EACH, exit=True)
-        came[read(sample, mutated(sample, number), number)] += 1
+        came[kind][read(sample, mutated(sample, number), number)] += 1
     faulthandler.cancel_dump_traceback_later()
     print(json.dumps(came))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))  # type: ignore[arg-type]
+    main(int(sys.argv[1]), sys.argv[2:])  # type: ignore[arg-type]

@@ -102,21 +102,21 @@ def test_an_echo_is_the_prompt_and_the_answer() -> None:
     assert ids.json()["choices"][0]["text"] == "abz"
 
 
-@pytest.mark.parametrize("max_tokens", [0, 1])
-def test_lm_eval_gets_the_prompt_scored(max_tokens: int) -> None:
-    body = {"prompt": [97, 98, 99], "echo": True, "logprobs": 1, "max_tokens": max_tokens}
-    response, (generate,) = run(sent(body, scoring()))
-    assert generate.request.prompt_logprobs
-    assert generate.request.max_tokens == 1
-    choice = response.json()["choices"][0]
-    logprobs = choice["logprobs"]
-    written = ["", "z"] if max_tokens else []
-    assert choice["text"] == "abc" + "".join(written)
-    assert logprobs["tokens"] == ["a", "b", "c", *written]
-    assert logprobs["token_logprobs"][:3] == [None, -1.0, -2.0]
-    assert logprobs["top_logprobs"][:3] == [None, {"b": -0.1}, {"c": -0.1}]
-    assert logprobs["text_offset"] == [0, 1, 2, *([3, 3] if max_tokens else [])]
-    assert {len(values) for values in logprobs.values()} == {3 + len(written)}
+def test_lm_eval_gets_the_prompt_scored() -> None:
+    for max_tokens in (0, 1):
+        body = {"prompt": [97, 98, 99], "echo": True, "logprobs": 1, "max_tokens": max_tokens}
+        response, (generate,) = run(sent(body, scoring()))
+        assert generate.request.prompt_logprobs
+        assert generate.request.max_tokens == 1
+        choice = response.json()["choices"][0]
+        logprobs = choice["logprobs"]
+        written = ["", "z"] if max_tokens else []
+        assert choice["text"] == "abc" + "".join(written)
+        assert logprobs["tokens"] == ["a", "b", "c", *written]
+        assert logprobs["token_logprobs"][:3] == [None, -1.0, -2.0]
+        assert logprobs["top_logprobs"][:3] == [None, {"b": -0.1}, {"c": -0.1}]
+        assert logprobs["text_offset"] == [0, 1, 2, *([3, 3] if max_tokens else [])]
+        assert {len(values) for values in logprobs.values()} == {3 + len(written)}
 
 
 def test_a_token_that_ends_the_text_is_among_the_scored_ones() -> None:

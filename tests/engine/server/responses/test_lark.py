@@ -35,9 +35,8 @@ def patch(*lines: str) -> str:
     return "\n".join(("*** Begin Patch", *lines, "*** End Patch"))
 
 
-@pytest.mark.parametrize(
-    ("text", "allowed"),
-    [
+def test_a_grammar_of_patches() -> None:
+    for text, allowed in (
         (patch("*** Add File: a", "+b", "+"), True),
         (patch("*** Add File: a", "+b") + "\n", True),
         (patch("*** Delete File: a", "*** Update File: b", "@@ c", "-d", "+e"), True),
@@ -47,10 +46,8 @@ def patch(*lines: str) -> str:
         (patch("*** Add File: a", "b"), False),
         (patch(), False),
         ("", False),
-    ],
-)
-def test_a_grammar_of_patches(text: str, allowed: bool) -> None:
-    assert allows(PATCH, text) == allowed
+    ):
+        assert allows(PATCH, text) == allowed
 
 
 @given(st.text(alphabet='ab.*+?()[]{}|^$\\"/\n\t -'))
@@ -60,9 +57,8 @@ def test_a_text_allows_itself(text: str) -> None:
     assert not allows(f'start: "{quoted}"', text + "x")
 
 
-@pytest.mark.parametrize(
-    ("grammar", "text"),
-    [
+def test_what_grammars_are_made_of() -> None:
+    for grammar, text in (
         ('start: "a"i', "A"),
         ("start: /a.b/s", "a\nb"),
         ("start: /a\\/b/", "a/b"),
@@ -74,16 +70,13 @@ def test_a_text_allows_itself(text: str) -> None:
         ),
         ('?start: (a | "b")*\n!a.2: "a" ["c"]', "acab"),
         ("start: ", ""),
-    ],
-)
-def test_what_grammars_are_made_of(grammar: str, text: str) -> None:
-    assert allows(grammar, text)
-    assert not allows(grammar, text + "!")
+    ):
+        assert allows(grammar, text)
+        assert not allows(grammar, text + "!")
 
 
-@pytest.mark.parametrize(
-    "grammar",
-    [
+def test_what_is_no_expression() -> None:
+    for grammar in (
         'start: "(" start ")" | "a"',
         'start: a\na: "x" b\nb: a?',
         "start: a",
@@ -101,11 +94,9 @@ def test_what_grammars_are_made_of(grammar: str, text: str) -> None:
         '"a"',
         "start: " + "(" * 5000,
         "\n".join(["start: a", "a: b b b b", "b: c c c c", "c: d d d d", f'd: "{"x" * 999}"']),
-    ],
-)
-def test_what_is_no_expression(grammar: str) -> None:
-    with pytest.raises(NotRegular):
-        expression_of(grammar)
+    ):
+        with pytest.raises(NotRegular):
+            expression_of(grammar)
 
 
 @given(st.text(alphabet='start: ab"/\\|()[]?*+~.123%\n->#', max_size=40))

@@ -52,9 +52,9 @@ def test_a_text_and_instructions() -> None:
     assert ask.request.max_tokens == LOADED.context_length
 
 
-@pytest.mark.parametrize("fields", [{}, {"input": []}, {"input": ""}, {"input": None}])
-def test_a_probe_has_no_input(fields: dict[str, Any]) -> None:
-    assert asked(**fields, max_output_tokens=1).prompt.messages == (ChatMessage("user", ""),)
+def test_a_probe_has_no_input() -> None:
+    for fields in ({}, {"input": []}, {"input": ""}, {"input": None}):
+        assert asked(**fields, max_output_tokens=1).prompt.messages == (ChatMessage("user", ""),)
 
 
 def test_null_is_as_good_as_nothing() -> None:
@@ -106,19 +106,16 @@ def test_a_custom_tool_is_a_function_of_a_text() -> None:
     assert patch["strict"]
 
 
-@pytest.mark.parametrize(
-    ("form", "pattern"),
-    [
+def test_what_a_text_is_held_to() -> None:
+    for form, pattern in (
         ({"type": "grammar", "syntax": "lark", "definition": 'start: "a"+'}, "(?:(?:a)+)"),
         ({"type": "grammar", "syntax": "regex", "definition": "[a-z]+"}, "[a-z]+"),
         ({"type": "grammar", "syntax": "lark", "definition": 'start: "(" start? ")"'}, None),
         ({"type": "grammar", "syntax": "regex", "definition": "a(?=b)"}, None),
         ({"type": "text"}, None),
         (None, None),
-    ],
-)
-def test_what_a_text_is_held_to(form: dict[str, Any] | None, pattern: str | None) -> None:
-    assert asked(tools=[PATCH | {"format": form}]).patterns.get("apply_patch") == pattern
+    ):
+        assert asked(tools=[PATCH | {"format": form}]).patterns.get("apply_patch") == pattern
 
 
 def test_names_of_a_namespace_are_told_apart() -> None:
@@ -148,9 +145,9 @@ def test_which_tools_may_be_called() -> None:
     assert functions(tools=[]) == {}
 
 
-@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "write"}])
-def test_a_tool_that_is_not_there_cannot_be_called(choice: Any) -> None:
-    assert refused(tools=HOSTED, tool_choice=choice).param == "tool_choice"
+def test_a_tool_that_is_not_there_cannot_be_called() -> None:
+    for choice in ("required", {"type": "function", "name": "write"}):
+        assert refused(tools=HOSTED, tool_choice=choice).param == "tool_choice"
 
 
 def test_the_form_of_the_answer() -> None:
@@ -186,9 +183,8 @@ def test_what_a_response_repeats() -> None:
     assert "x" not in repeated
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
+def test_what_is_refused_names_its_field() -> None:
+    for fields, param in (
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
@@ -206,7 +202,5 @@ def test_what_a_response_repeats() -> None:
         ({"top_logprobs": 21}, "top_logprobs"),
         ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
         ({"tool_choice": {"type": "function"}}, "tool_choice.name"),
-    ],
-)
-def test_what_is_refused_names_its_field(fields: dict[str, Any], param: str) -> None:
-    assert refused(**{"input": "Hi", **fields}).param == param
+    ):
+        assert refused(**{"input": "Hi", **fields}).param == param
