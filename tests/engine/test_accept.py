@@ -26,7 +26,7 @@ from engine.request import Sampling
 from engine.sampling import distribution
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
 from tests.support.engine.chi_square import excess
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 ROUNDS = 100_000
 Rule = Callable[..., VerdictArrays]
@@ -132,33 +132,31 @@ def refuted(rule: Rule, world: World) -> float:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize(("drafted", "vocabulary"), [(1, 8), (2, 5), (4, 3)])
-def test_writes_exactly_what_the_target_would(
-    rule: Rule, drafter: str, drafted: int, vocabulary: int
-) -> None:
-    assert refuted(rule, world(drafter, drafted=drafted, vocabulary=vocabulary)) < 1.0
+@pytest.mark.parametrize(
+    ("drafted", "vocabulary"), mostly_slow([(1, 8), (2, 5), (4, 3)], quick=[(4, 3)])
+)
+def test_writes_exactly_what_the_target_would(rule: Rule, drafted: int, vocabulary: int) -> None:
+    worlds = {name: world(name, drafted=drafted, vocabulary=vocabulary) for name in DRAFTERS}
+    found = {name: refuted(rule, each) for name, each in worlds.items()}
+    assert {name: by for name, by in found.items() if by >= 1.0} == {}
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("chain", CHAINS)
-@pytest.mark.parametrize("drafter", ["noisy", "hostile"])
-def test_exact_behind_every_filter(rule: Rule, drafter: str, chain: str) -> None:
-    # A token that the chain filters out would make it infinite.
-    behind = world(drafter, CHAINS[chain])
-
-    counts, expected = simulate(rule, behind).ravel(), joint(behind).ravel()
-
-    assert counts[expected == 0].sum() == 0
-    if chain != "one left":
-        assert excess(counts, expected) < 1.0
+@pytest.mark.parametrize("drafter", mostly_slow(["noisy", "hostile"], quick=["noisy"]))
+def test_exact_behind_every_filter(rule: Rule, drafter: str) -> None:
+    for chain, sampling in CHAINS.items():
+        behind = world(drafter, sampling)
+        counts, expected = simulate(rule, behind, rounds=40_000).ravel(), joint(behind).ravel()
+        assert counts[expected == 0].sum() == 0, chain
+        if chain != "one left":
+            assert excess(counts, expected) < 1.0, chain
 
 
 # --- Mutants: what the test above is worth
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-@pytest.mark.parametrize(("drafted", "vocabulary"), [(2, 5), (3, 3)])
+@pytest.mark.parametrize(("drafted", "vocabulary"), mostly_slow([(2, 5), (3, 3)], quick=[(3, 3)]))
 def test_mutants_are_refuted(mutant: Rule, drafted: int, vocabulary: int) -> None:
     assert refuted(mutant, world("noisy", drafted=drafted, vocabulary=vocabulary)) > 2.0
 
@@ -169,7 +167,7 @@ def test_subtlest_mutant_is_refuted() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("chain", [PLAIN, CHAINS["all"]])
+@pytest.mark.parametrize("chain", mostly_slow([PLAIN, CHAINS["all"]], quick=[PLAIN]))
 def test_temperature_on_one_side_is_refuted(rule: Rule, chain: Sampling) -> None:
     honest = world("noisy", chain)
     hotter = world("noisy", replace(chain, temperature=1.25 * chain.temperature))
@@ -220,40 +218,35 @@ def standing(world: World, drafts: NDArray[np.int_]) -> NDArray[np.float64]:
     return weights[:, 1:]
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("chain", ["temperature 0.6", "all"])
-def test_block_accepts_each_prefix_as_often_as_can_be(drafter: str, chain: str) -> None:
+def test_block_accepts_each_prefix_as_often_as_can_be() -> None:
     # Sun et al., lemma 3: over all continuations, a drafted prefix stands with chance w_i.
-    behind = world(drafter, CHAINS[chain], drafted=3)
-    drafts, likelihood, outcome = judge_all(by_block, behind)
-    chance, weights = np.array(outcome.chance), standing(behind, drafts)
+    for case in product(DRAFTERS, ["temperature 0.6", "all"]):
+        behind = world(case[0], CHAINS[case[1]], drafted=3)
+        drafts, likelihood, outcome = judge_all(by_block, behind)
+        chance, weights = np.array(outcome.chance), standing(behind, drafts)
+        for i in range(behind.drafted):
+            _, prefixes = np.unique(drafts[:, : i + 1], axis=0, return_inverse=True)
+            mass = np.bincount(prefixes, weights=likelihood)
+            stands = np.bincount(prefixes, weights=likelihood * chance[:, i]) / mass
+            assert stands[prefixes] == pytest.approx(weights[:, i], abs=1e-4), case
 
-    for i in range(behind.drafted):
-        _, prefixes = np.unique(drafts[:, : i + 1], axis=0, return_inverse=True)
-        mass = np.bincount(prefixes, weights=likelihood)
-        stands = np.bincount(prefixes, weights=likelihood * chance[:, i]) / mass
-        assert stands[prefixes] == pytest.approx(weights[:, i], abs=1e-4)
 
+def test_block_accepts_at_least_as_many_as_token_by_token() -> None:
+    for case in product(DRAFTERS, [1, 2, 4], ["temperature 1.7", "top-k"]):
+        drafter, drafted, chain = case
+        behind = world(drafter, CHAINS[chain], drafted=drafted, vocabulary=4)
+        _, likelihood, token = judge_all(by_token, behind)
+        _, _, block = judge_all(by_block, behind)
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("drafted", [1, 2, 4])
-@pytest.mark.parametrize("chain", ["temperature 1.7", "top-k"])
-def test_block_accepts_at_least_as_many_as_token_by_token(
-    drafter: str, drafted: int, chain: str
-) -> None:
-    behind = world(drafter, CHAINS[chain], drafted=drafted, vocabulary=4)
-    _, likelihood, token = judge_all(by_token, behind)
-    _, _, block = judge_all(by_block, behind)
+        one_by_one = likelihood @ np.cumprod(np.array(token.chance), axis=1).sum(axis=1)
+        as_a_block = likelihood @ np.array(block.chance).sum(axis=1)
 
-    one_by_one = likelihood @ np.cumprod(np.array(token.chance), axis=1).sum(axis=1)
-    as_a_block = likelihood @ np.array(block.chance).sum(axis=1)
-
-    if drafted == 1 or drafter in {"self", "certain"}:  # then they are the same rule
-        assert as_a_block == pytest.approx(one_by_one, rel=1e-5)
-    elif drafter == "noisy" or chain == "temperature 1.7":
-        assert as_a_block > one_by_one + 1e-3
-    else:
-        assert as_a_block >= one_by_one - 1e-6
+        if drafted == 1 or drafter in {"self", "certain"}:  # then they are the same rule
+            assert as_a_block == pytest.approx(one_by_one, rel=1e-5), case
+        elif drafter == "noisy" or chain == "temperature 1.7":
+            assert as_a_block > one_by_one + 1e-3, case
+        else:
+            assert as_a_block >= one_by_one - 1e-6, case
 
 
 @pytest.mark.parametrize("rule", RULES)

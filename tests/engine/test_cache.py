@@ -1,6 +1,8 @@
 """A timeline of caches that goes forward and back is what reading its tokens afresh would be."""
 
+import functools
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -16,10 +18,11 @@ from engine.decoder import Decoder
 from engine.drafters.early_exit import first_layers
 from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 CUTTABLE = ("llama", "qwen2", "qwen3")
 RECURRENT = ("qwen3_5", "lfm2", "mamba")
+FORGETFUL = ("gemma3_text", *RECURRENT)
 
 # What can happen to a timeline: (what, how much), more or less as often as in a conversation.
 STEPS = st.lists(
@@ -100,10 +103,10 @@ def walk(
         journey.check()
 
 
-MODELS = {architecture: build(architecture) for architecture in ARCHITECTURES}
-WIDE = {a: build_wide(a) for a in ("llama", "gemma3_text", "qwen3_5", "lfm2")}
+model_of, wide = functools.cache(build), functools.cache(build_wide)
+WIDE = ("llama", "gemma3_text", "qwen3_5", "lfm2")
 quick = settings(
-    max_examples=examples(8),
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -117,14 +120,14 @@ thorough = settings(quick, max_examples=examples(150))
 def test_any_journey_ends_as_a_fresh_replay(
     architecture: str, steps: list[tuple[str, int]]
 ) -> None:
-    walk(MODELS[architecture], steps)
+    walk(model_of(architecture), steps)
 
 
 @pytest.mark.parametrize("architecture", WIDE)
 @quick
 @given(STEPS)
 def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
-    walk(WIDE[architecture], steps, QUANTIZED)
+    walk(wide(architecture), steps, QUANTIZED)
 
 
 @pytest.mark.slow
@@ -134,7 +137,7 @@ def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[st
 def test_many_journeys_end_as_a_fresh_replay(
     architecture: str, steps: list[tuple[str, int]]
 ) -> None:
-    walk(MODELS[architecture], steps)
+    walk(model_of(architecture), steps)
 
 
 @pytest.mark.slow
@@ -142,7 +145,7 @@ def test_many_journeys_end_as_a_fresh_replay(
 @thorough
 @given(STEPS)
 def test_many_journeys_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
-    walk(WIDE[architecture], steps, QUANTIZED)
+    walk(wide(architecture), steps, QUANTIZED)
 
 
 def read(reader: Decoder, count: int) -> None:
@@ -150,20 +153,20 @@ def read(reader: Decoder, count: int) -> None:
         pass
 
 
-@pytest.mark.parametrize("architecture", CUTTABLE)
-def test_full_attention_is_cut_anywhere(architecture: str) -> None:
-    reader = decoder(MODELS[architecture])
-    read(reader, 30)
-    for length in (30, 29, 11, 1, 0):
-        reader.rewind(length)
-        assert reader.length == length
+def test_full_attention_is_cut_anywhere() -> None:
+    for architecture in CUTTABLE:
+        reader = decoder(model_of(architecture))
+        read(reader, 30)
+        for length in (30, 29, 11, 1, 0):
+            reader.rewind(length)
+            assert reader.length == length
 
 
 @pytest.mark.parametrize("architecture", RECURRENT)
 def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
     architecture: str,
 ) -> None:
-    reader = decoder(MODELS[architecture])
+    reader = decoder(model_of(architecture))
     read(reader, 10)
     reader.timeline.bookmark()
     read(reader, 10)
@@ -180,7 +183,7 @@ def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
 
 
 def test_window_is_cut_as_far_as_it_remembers() -> None:
-    reader = decoder(MODELS["gemma3_text"])
+    reader = decoder(model_of("gemma3_text"))
     read(reader, 50)
     floor = max(layer.floor for layer in reader.timeline.layers if isinstance(layer, AlignedCache))
     assert 50 - 16 - BLOCK < floor < 50
@@ -190,10 +193,10 @@ def test_window_is_cut_as_far_as_it_remembers() -> None:
     assert reader.length == 0
 
 
-@pytest.mark.parametrize("architecture", ["gemma3_text", *RECURRENT])
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
 def test_last_four_bookmarks_are_kept(architecture: str) -> None:
     """With many rounds between, each with a mark of its own."""
-    reader = decoder(MODELS[architecture])
+    reader = decoder(model_of(architecture))
     for turn in range(1, 7):
         read(reader, 40 * turn - reader.length)
         reader.timeline.bookmark()
@@ -206,10 +209,10 @@ def test_last_four_bookmarks_are_kept(architecture: str) -> None:
         assert reader.length == 40 * turn
 
 
-@pytest.mark.parametrize("architecture", ["gemma3_text", *RECURRENT])
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
 def test_bookmark_outlives_the_rounds(architecture: str) -> None:
     """What makes regenerating an answer cheap: the mark of the prompt's end stays."""
-    reader = decoder(MODELS[architecture])
+    reader = decoder(model_of(architecture))
     read(reader, 40)
     reader.timeline.bookmark()
     for _ in range(50):
@@ -220,7 +223,7 @@ def test_bookmark_outlives_the_rounds(architecture: str) -> None:
 
 
 def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
-    reader = decoder(MODELS["llama"])
+    reader = decoder(model_of("llama"))
     read(reader, 10)
     reader.timeline.mark()
     reader.timeline.bookmark()
@@ -232,7 +235,7 @@ def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
 def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None:
     """Back at the start, since a quantized cache is not cut to before its start, other tokens are
     read: a mark among the old ones must not serve."""
-    journey, start = Journey(WIDE["qwen3_5"], QUANTIZED), QUANTIZED.start
+    journey, start = Journey(wide("qwen3_5"), QUANTIZED), QUANTIZED.start
     journey.step("read", 12)
     journey.step(keep, 0)
     while journey.decoder.length <= start:
@@ -245,7 +248,7 @@ def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None
 
 
 def test_rewinding_forward_does_nothing() -> None:
-    reader = decoder(MODELS["llama"])
+    reader = decoder(model_of("llama"))
     read(reader, 10)
     reader.rewind(12)
     assert reader.length == 10
@@ -260,30 +263,29 @@ def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> No
         "mamba": [ArraysCache] * 3,
     }
     for architecture, types in expected.items():
-        assert [type(layer) for layer in Timeline.of(MODELS[architecture]).layers] == types
+        assert [type(layer) for layer in Timeline.of(model_of(architecture)).layers] == types
 
 
-@pytest.mark.parametrize("window", [None, 1, 2, 16])
-@pytest.mark.parametrize("block", [1, 7, 8])
-def test_no_row_sees_keys_that_moved_in_its_pass(window: int | None, block: int) -> None:
+def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
     """All rows within `room` have the same first and last key, and one row more would not."""
 
-    def bounds(position: int) -> tuple[int, int]:
+    def bounds(cache: AlignedCache, position: int) -> tuple[int, int]:
         return cache._base_for(position), cache._end_for(position + 1)
 
-    cache = AlignedCache(window, block=block)
-    for position in range(80):
+    for window, block, position in product([None, 1, 2, 16], [1, 7, 8], range(80)):
+        cache = AlignedCache(window, block=block)
         cache.offset = position
-        base, end = bounds(position)
+        base, end = bounds(cache, position)
         assert cache.room >= 1
-        assert bounds(position + cache.room - 1) == (base, end) != bounds(position + cache.room)
+        assert bounds(cache, position + cache.room - 1) == (base, end)
+        assert bounds(cache, position + cache.room) != (base, end)
         assert position < end <= position + block
         oldest = 0 if window is None else max(0, position + 1 - window)
         assert base <= oldest
         assert window is None or oldest < base + block
 
 
-@pytest.mark.parametrize("rows", [1, 3, 7])
+@pytest.mark.parametrize("rows", [1, 7])
 @pytest.mark.parametrize("window", [None, 16])
 def test_row_attends_to_exactly_its_window(rows: int, window: int | None) -> None:
     """Positions are their own keys, so that what a row's mask lets through can be named."""
@@ -316,7 +318,7 @@ def test_window_costs_at_most_two_blocks_beyond_it() -> None:
 
 def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
     for rows in (1, 4, 30):
-        reader = decoder(WIDE["llama"], quantized=QUANTIZED)
+        reader = decoder(wide("llama"), quantized=QUANTIZED)
         while reader.length < QUANTIZED.start + 3:
             count = min(rows, reader.timeline.room(), QUANTIZED.start + 3 - reader.length)
             reader.read(mx.arange(count))
@@ -326,7 +328,7 @@ def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
 
 
 def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
-    reader = decoder(WIDE["llama"], quantized=QUANTIZED)
+    reader = decoder(wide("llama"), quantized=QUANTIZED)
     read(reader, QUANTIZED.start + 10)
     reader.rewind(QUANTIZED.start)
     assert reader.length == QUANTIZED.start
@@ -337,7 +339,7 @@ def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
 
 def test_borrow_leaves_no_trace_after_an_error() -> None:
     for architecture in ARCHITECTURES:
-        journey = Journey(MODELS[architecture], None)
+        journey = Journey(model_of(architecture), None)
         journey.step("read", 13)
 
         def fail(journey: Journey = journey) -> None:
@@ -351,8 +353,10 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
 
 
 @patch("engine.decoder.STAND_INS", {})  # as the model is called by itself here, too
-@pytest.mark.parametrize("block", [4, 16])
-@pytest.mark.parametrize("length", [3, 11, 16, 17, 30])
+@pytest.mark.parametrize(
+    ("block", "length"),
+    mostly_slow(product([4, 16], [3, 11, 16, 17, 30]), quick=[(4, 17), (16, 11), (16, 30)]),
+)
 def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
     """However the caches came to hold them; those of a window of 16 have one place for itself."""
     model, tokens = build("gemma3_text"), mx.arange(40)
@@ -371,7 +375,7 @@ def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, leng
 
 
 def test_nbytes_counts_the_caches() -> None:
-    reader = decoder(MODELS["llama"])
+    reader = decoder(model_of("llama"))
     assert reader.timeline.nbytes == 0
     read(reader, 10)
     per_token = 4 * 2 * 2 * 16 * 4  # layers, keys and values, heads, numbers, bytes of each
@@ -379,7 +383,7 @@ def test_nbytes_counts_the_caches() -> None:
 
 
 def test_lengthening_in_vain_quantizes_nothing() -> None:
-    reader = decoder(WIDE["llama"], quantized=QUANTIZED)
+    reader = decoder(wide("llama"), quantized=QUANTIZED)
     while reader.length < QUANTIZED.start:
         rows = min(reader.timeline.room(), QUANTIZED.start - reader.length)
         mx.eval(reader.read(mx.zeros((rows,), dtype=mx.int32)))

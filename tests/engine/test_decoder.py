@@ -1,6 +1,6 @@
 """A model that reads tokens and takes them back, in whatever pieces, through errors too."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from unittest import mock
 
@@ -12,7 +12,11 @@ from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
 
+RECURRENT = ("qwen3_5", "lfm2", "mamba")
+MIXED = ("gemma3_text", "qwen3_5")  # windows, and recurrent layers, with full attention between
+START = QUANTIZED.start
 TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
 
 
@@ -40,8 +44,12 @@ def prefill(of: Decoder, count: int) -> list[int]:
     return list(of.prefill(TOKENS[: count + 1]))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("afterwards", [False, True])
+@pytest.mark.parametrize(
+    ("architecture", "afterwards"),
+    mostly_slow(
+        product(ARCHITECTURES, [False, True]), quick=[("gemma3_text", False), ("qwen3_5", True)]
+    ),
+)
 def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterwards: bool) -> None:
     model = build(architecture)
     for layer in range(len(model.layers)):
@@ -55,7 +63,7 @@ def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterw
             assert_as_fresh(reader, TOKENS, decoder(model))
 
 
-@pytest.mark.parametrize("architecture", ["qwen3_5", "lfm2", "mamba"])
+@pytest.mark.parametrize("architecture", mostly_slow(RECURRENT, quick=["qwen3_5"]))
 def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
     model = build(architecture)
     reader = decoder(model)
@@ -65,8 +73,13 @@ def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
     assert_as_fresh(reader, TOKENS, decoder(model))
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
-@pytest.mark.parametrize("length", [QUANTIZED.start - 1, QUANTIZED.start, QUANTIZED.start + 5])
+@pytest.mark.parametrize(
+    ("architecture", "length"),
+    mostly_slow(
+        product(["llama", "gemma3_text", "qwen3_5"], [START - 1, START, START + 5]),
+        quick=[("llama", START), ("qwen3_5", START + 5)],
+    ),
+)
 def test_error_around_the_start_of_quantization(architecture: str, length: int) -> None:
     model = build_wide(architecture)
     reader = decoder(model, quantized=QUANTIZED)
@@ -76,10 +89,10 @@ def test_error_around_the_start_of_quantization(architecture: str, length: int) 
     assert_as_fresh(reader, TOKENS, decoder(model, quantized=QUANTIZED))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_pieces_do_not_matter(architecture: str) -> None:
     """Rows of any pass are, bit for bit, what single steps give."""
-    model, count = build(architecture), 70
+    model, count = build(architecture), 40
     single = decoder(model)
     expected = [single.read(mx.array([token]))[0] for token in TOKENS[:count]]
     for rows in (2, 7, 25):
@@ -91,7 +104,7 @@ def test_pieces_do_not_matter(architecture: str) -> None:
                 assert mx.array_equal(row, expected[start + i]), (rows, start + i)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
 def test_prefill_reads_all_but_the_last(architecture: str) -> None:
     reader = decoder(build(architecture))
     lengths = prefill(reader, 60)
@@ -149,31 +162,31 @@ def test_prefill_stops_where_caches_become_quantized() -> None:
     assert lengths[-1] == 150
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("unread", [1, 5, 9, 30])
-def test_settle_leaves_room_for_what_it_says(architecture: str, unread: int) -> None:
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
+def test_settle_leaves_room_for_what_it_says(architecture: str) -> None:
     model = build(architecture)
-    reader = decoder(model)
-    prefill(reader, 40)
-    tokens = TOKENS[: 40 + unread]
+    for unread in (1, 5, 9, 30):
+        reader = decoder(model)
+        prefill(reader, 40)
+        tokens = TOKENS[: 40 + unread]
 
-    room = reader.begin_round(tokens)
+        room = reader.begin_round(tokens)
 
-    left = len(tokens) - reader.length
-    assert 1 <= left <= min(8, unread)
-    assert 0 <= room == reader.timeline.room() - left
-    start = reader.length
-    reader.read(mx.array([*tokens[start:], *([0] * min(room, 10))]))
-    reader.rewind(len(tokens) - 1)
-    assert reader.length >= min(start, len(tokens) - 1), "it was not marked"
-    assert_as_fresh(reader, TOKENS, decoder(model))
+        left = len(tokens) - reader.length
+        assert 1 <= left <= min(8, unread)
+        assert 0 <= room == reader.timeline.room() - left
+        start = reader.length
+        reader.read(mx.array([*tokens[start:], *([0] * min(room, 10))]))
+        reader.rewind(len(tokens) - 1)
+        assert reader.length >= min(start, len(tokens) - 1), "it was not marked"
+        assert_as_fresh(reader, TOKENS, decoder(model))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_vocabulary_is_what_the_model_gives(architecture: str) -> None:
-    reader = decoder(build(architecture, vocabulary=96))
-    assert reader.vocabulary == 96
-    assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
+def test_vocabulary_is_what_the_model_gives() -> None:
+    for architecture in ARCHITECTURES:
+        reader = decoder(build(architecture, vocabulary=96, layers=2))
+        assert reader.vocabulary == 96
+        assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
 
 
 def test_two_decoders_of_a_model_do_not_meet() -> None:

@@ -37,6 +37,7 @@ from models.drafter_kinds import Tap
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 LAYERS = (1, 2)
@@ -44,30 +45,26 @@ BATCH = mx.array([[5, 9, 61, 0, 33]])
 ROWS = mx.array([3, 60, 7])
 
 
-def tied(architecture: str) -> nn.Module:
-    """One whose output layer is its embedding."""
-    with pytest.MonkeyPatch.context() as patch:
-        config = tiny._CONFIGS[architecture] | {"tie_word_embeddings": True}
-        patch.setitem(tiny._CONFIGS, architecture, config)
-        return tiny.build(architecture)
+def made(kind: str) -> nn.Module:
+    """Of two layers; one that is tied has its embedding for its output layer."""
+    architecture, *how = kind.split(", ")
+    bits = next((int(each[0]) for each in how if each.endswith("-bit")), None)
+    sizes = tiny._CONFIGS[architecture] | {"tie_word_embeddings": True} if "tied" in how else None
+    return build(architecture, bits=bits, sizes=sizes, layers=2)
 
 
-MODELS = {name: lambda name=name: tiny.build(name) for name in tiny.ARCHITECTURES}
-MODELS |= {f"{name}, tied": lambda name=name: tied(name) for name in ("llama", "qwen2", "qwen3")}
-MODELS |= {
-    f"{name}, 4-bit": lambda name=name: tiny.build(name, bits=4) for name in tiny.ARCHITECTURES
-}
-MODELS |= {"llama, tied, 8-bit": lambda: _quantized(tied("llama"))}
+KINDS = [
+    *ARCHITECTURES,
+    *(f"{name}, 4-bit" for name in ARCHITECTURES),
+    *(f"{name}, tied" for name in ("llama", "qwen2", "qwen3")),
+    "llama, tied, 8-bit",
+]
+QUICK = ["llama", "gemma3_text, 4-bit", "qwen3_5", "lfm2", "mamba", "llama, tied, 8-bit"]
 
 
-def _quantized(model: nn.Module) -> nn.Module:
-    nn.quantize(model, group_size=32, bits=8)
-    return model
-
-
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=mostly_slow(KINDS, quick=QUICK))
 def model(request: pytest.FixtureRequest) -> nn.Module:
-    return MODELS[request.param]()
+    return made(request.param)
 
 
 def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
@@ -142,7 +139,9 @@ def straight(model: nn.Module, tokens: list[int]) -> mx.array:
     return mx.stack([hook.seen[tap][0] for tap in LAYERS], axis=1)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
+)
 def test_a_tap_changes_nothing(architecture: str) -> None:
     model = build(architecture)
     kinds = [type(module) for module in (trunk(model), *model.layers)]
@@ -243,7 +242,9 @@ def test_a_tap_closes_after_a_failure() -> None:
     assert [type(layer) for layer in model.layers] == kinds
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
+)
 def test_a_decoder_records_what_it_reads(architecture: str) -> None:
     model = build(architecture)
     decoder = Decoder(model)
@@ -312,10 +313,11 @@ def test_a_recording_lasts_as_long_as_somebody_holds_it() -> None:
     assert other.end == len(TOKENS) + 2
 
 
-@pytest.mark.parametrize("layers", [(), (5,), (1, 5), (-1,)])
-def test_layers_that_are_not_there(layers: tuple[int, ...]) -> None:
-    with pytest.raises(Problem, match="of a target that has 4"):
-        Decoder(build("llama")).record(layers)
+def test_layers_that_are_not_there() -> None:
+    decoder = Decoder(build("llama"))
+    for layers in ((), (5,), (1, 5), (-1,)):
+        with pytest.raises(Problem, match="of a target that has 4"):
+            decoder.record(layers)
 
 
 def test_a_gap_begins_anew() -> None:
@@ -341,7 +343,10 @@ def test_any_part_can_be_had_however_it_was_read() -> None:
             assert mx.array_equal(states.between(start, end), whole[start:end])
 
 
-@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "mamba"])
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow([name for name in ARCHITECTURES if name != "mamba"], quick=["llama", "qwen3_5"]),
+)
 def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> None:
     model = build(architecture)
     last = [layer for layer in model.layers if "self_attn" in layer][-1]

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import mlx.core as mx
@@ -109,25 +110,27 @@ def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64
     return result
 
 
-@pytest.mark.parametrize("sampling", FILTERS)
-def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
-    scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
+def test_distribution_is_mlx_lms() -> None:
+    for sampling in FILTERS:
+        scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
 
-    ours = distribution(scored, sampling)
+        ours = distribution(scored, sampling)
 
-    assert ours.dtype == mx.float32
-    np.testing.assert_allclose(ours, of_mlx_lm(scored, sampling), rtol=1e-4, atol=1e-7)
+        assert ours.dtype == mx.float32
+        np.testing.assert_allclose(
+            ours, of_mlx_lm(scored, sampling), 1e-4, 1e-7, err_msg=str(sampling)
+        )
 
 
-@pytest.mark.parametrize("sampling", FILTERS)
-def test_distribution_by_definition(sampling: Sampling) -> None:
-    scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
+def test_distribution_by_definition() -> None:
+    for sampling in FILTERS:
+        scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
 
-    ours = np.array(distribution(scored, sampling))
+        ours = np.array(distribution(scored, sampling))
 
-    expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
-    np.testing.assert_array_equal(ours > 0, expected > 0)
-    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-7)
+        expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
+        np.testing.assert_array_equal(ours > 0, expected > 0)
+        np.testing.assert_allclose(ours, expected, 1e-4, 1e-7, err_msg=str(sampling))
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 63))
@@ -147,89 +150,86 @@ def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
     assert all(len(set(kept[row == each])) == 1 for each in row)
 
 
-@pytest.mark.parametrize("sampling", FILTERS)
-def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> None:
-    row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
-    p = distribution(row, sampling)
+def test_nothing_but_what_the_filters_leave_is_chosen() -> None:
+    for sampling in FILTERS:
+        row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
+        p = distribution(row, sampling)
 
-    many = mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0)
-    chosen = choose(*many, sampling, mx.random.key(1))
+        many = mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0)
+        chosen = choose(*many, sampling, mx.random.key(1))
 
-    assert chosen.dtype == mx.int32
-    counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
-    if (expected > 0).sum() > 1:
-        assert excess(counts, expected) < 1.0
-    else:
-        assert counts[expected == 0].sum() == 0
-
-
-@pytest.mark.parametrize("sampling", FILTERS)
-def test_tokens_that_are_impossible_stay_so(sampling: Sampling) -> None:
-    # A drafter with a smaller vocabulary has such.
-    row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
-
-    p = distribution(row, sampling)
-
-    assert p[0, 1] == p[0, 3] == 0.0
-    assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
+        assert chosen.dtype == mx.int32
+        counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
+        if (expected > 0).sum() > 1:
+            assert excess(counts, expected) < 1.0, sampling
+        else:
+            assert counts[expected == 0].sum() == 0, sampling
 
 
-@pytest.mark.parametrize("vocabulary", [2 * CANDIDATES, 12 * CANDIDATES + 5])
-@pytest.mark.parametrize("sampling", FILTERS)
-def test_filters_are_about_the_candidates_of_a_large_vocabulary(
-    sampling: Sampling, vocabulary: int
-) -> None:
-    scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(10))
-    scored[0, :400] += 9.0  # side by side
-    scored[1, ::50] += 9.0
-    scored[2, -3:] += 9.0  # behind the last whole block
+def test_tokens_that_are_impossible_stay_so() -> None:
+    for sampling in FILTERS:
+        # A drafter with a smaller vocabulary has such.
+        row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
 
-    ours = np.array(distribution(scored, sampling))
+        p = distribution(row, sampling)
 
-    filters = 0.0 < sampling.top_p < 1.0 or sampling.min_p or sampling.top_k
-    rows = np.array(scored, dtype=np.float64)
-    least = np.sort(rows)[:, -CANDIDATES, None] if filters else -np.inf
-    expected = [filtered(row, sampling) for row in np.where(rows >= least, rows, -np.inf)]
-    np.testing.assert_allclose(ours, np.stack(expected), rtol=1e-3, atol=1e-7)
+        assert p[0, 1] == p[0, 3] == 0.0, sampling
+        assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("sampling", FILTERS)
-@pytest.mark.parametrize("vocabulary", [40, 2 * CANDIDATES])
-def test_candidates_are_what_is_sampled_from(sampling: Sampling, vocabulary: int) -> None:
-    scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(12))
+def test_filters_are_about_the_candidates_of_a_large_vocabulary() -> None:
+    for sampling, vocabulary in product(FILTERS, [2 * CANDIDATES, 12 * CANDIDATES + 5]):
+        scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(10))
+        scored[0, :400] += 9.0  # side by side
+        scored[1, ::50] += 9.0
+        scored[2, -3:] += 9.0  # behind the last whole block
 
-    few, spare = (candidates(scored, sampling, spare=each) for each in (False, True))
+        ours = np.array(distribution(scored, sampling))
 
-    ours = np.array(few.over(vocabulary))
-    np.testing.assert_array_equal(ours, np.array(distribution(scored, sampling)))
-    np.testing.assert_allclose(np.array(spare.over(vocabulary)), ours, atol=1e-6)
-    if few.ids is not None:
-        assert few.p.shape == few.ids.shape == (3, CANDIDATES)
-        assert all(len(set(ids)) == CANDIDATES for ids in few.ids.tolist())
-    if not sampling.greedy:
-        # What the filters reject has next to nothing, in the old proportions.
-        p, q, all_scores = np.array(few.p), np.array(spare.p), np.array(scored)
+        filters = 0.0 < sampling.top_p < 1.0 or sampling.min_p or sampling.top_k
+        rows = np.array(scored, dtype=np.float64)
+        least = np.sort(rows)[:, -CANDIDATES, None] if filters else -np.inf
+        expected = [filtered(row, sampling) for row in np.where(rows >= least, rows, -np.inf)]
+        np.testing.assert_allclose(ours, np.stack(expected), 1e-3, 1e-7, err_msg=str(sampling))
+
+
+def test_candidates_are_what_is_sampled_from() -> None:
+    for sampling, vocabulary in product(FILTERS, [40, 2 * CANDIDATES]):
+        scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(12))
+
+        few, spare = (candidates(scored, sampling, spare=each) for each in (False, True))
+
+        ours = np.array(few.over(vocabulary))
+        whole = np.array(distribution(scored, sampling))
+        np.testing.assert_array_equal(ours, whole, err_msg=str(sampling))
+        np.testing.assert_allclose(np.array(spare.over(vocabulary)), ours, atol=1e-6)
         if few.ids is not None:
-            all_scores = np.take_along_axis(all_scores, np.array(few.ids), axis=-1)
-        for row, rejected in enumerate(p == 0.0):
-            likely = rejected & (all_scores[row] > all_scores[row].max() - 10.0)
-            mass, of_scores = q[row][likely], all_scores[row][likely] / sampling.temperature
-            assert (mass > 0.0).all()
-            np.testing.assert_allclose(
-                mass / mass.sum(), np.exp(of_scores) / np.exp(of_scores).sum(), rtol=1e-3
-            )
+            assert few.p.shape == few.ids.shape == (3, CANDIDATES)
+            assert all(len(set(ids)) == CANDIDATES for ids in few.ids.tolist())
+        if not sampling.greedy:
+            # What the filters reject has next to nothing, in the old proportions.
+            p, q, all_scores = np.array(few.p), np.array(spare.p), np.array(scored)
+            if few.ids is not None:
+                all_scores = np.take_along_axis(all_scores, np.array(few.ids), axis=-1)
+            for row, rejected in enumerate(p == 0.0):
+                likely = rejected & (all_scores[row] > all_scores[row].max() - 10.0)
+                mass, of_scores = q[row][likely], all_scores[row][likely] / sampling.temperature
+                assert (mass > 0.0).all()
+                np.testing.assert_allclose(
+                    mass / mass.sum(), np.exp(of_scores) / np.exp(of_scores).sum(), rtol=1e-3
+                )
 
 
-@pytest.mark.parametrize("top_p", [0.9, 1.0])
-def test_a_row_does_not_depend_on_those_beside_it(top_p: float) -> None:
-    scored = 3.0 * mx.random.normal((5, 9 * CANDIDATES), key=mx.random.key(11))
-    filters = {"min_p": 0.01, "top_k": 50} if top_p < 1.0 else {}
-    sampling = Sampling(temperature=0.7, top_p=top_p, **filters)
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    for top_p in (0.9, 1.0):
+        scored = 3.0 * mx.random.normal((5, 9 * CANDIDATES), key=mx.random.key(11))
+        filters = {"min_p": 0.01, "top_k": 50} if top_p < 1.0 else {}
+        sampling = Sampling(temperature=0.7, top_p=top_p, **filters)
 
-    together = np.array(distribution(scored, sampling))
+        together = np.array(distribution(scored, sampling))
 
-    alone = [np.array(distribution(scored[i : i + 1], sampling))[0] for i in range(5)]
-    np.testing.assert_array_equal(together, np.stack(alone))
+        alone = [np.array(distribution(scored[i : i + 1], sampling))[0] for i in range(5)]
+        np.testing.assert_array_equal(together, np.stack(alone))
 
 
 def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
@@ -267,11 +267,11 @@ def test_what_has_no_mass_is_never_drawn(row: list[float], seed: int) -> None:
     assert all(row[index] > 0.0 for index in drawn.tolist())
 
 
-@pytest.mark.parametrize("point", [0.0, 0.25, 0.9999999, 1.0])
-def test_a_point_on_the_edge_is_inside(point: float) -> None:
-    # Where rounding brings the point to the very end, or it is 0 before the first mass.
-    drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.array([[point]])).item()
-    assert drawn == (1 if point < 0.25 else 3)
+def test_a_point_on_the_edge_is_inside() -> None:
+    for point in (0.0, 0.25, 0.9999999, 1.0):
+        # Where rounding brings the point to the very end, or it is 0 before the first mass.
+        drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.array([[point]])).item()
+        assert drawn == (1 if point < 0.25 else 3)
 
 
 @given(
@@ -289,40 +289,34 @@ def test_without_some_tokens_the_others_keep_their_proportions(
     assert np.allclose(np.array(rows[0]), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"temperature": -0.1},
-        {"temperature": math.nan},
-        {"temperature": math.inf},
-        {"top_k": -1},
-        {"top_p": 1.1},
-        {"min_p": -0.5},
-        {"repetition_penalty": 0.0},
-        {"frequency_penalty": math.inf},
-        {"penalty_window": 0},
-    ],
-)
-def test_settings_out_of_range_are_refused_with_a_remedy(wrong: dict[str, float]) -> None:
-    with pytest.raises(Problem, match=next(iter(wrong))) as problem:
-        Sampling(**wrong)  # type: ignore[arg-type]
-    assert "Choose" in problem.value.remedy
+OUT_OF_RANGE: list[dict[str, Any]] = [
+    {"temperature": -0.1},
+    {"temperature": math.nan},
+    {"temperature": math.inf},
+    {"top_k": -1},
+    {"top_p": 1.1},
+    {"min_p": -0.5},
+    {"repetition_penalty": 0.0},
+    {"frequency_penalty": math.inf},
+    {"penalty_window": 0},
+]
+NOT_TO_BE_SAMPLED_WITH: list[dict[str, Any]] = [
+    {"temperature": 1e-40},  # the scores divided by it overflow
+    {"top_k": 2.5},
+    {"logit_bias": {0: math.inf}},
+    {"logit_bias": {0: math.nan}},
+    {"logit_bias": {-1: 1.0}},
+]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"temperature": 1e-40},  # the scores divided by it overflow
-        {"top_k": 2.5},
-        {"logit_bias": {0: math.inf}},
-        {"logit_bias": {0: math.nan}},
-        {"logit_bias": {-1: 1.0}},
-    ],
-    ids=str,
-)
-def test_settings_that_cannot_be_sampled_with_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Problem):
-        Sampling(**wrong)
+def test_settings_out_of_range_are_refused_with_a_remedy() -> None:
+    for wrong in OUT_OF_RANGE:
+        with pytest.raises(Problem, match=next(iter(wrong))) as problem:
+            Sampling(**wrong)
+        assert "Choose" in problem.value.remedy, wrong
+    for wrong in NOT_TO_BE_SAMPLED_WITH:
+        with pytest.raises(Problem):
+            Sampling(**wrong)
 
 
 # --- Penalties and biases
@@ -373,24 +367,24 @@ def test_scores_at_every_position_of_a_round(
     np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("sampling", PENALTIES.values(), ids=PENALTIES)
-def test_scores_are_mlx_lms(sampling: Sampling) -> None:
-    logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
-    tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
-    window = sampling.penalty_window
-    bias = {token: by for token, by in sampling.logit_bias.items() if token < 16}
-    expected = mx.array(logits)
-    for process in make_logits_processors(
-        bias,
-        *(sampling.repetition_penalty, window),
-        *(sampling.presence_penalty, window),
-        *(sampling.frequency_penalty, window),
-    ):
-        expected = process(mx.array(tokens), expected)
+def test_scores_are_mlx_lms() -> None:
+    for sampling in PENALTIES.values():
+        logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
+        tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
+        window = sampling.penalty_window
+        bias = {token: by for token, by in sampling.logit_bias.items() if token < 16}
+        expected = mx.array(logits)
+        for process in make_logits_processors(
+            bias,
+            *(sampling.repetition_penalty, window),
+            *(sampling.presence_penalty, window),
+            *(sampling.frequency_penalty, window),
+        ):
+            expected = process(mx.array(tokens), expected)
 
-    ours = scores(logits, History(tokens, sampling).windows(mx.array([]), 0, 1), sampling)
+        ours = scores(logits, History(tokens, sampling).windows(mx.array([]), 0, 1), sampling)
 
-    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_scores_are_float32_and_leave_the_logits_alone() -> None:
@@ -430,9 +424,12 @@ class Spy:
         return taken
 
 
-@pytest.mark.parametrize("length", [0, 1, 4])
-@pytest.mark.parametrize("window", [3, 200])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("length", "window", "temperature"),
+    mostly_slow(
+        product([0, 1, 4], [3, 200], [0.0, 1.0]), quick=[(0, 3, 1.0), (1, 200, 0.0), (4, 3, 1.0)]
+    ),
+)
 def test_every_position_sees_the_history_of_plain_decoding(
     length: int, window: int, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,22 +473,22 @@ def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) 
     return tokens
 
 
-@pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased", "short window"]))
+@pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased"]))
 def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -> None:
     sampling = PENALTIES[penalty]
     model = build("llama")
     prompt = [5, 3, 5, 8, 13, 5]
-    expected = plain_greedy(model, prompt, 40, sampling)
-    assert expected != plain_greedy(model, prompt, 40, Sampling())  # the penalties do something
+    expected = plain_greedy(model, prompt, 30, sampling)
+    assert expected != plain_greedy(model, prompt, 30, Sampling())  # the penalties do something
     drafting_model = noisy(model)
     accepted = 0
 
-    for length in range(9):
+    for length in (0, 1, 2, 4, 8):
         drafter = ModelDrafter(Decoder(drafting_model), vocabulary=64)
         tokens = list(prompt)
-        task = Task(sampling, seed=0, max_tokens=40, ends=frozenset())
+        task = Task(sampling, seed=0, max_tokens=30, ends=frozenset())
         for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
             accepted += item.accepted if isinstance(item, RoundVerdict) else 0
         assert tokens == expected, f"at length {length}"
 
-    assert accepted > 40
+    assert accepted > 15

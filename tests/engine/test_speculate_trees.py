@@ -4,6 +4,7 @@ closed or fails, the models hold what was committed."""
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -33,11 +34,20 @@ from tests.support.engine.helpers import (
 )
 from tests.support.engine.tiny import build
 from tests.support.engine.trees import Guessing
+from tests.support.mostly_slow import mostly_slow
 
 BRANCHING = ("llama", "gemma3_text")
 COUNT = 40
 BLOCK = 64
 SIZES = (2, 5, 9, 16)
+CERTAIN = {
+    "penalties": Sampling(repetition_penalty=1.3, presence_penalty=0.5, frequency_penalty=0.3),
+    "short window": Sampling(repetition_penalty=1.5, penalty_window=5),
+    "repeatable": Sampling(temperature=0.9, top_p=0.95, seed=3, repeatable=True),
+    "repeatable with penalties": Sampling(
+        temperature=1.2, repetition_penalty=1.2, seed=4, repeatable=True
+    ),
+}
 
 
 def guessing(text: Sequence[int], **options: Any) -> Guessing:
@@ -51,8 +61,10 @@ def branched(run: Run) -> int:
     )
 
 
-@pytest.mark.parametrize("architecture", BRANCHING)
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("architecture", "size"),
+    mostly_slow(product(BRANCHING, SIZES), quick=[("llama", 16), ("gemma3_text", 5)]),
+)
 def test_trees_change_nothing(architecture: str, size: int) -> None:
     model = build(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
@@ -66,7 +78,7 @@ def test_trees_change_nothing(architecture: str, size: int) -> None:
         assert branched(run) or size == 2
 
 
-@pytest.mark.parametrize("architecture", BRANCHING)
+@pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
 def test_trees_larger_than_the_room(architecture: str) -> None:
     """Caches that move and grow every few tokens, and become quantized in between."""
     model = build_wide(architecture)
@@ -78,11 +90,11 @@ def test_trees_larger_than_the_room(architecture: str) -> None:
     assert_as_fresh(target, tokens, decoder(model, quantized=QUANTIZED, block=8))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", mostly_slow(SIZES, quick=[5]))
 def test_the_text_ends_inside_a_tree(size: int) -> None:
     model = build("llama")
     text = plainly(model, count=COUNT, block=BLOCK)
-    for count in range(1, 20):
+    for count in (1, 2, 3, 5, 8, 13, 19):
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
         run = write(target, guessing(text, seed=count), FixedTree(size), tokens, task(count))
         assert run.tokens == text[:count]
@@ -94,7 +106,7 @@ def test_the_text_ends_inside_a_tree(size: int) -> None:
         assert_as_fresh(target, tokens, decoder(model, block=BLOCK))
 
 
-@pytest.mark.parametrize("architecture", BRANCHING)
+@pytest.mark.parametrize("architecture", mostly_slow(BRANCHING, quick=["gemma3_text"]))
 def test_closed_after_any_item_leaves_what_was_committed(architecture: str) -> None:
     model = build(architecture)
     text = plainly(model, count=COUNT, block=BLOCK)
@@ -153,7 +165,7 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
     assert_as_fresh(target, tokens, decoder(model, block=BLOCK))
 
 
-@pytest.mark.parametrize("unread", [1, 2, 3, 7])
+@pytest.mark.parametrize("unread", mostly_slow([1, 2, 3, 7], quick=[3]))
 def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
     model = build("gemma3_text")
     text = plainly(model, count=COUNT, block=BLOCK)
@@ -176,21 +188,15 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "sampling",
-    [
-        Sampling(repetition_penalty=1.3, presence_penalty=0.5, frequency_penalty=0.3),
-        Sampling(repetition_penalty=1.5, penalty_window=5),
-        Sampling(temperature=0.9, top_p=0.95, seed=3, repeatable=True),
-        Sampling(temperature=1.2, repetition_penalty=1.2, seed=4, repeatable=True),
-    ],
-    ids=["penalties", "short window", "repeatable", "repeatable with penalties"],
+    ("architecture", "name"),
+    mostly_slow(
+        product(BRANCHING, CERTAIN),
+        quick=[("gemma3_text", "short window"), ("llama", "repeatable with penalties")],
+    ),
 )
-@pytest.mark.parametrize("architecture", BRANCHING)
-def test_penalties_and_repeatable_noise_are_those_of_the_path(
-    sampling: Sampling, architecture: str
-) -> None:
+def test_penalties_and_repeatable_noise_are_those_of_the_path(architecture: str, name: str) -> None:
     model = build(architecture)
-    to_do = task(COUNT, sampling=sampling, seed=3)
+    to_do = task(COUNT, sampling=CERTAIN[name], seed=3)
     plain = write(decoder(model, block=BLOCK), NoDrafter(), Fixed(0), list(PROMPT), to_do).tokens
     for size in SIZES:
         target, tokens = decoder(model, block=BLOCK), list(PROMPT)
@@ -270,7 +276,10 @@ class Offering(Guessing):
         return super().propose(tokens, choice, sampling, key)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen3_5", "lfm2", "mamba"])
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow(["llama", "qwen3_5", "lfm2", "mamba"], quick=["llama", "qwen3_5"]),
+)
 def test_where_the_target_cannot_branch_the_policy_gets_chains(architecture: str) -> None:
     model = build(architecture)
     text = plainly(model, count=COUNT)

@@ -1,6 +1,6 @@
 """The tiny models are what the other tests take them for."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +11,7 @@ import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
 from tests.support.engine.tiny import ARCHITECTURES, build, noisy, write_folder
+from tests.support.mostly_slow import mostly_slow
 
 PROMPT = [1, 2, 3, 4, 5]
 FOLDER_260K = Path(__file__).parents[1] / "data" / "stories260K"
@@ -31,8 +32,10 @@ def greedy(model: nn.Module, *, count: int) -> tuple[list[int], list[float]]:
     return tokens, probabilities
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+@pytest.mark.parametrize(
+    ("architecture", "dtype"),
+    mostly_slow(product(ARCHITECTURES, [mx.float32, mx.bfloat16]), quick=[("qwen3_5", mx.float32)]),
+)
 def test_greedy_text_is_varied(architecture: str, dtype: mx.Dtype) -> None:
     tokens, probabilities = greedy(build(architecture, dtype=dtype), count=100)
 
@@ -42,7 +45,7 @@ def test_greedy_text_is_varied(architecture: str, dtype: mx.Dtype) -> None:
     assert 0.2 < median(probabilities) < 0.9
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
 def test_noisy_copy_agrees_now_and_then(architecture: str) -> None:
     model = build(architecture)
     tokens, _ = greedy(model, count=100)
@@ -61,8 +64,17 @@ def test_same_seed_same_model_and_another_seed_another() -> None:
     assert greedy(build("llama", seed=2), count=20) != text
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("dtype", "bits"), [(mx.bfloat16, None), (mx.float32, 4)])
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "bits"),
+    mostly_slow(
+        [
+            (architecture, *numbers)
+            for architecture in ARCHITECTURES
+            for numbers in ((mx.bfloat16, None), (mx.float32, 4))
+        ],
+        quick=[("llama", mx.bfloat16, None), ("gemma3_text", mx.float32, 4)],
+    ),
+)
 def test_mlx_lm_loads_the_folder(
     architecture: str, dtype: mx.Dtype, bits: int | None, tmp_path: Path
 ) -> None:

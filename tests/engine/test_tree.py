@@ -126,10 +126,10 @@ def test_a_chain_is_one_path(tree: Tree) -> None:
     assert tree.is_chain == (tree == Tree.chain(len(tree)))
 
 
-@pytest.mark.parametrize("parents", [(0,), (-1, 1), (-1, 2, 0), (-2,)])
-def test_a_token_before_its_parent_is_refused(parents: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="before its parent"):
-        Tree(parents)
+def test_a_token_before_its_parent_is_refused() -> None:
+    for parents in ((0,), (-1, 1), (-1, 2, 0), (-2,)):
+        with pytest.raises(ValueError, match="before its parent"):
+            Tree(parents)
 
 
 @st.composite
