@@ -282,15 +282,17 @@ def test_nothing_is_written_of_a_document_that_was_forgotten(folder: Path) -> No
 
 # Several processes
 
-_CHILD = """
+NAMES = chain(list(range(24)))
+_CHILD = f"""
 import sys, time
 from pathlib import Path
 from engine.kept_blocks import KeptBlocks, forget, used_ns
-from tests.engine.test_kept_blocks import LAYOUTS, chain, tensors
+from models.safetensors_file import TensorLayout
 folder, act = Path(sys.argv[1]), sys.argv[2]
-blocks, names = KeptBlocks(folder, most_bytes=3000), chain(list(range(24)))
+LAYOUTS, names, tensors = {LAYOUTS}, {NAMES}, {[tensors(i) for i in range(len(NAMES))]}
+blocks = KeptBlocks(folder, most_bytes=3000)
 def slowly():
-    yield tensors(0)[0]
+    yield tensors[0][0]
     print("half", flush=True)
     time.sleep(60)
 for _ in range(1 if act == "hang" else 15):
@@ -299,8 +301,8 @@ for _ in range(1 if act == "hang" else 15):
         forget(folder, "a" * 64)
         continue
     for i, name in enumerate(names):
-        path = place / f"{name}.safetensors"
-        given = slowly() if act == "hang" else tensors(i)
+        path = place / (name + ".safetensors")
+        given = slowly() if act == "hang" else tensors[i]
         blocks.write(path, LAYOUTS, given, used_ns=used_ns(i, now=time.time_ns()))
         for path in blocks.find(names):
             assert blocks.read(path, LAYOUTS) is not None or not path.exists()
@@ -319,9 +321,9 @@ def test_processes_do_not_disturb_each_other(folder: Path) -> None:
     for each in children:
         _, errors = each.communicate(timeout=120)
         assert each.returncode == 0, errors
-    blocks, names = KeptBlocks(folder, most_bytes=3000), chain(list(range(24)))
+    blocks = KeptBlocks(folder, most_bytes=3000)
     assert held_bytes(folder) <= 3000
-    found = blocks.find(names)
+    found = blocks.find(NAMES)
     assert contents(blocks, found) == [tensors(i) for i in range(len(found))]
     assert not list(folder.glob("*/.*"))
 
@@ -333,9 +335,9 @@ def test_a_process_that_is_killed_leaves_nothing_that_stays(folder: Path) -> Non
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert files(folder) == {path.stem for path in folder.glob("*/.*.safetensors")} != set()
-    blocks, names = KeptBlocks(folder), chain(list(range(24)))
-    assert blocks.find(names) == []
+    blocks = KeptBlocks(folder)
+    assert blocks.find(NAMES) == []
     assert held_bytes(folder) == 0
-    write(blocks, names)
+    write(blocks, NAMES)
     assert not list(folder.glob("*/.*"))
-    assert len(blocks.find(names)) == 6
+    assert len(blocks.find(NAMES)) == 6

@@ -32,7 +32,7 @@ from tests.support.engine.sessions import (
 from tests.support.engine.waits import Waits
 from tests.support.mostly_slow import mostly_slow
 
-LENGTH = 24
+LENGTH = 18
 GREEDY = Request(max_tokens=LENGTH)
 SEEDED = Request(
     sampling=Sampling(temperature=0.9, top_p=0.95, seed=11, repeatable=True), max_tokens=LENGTH
@@ -106,15 +106,16 @@ def make(tokenizer: Any) -> Callable[..., Session]:
 
 
 ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
-CASES = itertools.product(ARCHITECTURES, DRAFTERS, (2, 4, 8), (True, False))
+CASES = [
+    *itertools.product(ARCHITECTURES, DRAFTERS, [2], [True, False]),
+    *itertools.product(ARCHITECTURES, ["model", "trees"], [8], [True]),
+    ("llama", "model", 4, True),
+]
 QUICK = [
     ("llama", "model", 4, True),
     ("llama", "head", 2, True),
-    ("gemma3_text", "cascade", 4, True),
-    ("qwen3_5", "model", 2, False),
-    ("llama", "lookup", 8, False),
-    ("gemma3_text", "trees", 4, True),
-    ("llama", "trees", 2, False),
+    ("gemma3_text", "cascade", 2, True),
+    ("qwen3_5", "lookup", 2, False),
 ]
 
 
@@ -335,7 +336,7 @@ def test_what_has_no_room_waits(make: Callable[..., Session]) -> None:
 
 def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session]) -> None:
     """While it is read, each chunk of it is followed by a round of every other answer."""
-    of = scheduler(make())
+    of = scheduler(make(kind="none"))
     events: list[Event] = []
     list(of.add(job(0, replace(GREEDY, max_tokens=60))))
     while not any(isinstance(event, Verdict) for event in events):
