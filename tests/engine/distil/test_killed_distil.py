@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 
 
 class Process:
-    """A distillation of half a minute. Attribute: `lines`, what it said so far."""
+    """A distillation of eight epochs, however long they take. Attribute: `lines`, what it said."""
 
     def __init__(self, prompts: Path, out: Path, *words: str) -> None:
         command = ["distil", "--target", STORIES, "--prompts", prompts, "--out", out]
-        command += ["--minutes", "0.4", "--vocabulary", "300", "--longest-answer", "40", *words]
+        command += ["--tokens", "3000", "--vocabulary", "300", "--longest-answer", "40", *words]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "engine", *map(str, command)],
             cwd=ROOT,
@@ -88,7 +88,7 @@ def test_killed_interrupted_and_let_be(tmp_path: Path) -> None:
 def test_interrupted_while_answering(tmp_path: Path) -> None:
     prompts, out = tmp_path / "openings.txt", tmp_path / "drafter"
     prompts.write_text("\n".join(openings(120)))
-    process = Process(prompts, out, "--longest-answer", "200")
+    process = Process(prompts, out, "--longest-answer", "200", "--tokens", "20000")
     process.until("answering: ")
     code, said = process.end(signal.SIGINT)
     assert (code, said) == (2, "")

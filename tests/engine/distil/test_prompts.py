@@ -112,17 +112,19 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("wrap", ["", "packed", "marked"])
-def test_a_shape_that_people_have(tmp_path: Path, shape: str, wrap: str) -> None:
-    name, text = SHAPES[shape]
-    path = tmp_path / name
-    data = text.encode("utf-8-sig" if wrap == "marked" else "utf-8")
-    if wrap == "packed":
-        path = path.with_name(f"{name}.gz")
-        data = gzip.compress(data)
-    path.write_bytes(data)
-    assert sorted(read_prompts([path])) == sorted([QUESTION, OTHER])
+def test_a_shape_that_people_have(tmp_path: Path) -> None:
+    found = {}
+    for shape, (name, text) in SHAPES.items():
+        wrapped = {
+            name: text.encode(),
+            f"packed {name}.gz": gzip.compress(text.encode()),
+            f"marked {name}": text.encode("utf-8-sig"),
+        }
+        for each, data in wrapped.items():
+            path = tmp_path / f"{shape} {each}"
+            path.write_bytes(data)
+            found[path.name] = sorted(read_prompts([path]))
+    assert found == dict.fromkeys(found, sorted([QUESTION, OTHER]))
 
 
 def test_an_instruction_with_what_it_is_about(tmp_path: Path) -> None:
@@ -191,15 +193,14 @@ BROKEN: dict[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_what_cannot_be_read(tmp_path: Path, kind: str) -> None:
-    name, data = BROKEN[kind]
-    path = tmp_path / name
-    path.write_bytes(data)
-    with pytest.raises(Problem, match="cannot be read") as caught:
-        read_prompts([path])
-    assert str(path) in caught.value.message
-    assert "\n" not in str(caught.value)
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    for kind, (name, data) in BROKEN.items():
+        path = tmp_path / f"{kind} {name}"
+        path.write_bytes(data)
+        with pytest.raises(Problem, match="cannot be read") as caught:
+            read_prompts([path])
+        assert str(path) in caught.value.message
+        assert "\n" not in str(caught.value)
 
 
 def test_no_file_and_no_prompt(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.distil import answering, run, training
+from engine.distil import answering, budget, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
 from engine.distil.learner import LearnerKind
@@ -50,7 +50,8 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOptions:
-    """A second or so of work: five batches in an epoch, a checkpoint after each."""
+    """A second of work: three epochs of five batches, a checkpoint after each batch."""
+    patch.setattr(budget, "_EPOCHS", 3)
     patch.setattr(training, "_POSITIONS_BY_WIDTH", 1)
     patch.setattr(training, "_CHECKPOINT_SECONDS", -1.0)
     patch.setattr(training, "_REPORT_SECONDS", -1.0)
@@ -118,7 +119,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory, prompts: Path) -> Straigh
         options = options_of(tmp_path_factory.mktemp("straight"), prompts, patch)
         work = watched(patch)
         distil(options, quiet)
-        assert len(work.learned) >= 24
+        assert len(work.learned) >= 12
         return Straight(contents(options.out), work)
 
 
@@ -133,16 +134,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 # What it makes
 
 
-def test_its_head_beats_an_untrained_one(
+def test_its_head_beats_an_untrained_one_and_the_engine_drafts_with_it(
     options: DistilOptions, stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
     monkeypatch.setattr(training, "_POSITIONS_BY_WIDTH", 2)
-    options = replace(options, tokens=1000)
+    monkeypatch.setattr(budget, "_EPOCHS", 6)
+    options = replace(options, tokens=800)
     assert distil(options, lines.append) == options.out
     assert set(contents(options.out)) == {"config.json", "head.safetensors"}
 
-    others = asked_of(stories, openings(140)[100:])
+    others = asked_of(stories, openings(120)[100:])
     held = Answerer(stories, (1, 3, 5)).answer(others, longest=20, seed=0)
     weights = ModelFolder(STORIES).fingerprint
     untrained = options.out.with_name("untrained")
@@ -152,7 +154,7 @@ def test_its_head_beats_an_untrained_one(
         for f in (options.out, untrained)
     ]
     ours, theirs = (measure(story_learner(stories, head), held).length for head in heads)
-    assert ours > 1.3 > 1.1 > theirs
+    assert ours > 1.2 > 1.1 > theirs
     assert lines[0] == "loading stories260K, and 100 prompts"
     for phase, parts in {
         "answering: ": ("%", "tokens", "/s", "left"),
@@ -163,9 +165,6 @@ def test_its_head_beats_an_untrained_one(
         assert told, phase
         assert all(part in told[-1] for part in parts), told
 
-
-def test_the_engine_drafts_with_it(options: DistilOptions, stories: LoadedModel) -> None:
-    distil(options, quiet)
     session = Session(stories, drafter=str(options.out))
     (one,) = asked_of(stories, openings(1))
     *_, done = session.complete(one.tokens, Request(max_tokens=20))
@@ -184,12 +183,20 @@ def test_it_makes_way_for_others(options: DistilOptions, monkeypatch: pytest.Mon
 # Other kinds, and answers that are kept
 
 
+def answered_only(options: DistilOptions) -> None:
+    """Stop before anything is learned."""
+    with pytest.raises(Problem, match="Stopped before anything was learned"):
+        distil(options, on_line("training: ", KeyboardInterrupt))
+
+
+KINDS = [
+    ("medusa", MEDUSA_WEIGHTS_NAME, "medusa", None),
+    ("block", DFLASH_WEIGHTS_NAME, "dflash", 5),
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "written", "name", "layers"),
-    [
-        ("medusa", MEDUSA_WEIGHTS_NAME, "medusa", None),
-        ("block", DFLASH_WEIGHTS_NAME, "dflash", 5),
-    ],
+    ("kind", "written", "name", "layers"), mostly_slow(KINDS, quick=[KINDS[1]])
 )
 def test_other_kinds_are_distilled_and_drafted_with(
     options: DistilOptions,
@@ -214,7 +221,7 @@ def test_other_kinds_are_distilled_and_drafted_with(
     *_, done = session.complete(one.tokens, Request(max_tokens=40))
     assert isinstance(done, Done)
     assert done.stats.proposed > 0
-    assert "epoch 8: " in lines[-1]
+    assert "epoch 3: " in lines[-1]
 
 
 def test_a_second_kind_learns_from_the_answers_that_were_kept(
@@ -231,23 +238,16 @@ def test_a_second_kind_learns_from_the_answers_that_were_kept(
     assert work.asked == asked, "something was asked again"
     assert work.learned == learned, "they learn from the same batches"
     more = replace(options, tokens=600, out=tmp_path / "third")
-    distil(more, quiet)
+    answered_only(more)
     assert work.asked[: len(asked)] == asked
     assert len(set(work.asked)) == len(work.asked) > len(asked), "more tokens are more answers"
-
-
-def test_kept_answers_make_the_same_drafter(
-    options: DistilOptions, straight: Straight, tmp_path: Path
-) -> None:
-    distil(replace(options, answers=tmp_path / "answers"), quiet)
-    assert contents(options.out) == straight.drafter
 
 
 def test_answers_to_something_else_are_refused(
     options: DistilOptions, work: Work, tmp_path: Path
 ) -> None:
     answers = tmp_path / "answers"
-    distil(replace(options, answers=answers), quiet)
+    answered_only(replace(options, answers=answers))
     before = contents(answers)
     other = replace(options, out=tmp_path / "other", answers=answers, longest_answer=13)
     with pytest.raises(Problem, match="begun with other --longest-answer") as caught:
@@ -322,7 +322,7 @@ KILLS: dict[str, Kill] = {
     "when all is answered": lambda patch: in_call(patch, run, "split", nth=1, before=True),
     "in the first batch": lambda patch: in_call(patch, Trainer, "learn", nth=1, before=True),
     "after a batch": lambda patch: in_call(patch, Trainer, "learn", nth=4, before=False),
-    "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=20, before=True),
+    "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=14, before=True),
     "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
     "while measuring": lambda patch: in_call(patch, training, "measure", nth=2, before=True),
     "while exporting": lambda patch: in_call(patch, HeadLearner, "save", nth=1, before=True),
@@ -337,12 +337,7 @@ KILLS: dict[str, Kill] = {
     "kill",
     mostly_slow(
         KILLS,
-        quick=[
-            "with answers half stored",
-            "in the first batch",
-            "in a checkpoint",
-            "when exported",
-        ],
+        quick=["in a checkpoint"],
     ),
 )
 def test_killed_and_taken_up_again(
@@ -367,16 +362,17 @@ def test_killed_and_taken_up_again(
     assert set(work.asked) == set(straight.work.asked)
 
 
-def test_interrupted_while_answering(options: DistilOptions, straight: Straight) -> None:
+def test_interrupted_while_answering(options: DistilOptions) -> None:
     with pytest.raises(Problem, match="Stopped before anything was learned") as caught:
         distil(options, on_line("answering: ", KeyboardInterrupt))
     assert "--resume" in caught.value.remedy
     assert "tokens of answers are kept" in caught.value.message
-    distil(replace(options, resume=True), quiet)
-    assert contents(options.out) == straight.drafter
 
 
-@pytest.mark.parametrize(("line", "nth"), [("training: ", 6), ("training: ", 15), ("epoch 2", 1)])
+@pytest.mark.parametrize(
+    ("line", "nth"),
+    mostly_slow([("training: ", 6), ("training: ", 15), ("epoch 2", 1)], quick=[("training: ", 6)]),
+)
 def test_interrupted_while_learning(
     options: DistilOptions,
     straight: Straight,
@@ -414,7 +410,13 @@ def test_interrupted_twice(options: DistilOptions, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize(("lengths", "kept"), [((1.5, 1.4), 1), ((1.5, 1.6), 2), ((1.5, 1.5), 1)])
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    mostly_slow(
+        [((1.5, 1.4), 1), ((1.5, 1.6), 2), ((1.5, 1.5), 1)],
+        quick=[((1.5, 1.6), 2), ((1.5, 1.5), 1)],
+    ),
+)
 def test_an_interrupt_keeps_the_better_one(
     options: DistilOptions,
     monkeypatch: pytest.MonkeyPatch,
@@ -467,12 +469,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_minutes_go_on_with_the_time_that_is_left(
     options: DistilOptions, work: Work, clock: Clock
 ) -> None:
-    options = replace(options, tokens=None, minutes=2)
+    options = replace(options, tokens=None, minutes=1)
     distil(replace(options, out=options.out.with_name("straight")), quiet)
     whole = len(work.learned)
-    assert 20 < whole < 60
+    assert 10 < whole < 30
     work.learned.clear()
-    for resume, nth in ((False, 5), (True, 4)):
+    for resume, nth in ((False, 3), (True, 3)):
         distil(replace(options, resume=resume), on_line("training: ", KeyboardInterrupt, nth=nth))
     part = len(work.learned)
     assert part < whole / 2
@@ -501,7 +503,7 @@ def test_checkpoints_are_never_more_than_two_minutes_apart(
 
     monkeypatch.setattr(Trainer, "learn", slowly)
     distil(options, quiet)
-    assert len(saved) > 6
+    assert len(saved) > 5
     assert max(b - a for a, b in pairwise(saved)) <= 120
 
 
@@ -527,15 +529,6 @@ def test_no_room_for_the_drafter(
     assert {path.name for path in options.out.iterdir()} == {"work"}
     distil(replace(options, resume=True), quiet)
     assert contents(options.out) == straight.drafter
-
-
-def test_no_room_for_answers(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1 << 20}))
-        with pytest.raises(Problem, match="disk is nearly full"):
-            distil(options, quiet)
-    distil(replace(options, resume=True), quiet)
-    assert set(contents(options.out)) == {"config.json", "head.safetensors"}
 
 
 def test_no_memory_to_begin_with(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:

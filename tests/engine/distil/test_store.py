@@ -176,13 +176,17 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_a_damaged_shard(tmp_path: Path, kind: str) -> None:
-    shard = filled(tmp_path, 2).shards[1]
-    DAMAGES[kind](shard.path)
-    with pytest.raises(Problem, match="damaged") as caught:
-        AnswerStore(tmp_path)
-    assert "Delete it" in caught.value.remedy
+def test_a_damaged_shard(tmp_path: Path) -> None:
+    first, second = (shard.path for shard in filled(tmp_path / "whole", 2).shards)
+    for kind, damage in DAMAGES.items():
+        folder = tmp_path / kind
+        folder.mkdir()
+        for path in (first, second):
+            (folder / path.name).write_bytes(path.read_bytes())
+        damage(folder / second.name)
+        with pytest.raises(Problem, match="damaged") as caught:
+            AnswerStore(folder)
+        assert "Delete it" in caught.value.remedy, kind
 
 
 def groups_of(store: AnswerStore, seed: int) -> list[list[tuple[object, ...]]]:
