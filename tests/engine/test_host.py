@@ -433,6 +433,7 @@ def test_it_ends_with_its_input_and_on_sigterm(
     assert child.end() == 0
 
 
+@pytest.mark.slow
 def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> None:
     child = fresh()
     child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))

@@ -98,9 +98,10 @@ def answer(session: Session, prompt: Sequence[int], request: Request = GREEDY) -
     events = list(session.complete(prompt, request))
     check_laws(events, session.target.tokenizer)
     check(session)
-    while session.keep():
-        pass
-    check(session)
+    if session.keep():
+        while session.keep():
+            pass
+        check(session)
     return events
 
 

@@ -69,19 +69,22 @@ def expanded(folder: Path, to: Path, *, mode: str = "affine") -> nn.Module:
     return model
 
 
+STORED = [
+    ("llama", mx.float32, None, "float32"),
+    ("llama", mx.bfloat16, None, "float32 from bfloat16"),
+    ("llama", mx.float16, None, "float32 from float16"),
+    ("llama", mx.float32, 4, "float32 from 4-bit"),
+    ("llama", mx.bfloat16, 4, "float32 from 4-bit"),
+    ("llama", mx.float16, 8, "float32 from 8-bit"),
+    ("gemma3_text", mx.bfloat16, 4, "float32 from 4-bit"),  # its head is its embedding
+    ("qwen3_5", mx.bfloat16, 4, "float32 from 4-bit"),
+    ("qwen3_5", mx.bfloat16, None, "float32 from bfloat16/float32"),
+]
+
+
 @pytest.mark.parametrize(
     ("architecture", "dtype", "bits", "precision"),
-    [
-        ("llama", mx.float32, None, "float32"),
-        ("llama", mx.bfloat16, None, "float32 from bfloat16"),
-        ("llama", mx.float16, None, "float32 from float16"),
-        ("llama", mx.float32, 4, "float32 from 4-bit"),
-        ("llama", mx.bfloat16, 4, "float32 from 4-bit"),
-        ("llama", mx.float16, 8, "float32 from 8-bit"),
-        ("gemma3_text", mx.bfloat16, 4, "float32 from 4-bit"),  # its head is its embedding
-        ("qwen3_5", mx.bfloat16, 4, "float32 from 4-bit"),
-        ("qwen3_5", mx.bfloat16, None, "float32 from bfloat16/float32"),
-    ],
+    mostly_slow(STORED, quick=[*STORED[:4], *STORED[-3::2]]),
 )
 def test_on_the_cpu_weights_become_float32(
     architecture: str, dtype: mx.Dtype, bits: int | None, precision: str, tmp_path: Path

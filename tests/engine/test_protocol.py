@@ -217,6 +217,8 @@ def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.Dat
 
 HELLO = {"role": "user", "content": "hi"}
 CHAT = {"messages": [HELLO]}
+MESSAGE, SAMPLING = "prompt.messages[0]", "request.sampling"
+HEAT, BIAS = SAMPLING + ".temperature", SAMPLING + ".logit_bias"
 GENERATE = {"command": "generate", "id": "g", "conversation": "c", "prompt": CHAT}
 
 
@@ -261,109 +263,49 @@ def test_what_is_wrong_with_a_line() -> None:
         assert each.place in each.message or each.place.partition(".")[2] in each.message
 
 
-WRONG_FIELDS: tuple[tuple[dict[str, Any], Fault, str, str], ...] = (
-    ({"prompt.messages": HELLO}, Fault.WRONG_TYPE, "prompt.messages", "list"),
-    ({"prompt.messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "prompt.messages[1]", "object"),
-    (
-        {"prompt.messages": [{"role": "user"}]},
-        Fault.MISSING_FIELD,
-        "prompt.messages[0].content",
-        "content",
-    ),
-    (
-        {"prompt.messages": [HELLO | {"role": "root"}]},
-        Fault.WRONG_VALUE,
-        "prompt.messages[0].role",
-        "user",
-    ),
-    (
-        {"prompt.messages": [HELLO | {"role": []}]},
-        Fault.WRONG_VALUE,
-        "prompt.messages[0].role",
-        "user",
-    ),
-    (
-        {"prompt.messages": [HELLO | {"nick": "x"}]},
-        Fault.UNKNOWN_FIELD,
-        "prompt.messages[0]",
-        "role",
-    ),
-    ({"request.sampling": 1}, Fault.WRONG_TYPE, "request.sampling", "object"),
-    ({"request.sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "request.sampling", "temperature"),
-    (
-        {"request.sampling": {"temperature": "1"}},
-        Fault.WRONG_TYPE,
-        "request.sampling.temperature",
-        "number",
-    ),
-    (
-        {"request.sampling": {"temperature": True}},
-        Fault.WRONG_TYPE,
-        "request.sampling.temperature",
-        "number",
-    ),
-    (
-        {"request.sampling": {"temperature": float("nan")}},
-        Fault.WRONG_VALUE,
-        "",
-        "",
-    ),
-    (
-        {"request.sampling": {"temperature": 10**400}},
-        Fault.WRONG_VALUE,
-        "request.sampling.temperature",
-        "",
-    ),
-    (
-        {"request.sampling": {"top_k": 1.0}},
-        Fault.WRONG_TYPE,
-        "request.sampling.top_k",
-        "whole number",
-    ),
-    ({"request.sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
-    ({"request.sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
-    (
-        {"request.sampling": {"logit_bias": {"-1": 1}}},
-        Fault.WRONG_VALUE,
-        "request.sampling.logit_bias",
-        "keys",
-    ),
-    (
-        {"request.sampling": {"logit_bias": {"9" * 999: 1}}},
-        Fault.WRONG_VALUE,
-        "request.sampling.logit_bias",
-        "",
-    ),
-    (
-        {"request.sampling": {"logit_bias": {"1": "a"}}},
-        Fault.WRONG_TYPE,
-        "request.sampling.logit_bias",
-        "number",
-    ),
-    ({"request.max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
-    ({"request.max_tokens": True}, Fault.WRONG_TYPE, "request.max_tokens", "whole number"),
-    ({"request.stops": "END"}, Fault.WRONG_TYPE, "request.stops", "list"),
-    ({"request.stops": [None]}, Fault.WRONG_TYPE, "request.stops[0]", "text"),
+WRONG_FIELDS: tuple[tuple[str, object, Fault, str, str], ...] = (
+    # a field of GENERATE, what it should not be, the place that is told, and what is wanted there
+    ("prompt.messages", HELLO, Fault.WRONG_TYPE, "prompt.messages", "list"),
+    ("prompt.messages", [HELLO, "hi"], Fault.WRONG_TYPE, "prompt.messages[1]", "object"),
+    ("prompt.messages", [{"role": "user"}], Fault.MISSING_FIELD, MESSAGE + ".content", "content"),
+    ("prompt.messages", [HELLO | {"role": "root"}], Fault.WRONG_VALUE, MESSAGE + ".role", "user"),
+    ("prompt.messages", [HELLO | {"role": []}], Fault.WRONG_VALUE, MESSAGE + ".role", "user"),
+    ("prompt.messages", [HELLO | {"nick": "x"}], Fault.UNKNOWN_FIELD, MESSAGE, "role"),
+    ("request.sampling", 1, Fault.WRONG_TYPE, SAMPLING, "object"),
+    ("request.sampling", {"heat": 1}, Fault.UNKNOWN_FIELD, SAMPLING, "temperature"),
+    ("request.sampling", {"temperature": "1"}, Fault.WRONG_TYPE, HEAT, "number"),
+    ("request.sampling", {"temperature": True}, Fault.WRONG_TYPE, HEAT, "number"),
+    ("request.sampling", {"temperature": float("nan")}, Fault.WRONG_VALUE, "", ""),
+    ("request.sampling", {"temperature": 10**400}, Fault.WRONG_VALUE, HEAT, ""),
+    ("request.sampling", {"top_k": 1.0}, Fault.WRONG_TYPE, SAMPLING + ".top_k", "whole number"),
+    ("request.sampling", {"seed": -1}, Fault.WRONG_VALUE, "", "2^64"),
+    ("request.sampling", {"seed": 2**64}, Fault.WRONG_VALUE, "", "2^64"),
+    ("request.sampling", {"logit_bias": {"-1": 1}}, Fault.WRONG_VALUE, BIAS, "keys"),
+    ("request.sampling", {"logit_bias": {"9" * 999: 1}}, Fault.WRONG_VALUE, BIAS, ""),
+    ("request.sampling", {"logit_bias": {"1": "a"}}, Fault.WRONG_TYPE, BIAS, "number"),
+    ("request.max_tokens", 0, Fault.WRONG_VALUE, "", "1"),
+    ("request.max_tokens", True, Fault.WRONG_TYPE, "request.max_tokens", "whole number"),
+    ("request.stops", "END", Fault.WRONG_TYPE, "request.stops", "list"),
+    ("request.stops", [None], Fault.WRONG_TYPE, "request.stops[0]", "text"),
 )
 
 
 def test_the_field_that_is_wrong_is_named() -> None:
-    for change, fault, place, wanted in WRONG_FIELDS:
-        found = refusal(json.dumps(changed(change)).encode())
+    for path, value, fault, place, wanted in WRONG_FIELDS:
+        found = refusal(json.dumps(changed(path, value)).encode())
         whole = ".".join(filter(None, ("generate", place)))
-        assert (found.id, found.fault, found.place) == ("g", fault, whole), change
-        assert wanted in found.remedy, change
+        assert (found.id, found.fault, found.place) == ("g", fault, whole), (path, value)
+        assert wanted in found.remedy, (path, value)
 
 
-def changed(change: dict[str, Any]) -> dict[str, Any]:
+def changed(path: str, value: object) -> dict[str, Any]:
     """GENERATE with one field, given by its path, as it should not be."""
-    ((path, value),) = change.items()
     part, _, name = path.partition(".")
     return GENERATE | {part: (CHAT if part == "prompt" else {}) | {name: value}}
 
 
 def test_what_is_left_out_is_what_the_engine_would_take() -> None:
-    command = parse_command(json.dumps(changed({"request.sampling": {"temperature": 1}})).encode())
+    command = parse_command(json.dumps(changed("request.sampling", {"temperature": 1})).encode())
     assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
 
 

@@ -73,7 +73,9 @@ def test_answer_is_the_same_with_every_drafter(architecture: str, tokenizer: Any
     assert len(set(map(str, answers.values()))) == 1, answers
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.parametrize(
+    "kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "trees", "cascade"])
+)
 def test_laws_hold_for_samples(kind: str, tokenizer: Any) -> None:
     for seed in range(2):
         session = new_session(tokenizer, "qwen3", kind)
@@ -126,12 +128,6 @@ def test_character_split_across_tokens(length: int, tokenizer: Any) -> None:
         assert not any("\ufffd" in event.delta for event in events if isinstance(event, Text))
 
 
-def test_half_a_character_at_the_end_is_shown_as_such(tokenizer: Any) -> None:
-    session = scripted(tokenizer, "ab🙂".encode(), prompt=4, length=3)
-    events = collect(session, session.complete(range(4), Request(max_tokens=4)))
-    assert text_of(events) == "ab\ufffd"
-
-
 # Stop strings
 
 
@@ -155,13 +151,6 @@ def test_stop_string_in_the_rejected_tail_does_not_stop(length: int, tokenizer: 
     assert done_of(events).cut == ""
 
 
-@pytest.mark.parametrize("length", [0, 3])
-def test_beginning_of_a_stop_string_is_shown_in_the_end(length: int, tokenizer: Any) -> None:
-    session = scripted(tokenizer, b"abcSTO", prompt=4, length=length)
-    events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
-    assert text_of(events) == "abcSTO"
-
-
 def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer: Any) -> None:
     """A draft may reach beyond the stop string, and end in the middle of a character."""
     session = scripted(tokenizer, "aXé more".encode(), prompt=4, length=2)
@@ -170,12 +159,11 @@ def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer: Any
     assert done_of(events).cut == "X\ufffd"
 
 
-@pytest.mark.parametrize("stop", ["a", "o", " "])
-def test_session_goes_on_after_a_stop_string(stop: str, tokenizer: Any) -> None:
+def test_session_goes_on_after_a_stop_string(tokenizer: Any) -> None:
     session = scripted(tokenizer, b"abcdef o ghi", prompt=4, length=5)
-    first = collect(session, session.complete(range(4), Request(stops=[stop])))
-    again = collect(session, session.complete(range(4), Request(stops=[stop])))
-    assert text_of(first) == text_of(again)
+    request = Request(stops=["o"])
+    first, again = (collect(session, session.complete(range(4), request)) for _ in range(2))
+    assert text_of(first) == text_of(again) == "abcdef "
     assert reused_of(again) == 3
 
 
@@ -209,19 +197,6 @@ def test_every_committed_token_is_told_what_it_gave(
     check_laws(events, tokenizer, end=end)
     given = shares(tokenizer, tokens_of(events))
     assert lengths_of(events) == clipped(given, len(text_of(events)))
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 7])
-def test_the_byte_that_completes_a_character_gave_it(length: int, tokenizer: Any) -> None:
-    session = scripted(tokenizer, "a🙂é".encode(), prompt=4, length=length)
-    events = collect(session, session.complete(range(4)))
-    assert lengths_of(events) == [1, 0, 0, 0, 1, 0, 1, 0]
-
-
-def test_tokens_behind_a_stop_string_gave_nothing(tokenizer: Any) -> None:
-    session = scripted(tokenizer, b"abSTOPcd", prompt=4, length=8)
-    events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
-    assert lengths_of(events) == [1, 1, *[0] * 7]
 
 
 # Ending early
@@ -287,7 +262,7 @@ def test_empty_prompt_is_refused(tokenizer: Any) -> None:
         session.complete([])
 
 
-@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["qwen3_5"]))
+@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
 def test_prompt_of_one_token(architecture: str, tokenizer: Any) -> None:
     expected = None
     for kind in DRAFTERS:
