@@ -22,6 +22,7 @@ from tests.lab.parity import blocks, dflash
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
 from tests.support.engine.blocks import logits_of, quantize
 from tests.support.engine.helpers import plainly, task, write
+from tests.support.mostly_slow import mostly_slow
 
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
@@ -119,7 +120,11 @@ def test_parity_refutes_mutants(
 # --- Folders
 
 
-@pytest.mark.parametrize("subject", [dflash.MIXED, dflash.SECOND], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "subject",
+    mostly_slow([dflash.MIXED, dflash.SECOND], quick=[dflash.SECOND]),
+    ids=lambda each: each.name,
+)
 def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     model = subject.target_model()
     target = Decoder(model)
@@ -221,9 +226,8 @@ def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
     assert network.rows.tokens(mx.arange(4)).tolist() == some.tolist()
 
 
-@pytest.mark.parametrize(
-    ("changed", "obstacle"),
-    [
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"vocab_size": 65}, "other target"),
         ({"num_target_layers": 9}, "other target"),
         ({"layer_types": ["sliding_attention"] * 3}, "damaged"),
@@ -232,40 +236,42 @@ def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
         ({"block_size": 4096}, "damaged"),
         ({"dflash_config": {"target_layer_ids": [1, 4, 6]}}, "damaged"),  # no mask token
         ({"rope_scaling": {"rope_type": "of the future"}}, "damaged"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    changed: dict[str, Any], obstacle: str, tmp_path: Path
-) -> None:
-    refusal = refusal_of(dflash.PLAIN, tmp_path, **changed)
-    assert isinstance(refusal, DrafterRefused)
-    assert refusal.obstacle == obstacle
+    ]
+    found = []
+    for number, (changed, _) in enumerate(cases):
+        refusal = refusal_of(dflash.PLAIN, tmp_path / str(number), **changed)
+        assert isinstance(refusal, DrafterRefused), changed
+        found.append((changed, refusal.obstacle))
+    assert found == cases
 
 
-@pytest.mark.parametrize("ids", [[1, 4, 8], [1, 4], [-2, 4, 6]])
-def test_layers_that_are_not_the_targets_are_refused(ids: list[int], tmp_path: Path) -> None:
-    inner = {**dflash.PLAIN.config["dflash_config"], "target_layer_ids": ids}
-    refusal_of(dflash.PLAIN, tmp_path, dflash_config=inner)
+def test_layers_that_are_not_the_targets_are_refused(tmp_path: Path) -> None:
+    for number, ids in enumerate([[1, 4, 8], [1, 4], [-2, 4, 6]]):
+        inner = {**dflash.PLAIN.config["dflash_config"], "target_layer_ids": ids}
+        refusal_of(dflash.PLAIN, tmp_path / str(number), dflash_config=inner)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda tensors: tensors.pop("norm.weight"),
-        lambda tensors: tensors.pop("fc.weight"),
-        lambda tensors: tensors.update(surplus=mx.zeros((3,))),
-        lambda tensors: tensors.update({"layers.1.mlp.up_proj.weight": mx.zeros((48, 31))}),
-        lambda tensors: tensors.update(d2t=mx.full((64,), 63)),
-        lambda tensors: tensors.update({"lm_head.weight": mx.zeros((40, 32))}),
-        lambda tensors: tensors.update(
-            {"lm_head.weight": mx.zeros((40, 32)), "d2t": mx.zeros((39,), mx.int32)}
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    without_the_map = {"lm_head.weight": mx.zeros((40, 32))}
+    damages: dict[str, Callable[[dict[str, mx.array]], object]] = {
+        "no norm": lambda tensors: tensors.pop("norm.weight"),
+        "no matrix of states": lambda tensors: tensors.pop("fc.weight"),
+        "one too many": lambda tensors: tensors.update(surplus=mx.zeros((3,))),
+        "another shape": lambda tensors: tensors.update(
+            {"layers.1.mlp.up_proj.weight": mx.zeros((48, 31))}
         ),
-    ],
-)
-def test_damaged_weights_are_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
-    with pytest.raises(DrafterRefused) as refused:
-        load(dflash.PLAIN, tmp_path, change=change)
-    assert refused.value.obstacle == "damaged"
+        "a map beyond the vocabulary": lambda tensors: tensors.update(d2t=mx.full((64,), 63)),
+        "fewer rows and no map": lambda tensors: tensors.update(without_the_map),
+        "a map of other rows": lambda tensors: tensors.update(
+            without_the_map | {"d2t": mx.zeros((39,), mx.int32)}
+        ),
+    }
+    found = {}
+    for name, change in damages.items():
+        with pytest.raises(DrafterRefused) as refused:
+            load(dflash.PLAIN, tmp_path / name, change=change)
+        found[name] = refused.value.obstacle
+    assert found == dict.fromkeys(damages, "damaged")
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
@@ -278,17 +284,15 @@ def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
 # --- What configs say
 
 
-@pytest.mark.parametrize(
-    ("config", "base", "kind"),
-    [
+def test_rotations() -> None:
+    cases: list[tuple[dict[str, Any], float, str | None]] = [
         ({}, 1e4, None),
         ({"rope_theta": 5e5}, 5e5, None),
         ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6, None),
         ({"rope_theta": 1e7, "rope_scaling": {"type": "linear", "factor": 2.0}}, 1e7, "linear"),
         ({"rope_parameters": {"mrope_section": [1, 1], "rope_type": "default"}}, 1e4, None),
-    ],
-)
-def test_rotations(config: dict[str, Any], base: float, kind: str | None) -> None:
-    rotation = rotation_of(config, 8)
-    assert (rotation.dims, rotation.base, rotation.interleaved) == (8, base, False)
-    assert (rotation.scaling or {}).get("rope_type") == kind
+    ]
+    for config, base, kind in cases:
+        rotation = rotation_of(config, 8)
+        assert (rotation.dims, rotation.base, rotation.interleaved) == (8, base, False)
+        assert (rotation.scaling or {}).get("rope_type") == kind

@@ -28,14 +28,16 @@ from engine.sampling import distribution, scores
 from engine.tree import COMMITTED, Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import up_to
+from tests.support.engine.helpers import CORE, up_to
 from tests.support.engine.markov import Markov, decoder, exact, joint, random_table
-from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.tiny import ARCHITECTURES, build, shallow
 from tests.support.engine.trees import random_trees
+from tests.support.mostly_slow import mostly_slow
 
 KEY = mx.random.key(0)
 GREEDY = Sampling()
 WARM = Sampling(temperature=0.8)
+FILTERED = Sampling(temperature=0.7, top_p=0.8, min_p=0.1)
 
 
 def propose(
@@ -207,9 +209,10 @@ def test_lookup_is_certain() -> None:
     assert proposal.match == 2
 
 
-@pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]])
-def test_lookup_has_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
-    assert propose(LookupDrafter(), tokens, 5) is None
+@pytest.mark.parametrize("make", [LookupDrafter, SuffixDrafter])
+def test_there_is_no_idea_without_a_match_of_two(make: Callable[[], Drafter]) -> None:
+    for tokens in ([], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]):
+        assert propose(make(), tokens, 5) is None, tokens
 
 
 # --- copies, with their sources
@@ -338,7 +341,7 @@ def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
 
 def test_cascade_where_the_model_sits_out_many_rounds() -> None:
     # The model has to catch up then with everything that lookup wrote.
-    model = build("llama")
+    model = shallow("llama")
     alone = ModelDrafter(Decoder(model), vocabulary=64)
     behind = Scripted("lookup", None)
     cascade = Cascade(behind, ModelDrafter(Decoder(model), vocabulary=64))
@@ -394,7 +397,10 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
 
 @pytest.mark.parametrize(
     "sampling",
-    [WARM, Sampling(temperature=1.3, top_k=3), Sampling(temperature=0.7, top_p=0.8, min_p=0.1)],
+    mostly_slow(
+        [WARM, Sampling(temperature=1.3, top_k=3), FILTERED],
+        quick=[FILTERED],
+    ),
 )
 def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
     # By luck of many keys: the joint distribution of what is drafted is that of its own model.
@@ -481,9 +487,9 @@ def test_chain_penalizes_its_own_guesses() -> None:
 # --- model
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=CORE))
 def test_model_drafts_what_it_would_write(architecture: str) -> None:
-    model = build(architecture)
+    model = shallow(architecture)
     drafter = ModelDrafter(Decoder(model), vocabulary=64)
     prompt = list(range(1, 20))
     assert list(drafter.prepare(prompt))[-1] == len(prompt) - 1
@@ -504,11 +510,14 @@ def test_model_drafts_what_it_would_write(architecture: str) -> None:
     )
 
 
-@pytest.mark.parametrize("size", [40, 64, 100])
-@pytest.mark.parametrize("sampling", [GREEDY, WARM, Sampling(temperature=1.0, top_k=50)])
+@pytest.mark.parametrize(
+    ("size", "sampling"),
+    [(40, GREEDY), (100, GREEDY), (40, Sampling(temperature=1.0, top_k=50)), (100, WARM)],
+)
 def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
     target_size = 64
-    drafter = ModelDrafter(Decoder(build("llama", vocabulary=size)), vocabulary=target_size)
+    model = build("llama", vocabulary=size, layers=1)
+    drafter = ModelDrafter(Decoder(model), vocabulary=target_size)
     # Ids that the drafter does not have are committed all the same.
     tokens = [1, 2, 63, 50, 3, 45]
     assert list(drafter.prepare(tokens))

@@ -34,7 +34,7 @@ from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.tiny import build
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 Array = NDArray[np.float64]
@@ -152,7 +152,9 @@ def test_quantized_heads_draft_as_before(kind: BlockKind) -> None:
 
 @pytest.mark.parametrize(
     "subject",
-    [dspark.PLAIN, dspark.SPECULATORS, dspark.LINEAGE, dspark.GEMMA],
+    mostly_slow(
+        [dspark.PLAIN, dspark.SPECULATORS, dspark.LINEAGE, dspark.GEMMA], quick=[dspark.LINEAGE]
+    ),
     ids=lambda subject: subject.name,
 )
 def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
@@ -186,42 +188,31 @@ def test_how_many_tokens_a_block_has(
     assert int(subject.config["block_size"]) - most == first
 
 
-@pytest.mark.parametrize(
-    ("said", "most"),
-    [
-        ({"sample_from_anchor": True}, 5),
-        ({"sample_from_anchor": False}, 4),
-        ({}, 4),
-        ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 5}]}}, 5),
-    ],
-)
-def test_whether_the_anchor_proposes_in_speculators(
-    said: dict[str, Any], most: int, tmp_path: Path
-) -> None:
+def test_whether_the_anchor_proposes_in_speculators(tmp_path: Path) -> None:
     subject = dspark.SPECULATORS
     config = {name: each for name, each in subject.config.items() if name != "speculators_config"}
-    changed = replace(subject, config=config | said)
-    target = Decoder(subject.target_model())
-    assert dspark_network(changed.write(tmp_path), changed.config, target).most == most
+    methods = {"speculators_config": {"proposal_methods": [{"speculative_tokens": 5}]}}
+    anchors = ({"sample_from_anchor": True}, {"sample_from_anchor": False}, {}, methods)
+    found = []
+    for said in anchors:
+        changed = replace(subject, config=config | said)
+        target = Decoder(subject.target_model())
+        found.append(dspark_network(changed.write(tmp_path), changed.config, target).most)
+    assert found == [5, 4, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("changed", "obstacle"),
-    [
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    for changed, obstacle in (
         ({"log_snr_conditioning": True}, "unsupported"),
         ({"vocab_size": 100}, "other target"),
         ({"num_target_layers": 36}, "other target"),
         ({"mask_token_id": None}, "damaged"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    changed: dict[str, Any], obstacle: str, tmp_path: Path
-) -> None:
-    subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
-    target = Decoder(subject.target_model())
-    with pytest.raises(DrafterRefused) as refused:
-        dspark_network(subject.write(tmp_path), subject.config, target)
-    assert refused.value.obstacle == obstacle
+    ):
+        subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
+        target = Decoder(subject.target_model())
+        with pytest.raises(DrafterRefused) as refused:
+            dspark_network(subject.write(tmp_path), subject.config, target)
+        assert refused.value.obstacle == obstacle, changed
 
 
 ODD = (None, 0, -1, 3.5, "x", [], [1], {}, {"a": 1}, True, 1 << 40, [None], ["sliding_attention"])

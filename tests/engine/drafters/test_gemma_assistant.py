@@ -158,20 +158,21 @@ def test_only_tokens_of_the_likeliest_clusters_can_be_proposed() -> None:
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("accepted", [0, 2])
-def test_it_drafts_from_what_the_caches_hold_now(kind: str, accepted: int) -> None:
-    model, assistant = build_target(kind), untrained(kind)
+def test_it_drafts_from_what_the_caches_hold_now(kind: str) -> None:
+    model, assistant, committed = build_target(kind), untrained(kind), list(TOKENS)
     target = Decoder(model, block=BLOCK)
     drafter = drafter_by(assistant, target)
     list(target.prefill(TOKENS))
     guess = proposed(drafter, TOKENS)
     assert_same(guess, fresh(assistant, model, TOKENS))
-    drafted = [*TOKENS, *guess[0]]
-    target.read(mx.array(drafted[target.length :]))
-    committed = [*drafted[: len(TOKENS) + accepted], 7]
-    target.rewind(len(committed) - 1)
-    drafter.accept(range(accepted))
-    assert_same(proposed(drafter, committed), fresh(assistant, model, committed))
+    for accepted in (0, 2):
+        drafted = [*committed, *guess[0]]
+        target.read(mx.array(drafted[target.length :]))
+        committed += [*guess[0][:accepted], 7]
+        target.rewind(len(committed) - 1)
+        drafter.accept(range(accepted))
+        guess = proposed(drafter, committed)
+        assert_same(guess, fresh(assistant, model, committed))
 
 
 @pytest.mark.parametrize("kind", ["large", "small"])
@@ -179,7 +180,7 @@ def test_after_any_rounds_it_drafts_as_a_fresh_one_would(kind: str) -> None:
     model = build_target(kind, vocabulary=VOCABULARY)
     assistant, target = untrained(kind, vocabulary=VOCABULARY), Decoder(model, block=BLOCK)
     drafter, tokens = drafter_by(assistant, target), [3, 1, 4, 1, 5, 2, 6, 5]
-    for seed in range(8):
+    for seed in range(5):
         to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
         write(target, drafter, Fixed(3), tokens, to_do)
         assert target.length == len(tokens) - 1
@@ -260,8 +261,8 @@ def test_quantized_caches_are_read_too() -> None:
 @pytest.mark.parametrize(
     ("kind", "length", "seed"),
     mostly_slow(
-        [(kind, length, seed) for kind in TARGETS for length in (1, 3, 6) for seed in (0, 1)],
-        quick=[("large", 3, 0), ("small", 3, 0), ("small", 6, 1)],
+        [(kind, *case) for kind in TARGETS for case in ((1, 0), (3, 0), (6, 1))],
+        quick=[("small", 6, 1)],
     ),
 )
 def test_greedy_text_is_the_targets(kind: str, length: int, seed: int) -> None:
@@ -272,30 +273,30 @@ def test_greedy_text_is_the_targets(kind: str, length: int, seed: int) -> None:
         model,
         lambda target: assistant_drafter(target, kind, seed=seed),
         length,
-        count=40,
+        count=30,
         prompt=prompt,
         quantized=caches,
     )
-    assert run.tokens == plainly(model, count=40, prompt=prompt, quantized=caches)
+    assert run.tokens == plainly(model, count=30, prompt=prompt, quantized=caches)
     assert run.proposed > 20
     assert 0 < run.accepted < run.proposed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "sampling"),
-    mostly_slow(
-        [(kind, name) for kind in ("large", "small") for name in SAMPLINGS],
-        quick=[("small", "penalty")],
-    ),
+    ("kind", "sampling"), [("large", "warm"), ("small", "top-p"), ("small", "penalty")]
 )
 def test_first_two_tokens_have_the_targets_distribution(kind: str, sampling: str) -> None:
     model = build_target(kind, vocabulary=VOCABULARY)
     assert_the_targets(model, lambda target: assistant_drafter(target, kind), SAMPLINGS[sampling])
 
 
+@pytest.mark.slow
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_target("large", vocabulary=VOCABULARY)
-    assert_q_matters(model, lambda target: assistant_drafter(target, "large"), monkeypatch)
+    assert_q_matters(
+        model, lambda target: assistant_drafter(target, "large"), monkeypatch, texts=150
+    )
 
 
 def test_clusters_that_only_score_low_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,8 +370,8 @@ def test_sizes_that_are_not_the_tensors_are_a_damage(tmp_path: Path) -> None:
     assert refusal(without, large, tmp_path) == "damaged"
 
 
-@pytest.mark.parametrize("missing", ["post_projection.weight", "model.layers.2.layer_scalar"])
-def test_missing_tensors_are_a_damage(missing: str, tmp_path: Path) -> None:
-    shapes = {n: shape for n, shape in parity.WHOLE.shapes.items() if n != missing}
-    broken = replace(parity.WHOLE, shapes=shapes)
-    assert refusal(broken, build_target("large"), tmp_path) == "damaged"
+def test_missing_tensors_are_a_damage(tmp_path: Path) -> None:
+    for missing in ("post_projection.weight", "model.layers.2.layer_scalar"):
+        shapes = {n: shape for n, shape in parity.WHOLE.shapes.items() if n != missing}
+        broken = replace(parity.WHOLE, shapes=shapes)
+        assert refusal(broken, build_target("large"), tmp_path) == "damaged", missing

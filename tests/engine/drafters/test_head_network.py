@@ -27,7 +27,7 @@ VOCABULARY = 64
 
 @pytest.fixture
 def bound() -> BoundHead:
-    return untrained(build("llama", vocabulary=VOCABULARY))
+    return untrained(build("llama", vocabulary=VOCABULARY, layers=2))
 
 
 @pytest.fixture
@@ -142,9 +142,9 @@ def damage_config(folder: Path, **changes: object) -> None:
     (folder / "config.json").write_text(json.dumps(kept))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_a_config_that_does_not_fit_is_a_problem(folder: Path) -> None:
+    before = (folder / "config.json").read_text()
+    for changes in (
         {"rows": None},
         {"rows": 7},
         {"hidden_size": 128},
@@ -153,12 +153,11 @@ def damage_config(folder: Path, **changes: object) -> None:
         {"layers": []},
         {"num_attention_heads": 0},
         {"num_key_value_heads": 3},
-    ],
-)
-def test_a_config_that_does_not_fit_is_a_problem(folder: Path, changes: dict[str, object]) -> None:
-    damage_config(folder, **changes)
-    with pytest.raises(Problem, match="damaged"):
-        read(folder)
+    ):
+        (folder / "config.json").write_text(before)
+        damage_config(folder, **changes)
+        with pytest.raises(Problem, match="damaged"):
+            read(folder)
 
 
 def test_weights_that_are_cut_off_are_a_problem(folder: Path) -> None:
@@ -168,11 +167,11 @@ def test_weights_that_are_cut_off_are_a_problem(folder: Path) -> None:
         read(folder)
 
 
-@pytest.mark.parametrize("kept", [[0] * 32, [*range(31), 99], list(range(31)), [-1, *range(31)]])
-def test_a_vocabulary_map_must_be_one(folder: Path, kept: list[int]) -> None:
+def test_a_vocabulary_map_must_be_one(folder: Path) -> None:
     weights = mx.load(str(folder / "head.safetensors"))
     assert isinstance(weights, dict)
     mx.eval(weights)
-    mx.save_safetensors(str(folder / "head.safetensors"), weights | {"kept": mx.array(kept)})
-    with pytest.raises(Problem, match="damaged"):
-        read(folder)
+    for kept in ([0] * 32, [*range(31), 99], list(range(31)), [-1, *range(31)]):
+        mx.save_safetensors(str(folder / "head.safetensors"), weights | {"kept": mx.array(kept)})
+        with pytest.raises(Problem, match="damaged"):
+            read(folder)

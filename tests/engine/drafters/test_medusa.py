@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.decoder import Decoder
-from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.medusa import (
     MEDUSA_WEIGHTS_NAME,
@@ -26,9 +25,9 @@ from engine.model_parts import final_norm
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
 from tests.support.engine.chi_square import excess
-from tests.support.engine.helpers import GREEDY, plainly, run_greedily, task, up_to, write
+from tests.support.engine.helpers import GREEDY, plainly, proposed, run_greedily, up_to
 from tests.support.engine.medusas import medusa_network, untrained_medusa
-from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.tiny import ARCHITECTURES, build, shallow
 from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -37,25 +36,18 @@ WARM = Sampling(temperature=0.8)
 FILTERED = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.3)
 
 
-def by_hand(model: Any, network: MedusaHeads, read: Sequence[int]) -> mx.array:
+def by_hand(target: Any, network: MedusaHeads, read: Sequence[int]) -> mx.array:
     """The logits of all heads, (heads, rows), at the last of the tokens that were `read`."""
-    state = model.model(mx.array([list(read)]))[0, -1:]
+    state = target.model(mx.array([list(read)]))[0, -1:]
     return mx.concatenate([head(state) for head in network.heads])
 
 
 def ready(read: Sequence[int]) -> tuple[Decoder, MedusaDrafter, MedusaHeads]:
     """A target that has read so much, and its drafter."""
-    target, network = Decoder(build("llama")), medusa_network(64)
+    target, network = Decoder(shallow("llama")), medusa_network(64)
     drafter = MedusaDrafter(target, network)
     target.read(mx.array(list(read)))
     return target, drafter, network
-
-
-def proposed(drafter: MedusaDrafter, tokens: list[int], length: int = 8) -> list[int]:
-    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
-    assert draft is not None
-    ids: list[int] = draft.tokens.tolist()
-    return ids
 
 
 # Which head says what
@@ -85,7 +77,7 @@ def test_a_head_shifted_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_a_head_for_it_nothing_is_proposed() -> None:
     for read in ([], TOKENS[:-4]):
-        target = Decoder(build("llama"))
+        target = Decoder(shallow("llama"))
         drafter = untrained_medusa(target)
         if read:
             target.read(mx.array(read))
@@ -110,9 +102,9 @@ def test_what_was_taken_back_is_forgotten() -> None:
 
 
 def test_the_final_norm_counts() -> None:
-    target, network = Decoder(build("llama")), medusa_network(64)
+    target, network = Decoder(build("llama", layers=2)), medusa_network(64)
     final_norm(target.model).weight *= mx.random.uniform(0.2, 3, (64,), key=KEY)
-    drafter, behind = MedusaDrafter(target, network), target.record((4,))
+    drafter, behind = MedusaDrafter(target, network), target.record((2,))
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
     assert draft is not None
@@ -157,7 +149,7 @@ def _laws(
 @pytest.mark.parametrize("sampling", [WARM, FILTERED], ids=["warm", "filtered"])
 def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
     size, prompt = 5, [1, 2, 0, 3]
-    target = Decoder(build("llama", vocabulary=size))
+    target = Decoder(shallow("llama", vocabulary=size))
     network = medusa_network(64, heads=2, rows=size)
     drafter = MedusaDrafter(target, network)
     target.read(mx.array(prompt[:-1]))
@@ -173,7 +165,7 @@ def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
             for i, history in enumerate(histories)
         ]
         expected[first, second] = rows[0][first] * rows[1][second]
-    for seed in range(800):
+    for seed in range(400):
         draft = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
         assert draft is not None
         counts[tuple(draft.tokens.tolist())] += 1
@@ -181,38 +173,17 @@ def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
     assert excess(counts.ravel(), expected.ravel()) < 1.0
 
 
-def test_a_sampled_text_has_the_targets_distribution() -> None:
-    size, prompt, length = 4, [1, 2, 0, 3], 3
-    target = Decoder(build("llama", vocabulary=size))
-    drafter = MedusaDrafter(target, medusa_network(64, heads=2, rows=size))
-    expected = np.ones((size,) * length)
-    for text in np.ndindex(expected.shape):
-        logits = target.model(mx.array([[*prompt, *text[:-1]]]))[0, len(prompt) - 1 :]
-        rows = np.array(distribution(scores(logits, None, WARM), WARM))
-        expected[text] = np.prod(rows[np.arange(length), list(text)])
-    counts, accepted = np.zeros(expected.shape, dtype=np.int_), 0
-    for seed in range(600):
-        target.rewind(0)
-        drafter.rewind(0)
-        to_do = task(length, sampling=WARM, seed=seed)
-        run = write(target, drafter, Fixed(2), list(prompt), to_do)
-        counts[tuple(run.tokens)] += 1
-        accepted += run.accepted
-    assert accepted > 40
-    assert excess(counts.ravel(), expected.ravel().astype(np.float64)) < 1.0
-
-
 @pytest.mark.parametrize(
     ("architecture", "length"),
     mostly_slow(
-        itertools.product(ARCHITECTURES, (1, 2, 3, 8)),
-        quick=[("llama", 3), ("gemma3_text", 2), ("qwen3_5", 3), ("lfm2", 1)],
+        itertools.product(ARCHITECTURES, (1, 3, 8)),
+        quick=[("llama", 3), ("qwen3_5", 8)],
     ),
 )
 def test_greedy_text_is_the_targets_own(architecture: str, length: int) -> None:
-    model = build(architecture)
-    run = run_greedily(model, untrained_medusa, length, count=40)
-    assert run.tokens == plainly(model, count=40)
+    target = build(architecture, layers=2)
+    run = run_greedily(target, untrained_medusa, length, count=30)
+    assert run.tokens == plainly(target, count=30)
     assert run.proposed > 5  # recurrent ones read again what they took back: see `candidates`
 
 
@@ -238,16 +209,16 @@ def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str,
     return path, config
 
 
-@pytest.mark.parametrize("prefix", ["", "medusa_head."])
-@pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    ("layers", "once", "prefix"), [(1, False, "medusa_head."), (2, False, ""), (2, True, "")]
+)
 def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -> None:
     network = medusa_network(64, heads=4)
     tensors = published(network, layers=layers, once=once)
     folder, config = folder_of(
         tmp_path / "heads", {prefix + name: array for name, array in tensors.items()}
     )
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     drafter = load_medusa(folder, config, target)
     target.read(mx.array(TOKENS[:-1]))
     state = target.model.model(mx.array([TOKENS[:-1]]))[0, -1:]
@@ -266,7 +237,7 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["target_fingerprint"] == "0f"
     assert config["vocab_size"] == 64
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     drafter = load_medusa(tmp_path, config, target)
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
@@ -306,5 +277,5 @@ def test_folders_that_do_not_fit(tmp_path: Path) -> None:
         for number, tensors in enumerate(cases):
             folder, config = folder_of(tmp_path / f"{obstacle} {number}", tensors)
             with pytest.raises(DrafterRefused) as caught:
-                load_medusa(folder, config, Decoder(build("llama")))
+                load_medusa(folder, config, Decoder(shallow("llama")))
             assert caught.value.obstacle == obstacle, number

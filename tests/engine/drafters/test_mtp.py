@@ -132,18 +132,19 @@ def test_parity_notices_a_mutant(
 
 
 @pytest.mark.parametrize("architecture", TARGETS)
-@pytest.mark.parametrize("accepted", [0, 2])
-def test_guesses_are_forgotten_after_the_round(architecture: str, accepted: int) -> None:
+def test_guesses_are_forgotten_after_the_round(architecture: str) -> None:
     target = Decoder(build_target(architecture))
-    module = untrained(target.model)
+    module, committed = untrained(target.model), list(TOKENS)
     drafter = drafter_by(module, target)
     ready(target, drafter, TOKENS)
     guess = proposed(drafter, TOKENS)
     assert_same(guess, fresh(module, target, TOKENS))
-    committed = [*TOKENS, *guess[0][:accepted], 7]
-    target.read(mx.array(committed[target.length : -1]))
-    drafter.accept(range(accepted))
-    assert_same(proposed(drafter, committed), fresh(module, target, committed))
+    for accepted in (0, 2):
+        committed += [*guess[0][:accepted], 7]
+        target.read(mx.array(committed[target.length : -1]))
+        drafter.accept(range(accepted))
+        guess = proposed(drafter, committed)
+        assert_same(guess, fresh(module, target, committed))
 
 
 @pytest.mark.parametrize("architecture", ["qwen3_5", "mimo"])
@@ -151,7 +152,7 @@ def test_after_any_rounds_it_drafts_as_a_fresh_one_would(architecture: str) -> N
     target = Decoder(build_target(architecture, vocabulary=VOCABULARY))
     module = untrained(target.model)
     drafter, tokens = drafter_by(module, target), [3, 1, 4, 1, 5, 2, 6, 5]
-    for seed in range(8):
+    for seed in range(5):
         to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
         write(target, drafter, Fixed(3), tokens, to_do)
         assert_same(proposed(drafter, tokens), fresh(module, target, tokens))
@@ -193,15 +194,8 @@ def test_only_kept_tokens_are_proposed() -> None:
 @pytest.mark.parametrize(
     ("architecture", "length", "seed"),
     mostly_slow(
-        [(kind, length, seed) for kind in TARGETS for length in (1, 3, 6) for seed in (0, 1)],
-        quick=[
-            ("qwen3_5", 3, 0),
-            ("qwen3_5", 6, 1),
-            ("qwen3_5_moe", 3, 0),
-            ("qwen3_next", 3, 0),
-            ("glm4_moe_lite", 3, 0),
-            ("mimo", 3, 0),
-        ],
+        [(kind, *case) for kind in TARGETS for case in ((1, 0), (3, 0), (6, 1))],
+        quick=[("qwen3_5", 3, 0), ("glm4_moe_lite", 3, 0), ("mimo", 3, 0)],
     ),
 )
 def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -> None:
@@ -212,7 +206,7 @@ def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -
 
     def written(make_drafter: MakeDrafter, length: int) -> Run:
         return run_greedily(
-            model, make_drafter, length, count=40, prompt=prompt, check_caches=exact
+            model, make_drafter, length, count=30, prompt=prompt, check_caches=exact
         )
 
     run = written(lambda target: mtp_drafter(target, seed=seed), length)
@@ -221,12 +215,10 @@ def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -
     assert 0 < run.accepted < run.proposed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "sampling"),
-    mostly_slow(
-        [(kind, name) for kind in ("qwen3_5", "glm4_moe_lite") for name in SAMPLINGS],
-        quick=[("qwen3_5", "penalty")],
-    ),
+    [("qwen3_5", "penalty"), ("qwen3_5", "warm"), ("glm4_moe_lite", "top-p")],
 )
 def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampling: str) -> None:
     model = build_target(architecture, vocabulary=VOCABULARY)
@@ -235,7 +227,7 @@ def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampl
 
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_target("qwen3_5", vocabulary=VOCABULARY)
-    assert_q_matters(model, mtp_drafter, monkeypatch)
+    assert_q_matters(model, mtp_drafter, monkeypatch, texts=80)
 
 
 # Folders
@@ -363,20 +355,17 @@ def test_one_with_an_embedding_of_its_own_is_refused(tmp_path: Path) -> None:
     assert caught.value.obstacle == "unsupported"
 
 
-@pytest.mark.parametrize(
-    "missing", ["layers.0.self_attn.q_norm.weight", "norm.weight", "fc.weight"]
-)
-def test_missing_tensors_are_a_damage(missing: str, tmp_path: Path) -> None:
+def test_missing_tensors_are_a_damage(tmp_path: Path) -> None:
     target = Decoder(build_target("qwen3_5"))
     in_a_folder(target.model, tmp_path)
     file = tmp_path / "model.safetensors"
-    tensors: Any = mx.load(str(file))
-    mx.eval(tensors)
-    del tensors[missing]
-    mx.save_safetensors(str(file), tensors)
-    with pytest.raises(DrafterRefused) as caught:
-        load_mtp(tmp_path, {}, target)
-    assert caught.value.obstacle in ("damaged", "other target")
+    whole: Any = mx.load(str(file))
+    mx.eval(whole)
+    for missing in ("layers.0.self_attn.q_norm.weight", "norm.weight", "fc.weight"):
+        mx.save_safetensors(str(file), {name: whole[name] for name in whole if name != missing})
+        with pytest.raises(DrafterRefused) as caught:
+            load_mtp(tmp_path, {}, target)
+        assert caught.value.obstacle in ("damaged", "other target"), missing
 
 
 def test_a_file_that_is_cut_off_is_a_damage(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.support.engine.helpers import PROMPT, assert_as_fresh, decoder, task, up_to, write
-from tests.support.engine.tiny import build
+from tests.support.engine.tiny import shallow
 
 WARM = Sampling(temperature=0.8, repeatable=True)
 
@@ -83,7 +83,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_conversation_begins_with_nothing() -> None:
     drafter = RecyclingDrafter()
     drafter.learn([1], [[2]])
-    other = drafter.beside(decoder(build("llama")))
+    other = drafter.beside(decoder(shallow("llama")))
     assert isinstance(other, RecyclingDrafter)
     assert proposed(other, [1], up_to(1)) is None
     drafter.rewind(0)
@@ -129,11 +129,12 @@ def test_any_sequence_gives_sound_drafts(steps: list[tuple[object, ...]]) -> Non
 # Through the loop
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3"])
-@pytest.mark.parametrize("sampling", [Sampling(), WARM])
+@pytest.mark.parametrize(
+    ("architecture", "sampling"), [("llama", WARM), ("gemma3_text", Sampling())]
+)
 def test_what_is_written_is_as_without(architecture: str, sampling: Sampling) -> None:
-    model, block = build(architecture), 256
-    to_do = task(40, sampling=sampling, seed=3)
+    model, block = shallow(architecture), 256
+    to_do = task(30, sampling=sampling, seed=3)
     plain = write(decoder(model, block=block), NoDrafter(), Fixed(0), list(PROMPT), to_do)
     for drafter in (RecyclingDrafter(), Cascade(LookupDrafter(), RecyclingDrafter())):
         target, tokens = decoder(model, block=block), list(PROMPT)
@@ -148,17 +149,17 @@ def test_a_cascade_teaches_it_whoever_drafts() -> None:
     recycling = RecyclingDrafter()
     cascade = Cascade(LookupDrafter(), recycling)
     assert cascade.learns == recycling.learns
-    run = write(decoder(build("llama")), cascade, Fixed(3), list(PROMPT), task(30))
+    run = write(decoder(shallow("llama")), cascade, Fixed(3), list(PROMPT), task(30))
     written = {row for each, _ in run.rounds if each for row in each.tokens}
     assert written
     assert all(proposed(recycling, [token], up_to(1)) for token in written)
 
 
 def test_one_seed_gives_one_text() -> None:
+    model = shallow("llama")
+
     def text(seed: int) -> list[int]:
-        to_do = task(30, sampling=Sampling(temperature=1.0), seed=seed)
-        return write(
-            decoder(build("llama")), RecyclingDrafter(), FixedTree(6), list(PROMPT), to_do
-        ).tokens
+        to_do = task(20, sampling=Sampling(temperature=1.0), seed=seed)
+        return write(decoder(model), RecyclingDrafter(), FixedTree(6), list(PROMPT), to_do).tokens
 
     assert text(1) == text(1) != text(2)

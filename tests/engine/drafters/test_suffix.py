@@ -87,11 +87,6 @@ def test_a_text_that_repeats_itself_is_continued_beyond_its_end() -> None:
     assert propose(SuffixDrafter(), [7, 1, 2, 3, 1, 2, 3]) == [1, 2, 3] * 5 + [1]
 
 
-@pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]])
-def test_there_is_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
-    assert propose(SuffixDrafter(), tokens) == []
-
-
 @pytest.mark.parametrize(
     ("written", "expected"),
     [

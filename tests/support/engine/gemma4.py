@@ -1,5 +1,7 @@
 """Tiny Gemma-4 targets, and untrained assistants for them."""
 
+from functools import cache
+
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
@@ -18,6 +20,7 @@ TARGETS: dict[str, Config] = {
 }
 
 
+@cache
 def build_target(kind: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
     """One of `TARGETS`."""
     sizes = TARGETS[kind] | {"vocab_size_per_layer_input": vocabulary}

@@ -239,6 +239,14 @@ def up_to(length: int, *, drafter: str = "") -> DraftChoice:
     return DraftChoice(length, drafter=drafter)
 
 
+def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
+    """What it proposes greedily."""
+    draft = drafter.propose(tokens, up_to(length), GREEDY, mx.random.key(0))
+    assert draft is not None
+    ids: list[int] = draft.tokens.tolist()
+    return ids
+
+
 class Scripted(nn.Module):
     """Wants `script[i]` at position i, whatever it has read. Its cache holds the ids it read."""
 

@@ -1,5 +1,6 @@
 """Tiny targets with MTP modules, and modules for them, untrained: as published and in memory."""
 
+from functools import cache
 from pathlib import Path
 
 import mlx.core as mx
@@ -13,7 +14,11 @@ from engine.model_parts import new_layer
 from tests.support.engine import tiny
 from tests.support.engine.tiny import GAIN, Config, build
 
-_QWEN: Config = tiny._CONFIGS["qwen3_5"] | {"rms_norm_eps": 1e-6, "linear_conv_kernel_dim": 4}
+_QWEN: Config = tiny._CONFIGS["qwen3_5"] | {
+    "num_hidden_layers": 2,
+    "rms_norm_eps": 1e-6,
+    "linear_conv_kernel_dim": 4,
+}
 _EXPERTS: Config = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -55,7 +60,7 @@ TARGETS: dict[str, Config] = {
     "glm4_moe_lite": _LATENT,
     "mimo": {
         "hidden_size": 64,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": 2,
         "intermediate_size": 128,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
@@ -73,6 +78,7 @@ PUBLISHED = {
 }
 
 
+@cache
 def build_target(architecture: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
     """One of `TARGETS`."""
     return build(architecture, seed=seed, vocabulary=vocabulary, sizes=TARGETS[architecture])
