@@ -35,8 +35,8 @@ def surroundings() -> Iterator[None]:
 def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
     """Two prompts for a tiny target, with a tiny drafter that is wrong now and then."""
     folder = tmp_path_factory.mktemp("bench")
-    model = write_folder("llama", folder / "target")
-    write_folder("llama", folder / "tiny")
+    model = write_folder("llama", folder / "target", layers=2)
+    write_folder("llama", folder / "tiny", layers=2)
     config = json.loads((folder / "tiny" / "config.json").read_text())
     save(noisy(model), config, folder / "tiny")
     (folder / "own.txt").write_text("Why is the sky blue, said the fox\nabababababab\n")

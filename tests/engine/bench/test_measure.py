@@ -92,14 +92,15 @@ def test_acceptance_costs_something_and_the_model_that_costs_nothing_does_not_sh
     for temperature in (0.0, 1.0):
         cost = accept_cost(vocabulary=64, temperature=temperature, rule=by_block, dtype=mx.float32)
         assert cost.temperature == temperature
-        assert 0 < cost.seconds(rounds=1, rows=5) < 1
+        assert cost.seconds(rounds=1, rows=5) > 0
         assert cost.seconds(rounds=2, rows=10) == pytest.approx(2 * cost.seconds(rounds=1, rows=5))
 
 
 def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    decoder = Decoder(build("gemma3_text"))  # whose sliding windows change shape about there
+    model = build("gemma3_text", layers=2)  # whose sliding window changes shape about there
+    decoder = Decoder(model)
     now, reading = 0.0, engine.speculate.read_together
 
     def of_a_millisecond(*args: Any) -> list[mx.array]:
@@ -123,7 +124,7 @@ def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
 
 
 def test_no_curve_is_drawn_from_timings_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(build("llama"))
+    decoder = Decoder(build("llama", layers=1))
     ticks = count()
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) ** 3 * 1e-3)
     with at_depth(decoder, 20) as tokens:
