@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes.util import find_library
 from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import mlx.core as mx
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from engine.blas import MatrixLibrary, choose_blas, keep_narrow
 from engine.decoder import Decoder
 from tests.support.engine.tiny import build
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 Matrix = NDArray[np.float32]
 
@@ -34,6 +35,7 @@ linux = pytest.mark.skipif(
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="these kernels are of x86-64")
 debian = pytest.mark.skipif(find_library("openblas") is None, reason="the system has no OpenBLAS")
 
+MUTANT = {"SLIPSTREAM_ANY_KERNELS": "1", "OPENBLAS_CORETYPE": "Haswell"}
 KERNELS = {"x86_64": "Sandybridge", "aarch64": "armv8"}
 NO_PACKAGE = "import sys; sys.modules['scipy_openblas32'] = None"
 NO_SYSTEM = """
@@ -112,9 +114,8 @@ def report(*before: str, **environment: str) -> dict[str, Any]:
 
 
 @linux
-@pytest.mark.parametrize("preset", [{}, {"OPENBLAS_CORETYPE": "Haswell"}], ids=["", "preset"])
-def test_mlx_calls_the_openblas_that_comes_along(preset: dict[str, str]) -> None:
-    told = report(NO_SYSTEM, **preset)
+def test_mlx_calls_the_openblas_that_comes_along() -> None:
+    told = report(NO_SYSTEM, OPENBLAS_CORETYPE="Haswell")
     chosen = MatrixLibrary(**told["chosen"])
     assert chosen.name.startswith("OpenBLAS 0.3.34")
     assert chosen.kernels == KERNELS[platform.machine()]  # whatever the environment says
@@ -126,6 +127,7 @@ def test_mlx_calls_the_openblas_that_comes_along(preset: dict[str, str]) -> None
 
 @linux
 @debian
+@pytest.mark.slow
 def test_without_it_the_system_s_is_called() -> None:
     told = report(NO_PACKAGE)
     assert told["chosen"]["name"].startswith("OpenBLAS")
@@ -134,6 +136,7 @@ def test_without_it_the_system_s_is_called() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_without_any_it_is_the_reference_blas() -> None:
     told = report(NO_PACKAGE, NO_SYSTEM)
     assert told == {"chosen": asdict(MatrixLibrary("reference BLAS")), "calls": 0, "differing": 0}
@@ -142,6 +145,7 @@ def test_without_any_it_is_the_reference_blas() -> None:
 
 @linux
 @x86
+@pytest.mark.slow
 def test_one_that_runs_with_other_kernels_is_left_alone() -> None:
     """Another part of a program may have loaded it first."""
     told = report(FOREIGN, NO_SYSTEM)
@@ -151,17 +155,23 @@ def test_one_that_runs_with_other_kernels_is_left_alone() -> None:
 @linux
 @x86
 def test_kernels_that_round_by_the_number_of_rows_are_told() -> None:
-    """A mutant: the tests below would tell of it, and so does the doctor."""
-    mutant = {"SLIPSTREAM_ANY_KERNELS": "1", "OPENBLAS_CORETYPE": "Haswell"}
-    told = report(**mutant)
+    """A mutant: the tests below would tell of it."""
+    told = report(**MUTANT)
     assert (told["chosen"]["kernels"], told["calls"]) == ("Haswell", 1)
     assert told["differing"] > 5
+
+
+@linux
+@x86
+@pytest.mark.slow
+def test_the_doctor_tells_of_them_too() -> None:
     doctor = "import engine.cli.doctor\nprint(engine.cli.doctor._rows_are_alike())"
-    assert run(doctor, **mutant) == ["False"]
+    assert run(doctor, **MUTANT) == ["False"]
     assert run(doctor) == ["True"]
 
 
 @linux
+@pytest.mark.slow
 def test_learning_starts_again_once_with_any_kernels() -> None:
     again = (
         "import sys",
@@ -177,6 +187,7 @@ def test_learning_starts_again_once_with_any_kernels() -> None:
 
 
 @linux
+@pytest.mark.slow
 def test_a_single_row_can_be_multiplied_as_two_are() -> None:
     """What the ARMV8 kernels need, on whatever machine this is: no value is another for it."""
     program = """
@@ -208,13 +219,13 @@ print("alike")
 
 @linux
 @x86
+@pytest.mark.slow
 def test_products_with_few_rows_are_left_to_kernels_that_round_otherwise() -> None:
     """The small library's own round as Sandybridge's; where OpenBLAS runs others it does all."""
     ours = MatrixLibrary(**report()["chosen"])
     assert run(FEW_ROWS) == [f"{ours.threads} 1"]
     assert run(FEW_ROWS, OPENBLAS_NUM_THREADS="1") == ["1 1"]
-    mutant = {"SLIPSTREAM_ANY_KERNELS": "1", "OPENBLAS_CORETYPE": "Haswell"}
-    assert run(FEW_ROWS, **mutant) == ["0 0"]
+    assert run(FEW_ROWS, **MUTANT) == ["0 0"]
 
 
 class FewRows:
@@ -310,7 +321,7 @@ def sums():
 assert sums() == {400.0}
 child = os.fork()
 if child == 0:
-    signal.alarm(30)
+    signal.alarm(120)
     os._exit(sums() != {400.0})
 print(os.waitpid(child, 0)[1], sums())
 """
@@ -358,8 +369,11 @@ LARGE = [(576, 1536), (1536, 576), (896, 4864), (4864, 896)]
 
 @pytest.mark.parametrize(
     ("inner", "outer", "dtype"),
-    [(*size, mx.float32) for size in SMALL + LARGE]
-    + [(*size, half) for size in SMALL for half in (mx.bfloat16, mx.float16)],
+    mostly_slow(
+        [(*size, mx.float32) for size in SMALL + LARGE]
+        + [(*size, half) for size in SMALL for half in (mx.bfloat16, mx.float16)],
+        quick=[(576, 1536, mx.float32), (64, 128, mx.bfloat16), (64, 128, mx.float16)],
+    ),
 )
 def test_block_of_rows_is_its_rows(inner: int, outer: int, dtype: mx.Dtype) -> None:
     keys = mx.random.split(mx.random.key(inner + outer))
@@ -401,13 +415,18 @@ def differing(context: int, *, rows: int, dtype: mx.Dtype) -> int:
     return sum(not mx.array_equal(a, b) for a, b in zip(block, singles, strict=True))
 
 
-@pytest.mark.parametrize("context", [1, 30, 360])
-@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16, mx.float16])
+@pytest.mark.parametrize(
+    ("context", "dtype"),
+    mostly_slow(
+        product([1, 30, 360], [mx.float32, mx.bfloat16, mx.float16]),
+        quick=[(360, mx.float32), (30, mx.bfloat16)],
+    ),
+)
 def test_block_of_tokens_is_its_tokens(context: int, dtype: mx.Dtype) -> None:
     assert differing(context, rows=17, dtype=dtype) == 0
 
 
-@pytest.mark.parametrize("context", [370, 480, 700, 1000])
+@pytest.mark.parametrize("context", mostly_slow([370, 480, 700, 1000], quick=[480]))
 def test_block_of_tokens_is_its_tokens_in_a_long_context(context: int) -> None:
     """OpenBLAS sums more than 384 products in panels, whose bounds move with their number.
 
@@ -416,20 +435,18 @@ def test_block_of_tokens_is_its_tokens_in_a_long_context(context: int) -> None:
     assert differing(context, rows=17, dtype=mx.float32) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16])
 def test_block_of_halves_is_its_tokens_in_a_long_context(dtype: mx.Dtype) -> None:
     assert differing(600, rows=9, dtype=dtype) == 0
 
 
 @linux
-@pytest.mark.parametrize(
-    ("preset", "ticks"), [({}, "14"), ({"OPENBLAS_THREAD_TIMEOUT": "20"}, "20")]
-)
-def test_idle_threads_sleep_soon_unless_the_environment_says_otherwise(
-    preset: dict[str, str], ticks: str
-) -> None:
-    (found,) = run("import engine, os; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])", **preset)
-    assert found == ticks
+@pytest.mark.slow
+def test_idle_threads_sleep_soon_unless_the_environment_says_otherwise() -> None:
+    program = "import engine, os; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    assert run(program) == ["14"]
+    assert run(program, OPENBLAS_THREAD_TIMEOUT="20") == ["20"]
 
 
 def narrow_matrix(chance: np.random.Generator, outer: int, inner: int) -> mx.array:
@@ -541,6 +558,7 @@ def test_products_go_on_while_others_are_kept_and_forgotten() -> None:
 
 @linux
 @x86
+@pytest.mark.slow
 def test_where_openblas_rounds_otherwise_nothing_is_kept() -> None:
     program = """
 import engine, mlx.core as mx
@@ -550,4 +568,4 @@ mx.eval(weight)
 print(keep_narrow(weight))
 """
     assert run(program) == ["True"]
-    assert run(program, SLIPSTREAM_ANY_KERNELS="1", OPENBLAS_CORETYPE="Haswell") == ["False"]
+    assert run(program, **MUTANT) == ["False"]

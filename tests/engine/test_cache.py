@@ -111,10 +111,10 @@ quick = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-thorough = settings(quick, max_examples=examples(150))
+thorough = settings(quick, max_examples=examples(100))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
 @quick
 @given(STEPS)
 def test_any_journey_ends_as_a_fresh_replay(
@@ -123,7 +123,7 @@ def test_any_journey_ends_as_a_fresh_replay(
     walk(model_of(architecture), steps)
 
 
-@pytest.mark.parametrize("architecture", WIDE)
+@pytest.mark.parametrize("architecture", ["gemma3_text", "qwen3_5"])
 @quick
 @given(STEPS)
 def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:

@@ -1,8 +1,9 @@
 """Exponentials by powers: against MLX's own and numpy's, and row by row."""
 
 import math
-from collections.abc import Callable
+from itertools import product
 from typing import Any
+from unittest import mock
 
 import mlx.core as mx
 import numpy as np
@@ -15,6 +16,7 @@ from engine.blas import choose_blas
 from engine.decoder import Decoder
 from engine.exponentials import STAND_INS, attend, softmax
 from tests.support.engine.tiny import build
+from tests.support.mostly_slow import mostly_slow
 
 SCORES = st.one_of(st.floats(-120, 120, width=32), st.just(-math.inf))
 
@@ -47,33 +49,32 @@ def test_softmax_is_numpys(row: list[float]) -> None:
     assert (ours[:, np.isneginf(row)] == 0.0).all()
 
 
-@pytest.mark.parametrize("groups", [1, 3, 9])
-@pytest.mark.parametrize("rows", [1, 2, 7])
-def test_attention_is_mlx_lms(rows: int, groups: int) -> None:
-    queries, keys, values, seen = heads(rows, 40, seed=1, groups=groups)
+def test_attention_is_mlx_lms() -> None:
+    for rows, groups in product([1, 2, 7], [1, 3, 9]):
+        queries, keys, values, seen = heads(rows, 40, seed=1, groups=groups)
 
-    ours = attention(queries, keys, values, cache=None, scale=0.3, mask=seen)
+        ours = attention(queries, keys, values, cache=None, scale=0.3, mask=seen)
 
-    stock = base.scaled_dot_product_attention(
-        queries, keys, values, cache=None, scale=0.3, mask=seen
-    )
-    np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
+        stock = base.scaled_dot_product_attention(
+            queries, keys, values, cache=None, scale=0.3, mask=seen
+        )
+        np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("keys", [127, 255, 511])
-def test_attention_of_a_row_does_not_depend_on_those_beside_it(keys: int) -> None:
-    queries, *held, seen = heads(9, keys, seed=2)
+def test_attention_of_a_row_does_not_depend_on_those_beside_it() -> None:
+    for keys in (127, 255, 511):
+        queries, *held, seen = heads(9, keys, seed=2)
 
-    together = attention(queries, *held, cache=None, scale=0.3, mask=seen)
+        together = attention(queries, *held, cache=None, scale=0.3, mask=seen)
 
-    for row in range(9):
-        own = slice(row, row + 1)
-        alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
-        assert mx.array_equal(together[:, :, own], alone)
+        for row in range(9):
+            own = slice(row, row + 1)
+            alone = attention(queries[:, :, own], *held, cache=None, scale=0.3, mask=seen[own])
+            assert mx.array_equal(together[:, :, own], alone), (keys, row)
 
 
 @pytest.mark.skipif(not choose_blas().sums_in_turn, reason="there, trees are read path by path")
-@pytest.mark.parametrize("keys", [127, 383, 511, 767, 1023, 1151])
+@pytest.mark.parametrize("keys", mostly_slow([127, 383, 511, 767, 1023, 1151], quick=[767]))
 def test_keys_that_are_not_seen_may_stand_between_the_others(keys: int) -> None:
     """Bit for bit: so the rows of a tree can be computed at once."""
     queries, *held, _ = heads(1, keys, seed=4)
@@ -96,31 +97,25 @@ def half(array: mx.array) -> mx.array:
     return array.astype(mx.float16)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda queries, keys, values, seen: ((queries, keys, values), "causal", {}),
-        lambda queries, keys, values, seen: ((queries, keys, values), None, {}),
-        lambda queries, keys, values, seen: ((queries, keys, values), seen[None, None], {}),
-        lambda queries, keys, values, seen: ((queries, keys, values), mx.zeros(seen.shape), {}),
-        lambda queries, keys, values, seen: (map(half, (queries, keys, values)), seen, {}),
-        lambda queries, keys, values, seen: ((queries, (keys,), (values,)), seen, {}),
-        lambda queries, keys, values, seen: ((queries, keys, values), seen, {"sinks": seen}),
-    ],
-    ids=["causal", "no mask", "by batch", "to be added", "half", "quantized", "sinks"],
-)
-def test_other_attention_is_left_to_mlx_lm(changed: Callable[..., Any]) -> None:
-    parts, mask, more = changed(*heads(2, 5, seed=3))
-    asked: list[Any] = []
-
-    def stock(*given: Any, **options: Any) -> mx.array:
-        asked.append((given, options))
-        return mx.array(7.0)
-
-    parts = tuple(parts)
-    stand_in = STAND_INS["scaled_dot_product_attention"](stock)
-    assert stand_in(*parts, cache=None, scale=1.0, mask=mask, **more).item() == 7.0
-    assert asked == [(parts, {"cache": None, "scale": 1.0, "mask": mask, **more})]
+def test_other_attention_is_left_to_mlx_lm() -> None:
+    queries, keys, values, seen = heads(2, 5, seed=3)
+    usual = queries, keys, values
+    others: dict[str, tuple[tuple[Any, ...], Any, dict[str, Any]]] = {
+        "causal": (usual, "causal", {}),
+        "no mask": (usual, None, {}),
+        "by batch": (usual, seen[None, None], {}),
+        "to be added": (usual, mx.zeros(seen.shape), {}),
+        "half": (tuple(map(half, usual)), seen, {}),
+        "quantized": ((queries, (keys,), (values,)), seen, {}),
+        "sinks": (usual, seen, {"sinks": seen}),
+    }
+    for name, (parts, mask, more) in others.items():
+        stock = mock.Mock(return_value=mx.array(7.0))
+        stand_in = STAND_INS["scaled_dot_product_attention"](stock)
+        assert stand_in(*parts, cache=None, scale=1.0, mask=mask, **more).item() == 7.0, name
+        (asked,) = stock.call_args_list
+        assert asked.args == parts, name
+        assert asked.kwargs == {"cache": None, "scale": 1.0, "mask": mask, **more}, name
 
 
 def test_swiglu_is_mlx_lms() -> None:
