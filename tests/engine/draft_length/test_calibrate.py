@@ -1,7 +1,8 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import mlx.core as mx
@@ -19,10 +20,12 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
+from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
-from tests.support.engine.tiny import build, noisy
+from tests.support.engine.tiny import noisy, shallow
 from tests.support.engine.writings import single_bytes, trained
+from tests.support.mostly_slow import mostly_slow
 
 
 def clock(step: float = 0.0) -> Iterator[float]:
@@ -51,14 +54,14 @@ def cascade(target: Decoder) -> Drafter:
 
 
 def test_what_is_measured() -> None:
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
-    shallow, deep = found.passes
-    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
-    assert shallow.context < 100
-    assert deep.context > 1000
-    assert {1, 4, 16} <= set(deep.rows)
+    early, late = found.passes
+    assert early.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+    assert early.context < 100
+    assert late.context > 1000
+    assert {1, 4, 16} <= set(late.rows)
     assert [each.drafter for each in found.drafts] == ["lookup", "suffix", "head"]
     assert found.drafts[0].step_seconds == 0.0
     costs = Costs(found)
@@ -67,14 +70,14 @@ def test_what_is_measured() -> None:
 
 def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time() -> None:
     def widest(step: float, *, branches: bool, copies: bool = False) -> list[int]:
-        target = Decoder(build("llama"), trial=lambda: branches)
+        target = Decoder(shallow("llama"), trial=lambda: branches)
         drafter = LookupDrafter() if copies else untrained_drafter(target)
         found = measure(target, drafter, step=step)
         assert found is not None
         return [max(each.rows) for each in found.passes]
 
-    shallow, deep = widest(0.003, branches=True)
-    assert (shallow, deep <= ROWS) == (64, True)
+    early, late = widest(0.003, branches=True)
+    assert (early, late <= ROWS) == (64, True)
     assert widest(0.04, branches=True)[0] <= ROWS
     assert widest(0.003, branches=False)[0] <= ROWS
     assert widest(0.003, branches=False, copies=True)[0] == 64
@@ -82,7 +85,7 @@ def test_more_rows_where_trees_or_long_copies_can_be_drafted_and_there_is_time()
 
 def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:
     """Else a parked drafter, which has to catch up, seems too dear to be tried again."""
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     now, reads = 0.0, 0
 
     class Cold(ModelDrafter):
@@ -121,7 +124,7 @@ def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(
         return True
 
     monkeypatch.setattr(engine.speculate, "perf_counter", ticking)
-    target = Decoder(build("llama"), trial=trial)
+    target = Decoder(shallow("llama"), trial=trial)
     drafter = Cascade(LookupDrafter(), untrained_drafter(target))
     found = calibrate(target, drafter, clock=ticking, budget_seconds=2.0)
     assert found is not None
@@ -129,27 +132,36 @@ def test_what_trying_trees_takes_is_no_part_of_what_a_draft_costs(
     assert costs["head"] < 0.1
 
 
-@pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head", "lookahead", "recycling"])
+MAKE: dict[str, Callable[[Decoder], Drafter]] = {
+    "cascade": cascade,
+    "early-exit": lambda target: EarlyExitDrafter(target, layers=len(target.model.layers) - 1),
+    "head": untrained_drafter,
+    "block": lambda target: block_drafter(target, "windows"),
+    "lookahead": lambda _: LookaheadDrafter(),
+    "recycling": lambda _: RecyclingDrafter(),
+}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        product(CORE, MAKE),
+        quick=[("llama", "cascade"), ("gemma3_text", "early-exit"), ("mamba", "block")],
+    ),
+)
 def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:
-    make = {
-        "cascade": cascade,
-        "early-exit": lambda target: EarlyExitDrafter(target, layers=2),
-        "head": untrained_drafter,
-        "lookahead": lambda _: LookaheadDrafter(),
-        "recycling": lambda _: RecyclingDrafter(),
-    }
-    target = decoder(build(architecture))
-    assert measure(target, make[kind](target), step=0.02) is not None
+    model = shallow(architecture)
+    target = decoder(model)
+    assert measure(target, MAKE[kind](target), step=0.02) is not None
     assert target.length == 0
     for _ in target.prefill(PROMPT):
         pass
-    assert_as_fresh(target, PROMPT, decoder(build(architecture)))
+    assert_as_fresh(target, PROMPT, decoder(model))
 
 
-@pytest.mark.parametrize("architecture", CORE)
+@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["gemma3_text"]))
 def test_in_the_middle_of_a_conversation(architecture: str) -> None:
-    model = build(architecture)
+    model = shallow(architecture)
     tokens = [*PROMPT, *plainly(model, count=30)]
     target = decoder(model)
     drafter = cascade(target)
@@ -166,7 +178,10 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
 def test_a_draft_that_has_more_or_fewer_tokens_than_were_asked_for(tmp_path: Path) -> None:
     """The tokens of one model are not those of the other."""
     ours, theirs = single_bytes(tmp_path / "ours"), trained(tmp_path / "theirs")
-    target, own = Decoder(build("llama", vocabulary=260)), Decoder(build("llama", vocabulary=450))
+    target, own = (
+        Decoder(shallow("llama", vocabulary=260)),
+        Decoder(shallow("llama", vocabulary=450)),
+    )
     pair = Translation(ours, theirs, vocabulary=260, rows=450)
     found = measure(target, OtherTokenizerDrafter(own, pair), step=0.003)
     assert found is not None
@@ -182,7 +197,7 @@ def test_it_stays_within_its_budget() -> None:
         looked.append(next(times))
         return looked[-1]
 
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     found = calibrate(target, untrained_drafter(target), clock=now, budget_seconds=5.0)
     assert found is not None
     assert looked[-1] <= 6.0
@@ -190,7 +205,7 @@ def test_it_stays_within_its_budget() -> None:
 
 
 def test_a_busy_machine_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     luck, now = random.Random(0), 0.0
 
     def busy() -> float:
@@ -204,7 +219,7 @@ def test_a_busy_machine_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_progress_is_told_and_it_can_be_cancelled() -> None:
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     told: list[float] = []
     times = clock(0.01)
     calibrate(target, LookupDrafter(), clock=lambda: next(times), progress=told.append)
@@ -216,7 +231,7 @@ def test_progress_is_told_and_it_can_be_cancelled() -> None:
 
 
 def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = Decoder(build("llama"))
+    target = Decoder(shallow("llama"))
     read, left = target.read, iter(range(5))
 
     def failing(tokens: mx.array) -> mx.array:

@@ -88,26 +88,31 @@ def test_a_calibration_goes_through_json(calibration: Calibration) -> None:
     assert Calibration.from_json(json.loads(json.dumps(calibration.to_json()))) == calibration
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [],
-        {},
-        {"passes": []},
-        {"passes": [], "drafts": []},
-        {"passes": [{"context": 0, "rows": [1], "seconds": [0.0]}], "drafts": []},
-        {"passes": [{"context": 0, "rows": [1], "seconds": ["nan"]}], "drafts": []},
-        {"passes": [{"context": 0, "rows": [2, 1], "seconds": [1, 1]}], "drafts": []},
-        {"passes": [{"context": 0, "rows": [1, 2], "seconds": [1]}], "drafts": []},
-        {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [{"drafter": "x"}]},
-        {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [3]},
-        {"passes": [{"context": 1e400, "rows": [1], "seconds": [1]}], "drafts": []},
-    ],
-)
-def test_what_is_no_calibration_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        Calibration.from_json(value)
+NO_CALIBRATIONS: list[object] = [
+    None,
+    [],
+    {},
+    {"passes": []},
+    {"passes": [], "drafts": []},
+    {"passes": [{"context": 0, "rows": [1], "seconds": [0.0]}], "drafts": []},
+    {"passes": [{"context": 0, "rows": [1], "seconds": ["nan"]}], "drafts": []},
+    {"passes": [{"context": 0, "rows": [2, 1], "seconds": [1, 1]}], "drafts": []},
+    {"passes": [{"context": 0, "rows": [1, 2], "seconds": [1]}], "drafts": []},
+    {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [{"drafter": "x"}]},
+    {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [3]},
+    {"passes": [{"context": 1e400, "rows": [1], "seconds": [1]}], "drafts": []},
+]
+
+
+def test_what_is_no_calibration_is_refused() -> None:
+    def refused(value: object) -> bool:
+        try:
+            Calibration.from_json(value)
+        except ValueError as error:
+            return bool(str(error))
+        return False
+
+    assert [value for value in NO_CALIBRATIONS if not refused(value)] == []
 
 
 def test_between_what_was_measured_lie_lines() -> None:

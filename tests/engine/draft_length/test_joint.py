@@ -22,6 +22,7 @@ from engine.draft_length.options import DraftOptions, draft_options, joint_optio
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.draft_length.trees import best_trees
 from engine.tree import COMMITTED, Tree, side_by_side
+from tests.support.mostly_slow import mostly_slow
 
 COPY = DraftCandidate("suffix", 8, match=3, alternatives=1)
 HEAD = DraftCandidate("head", LONGEST, behind=1, alternatives=4)
@@ -106,7 +107,7 @@ class Run:
 STEP = 0.001
 
 
-def run(policy: DraftLengthPolicy, world: World, *, joint: bool, tokens: int = 1_500) -> Run:
+def run(policy: DraftLengthPolicy, world: World, *, joint: bool, tokens: int = 1_000) -> Run:
     """As the loop does. Two rounds of three there is something to copy."""
     chance = np.random.default_rng(0)
     ran = Run()
@@ -168,7 +169,7 @@ def test_where_nothing_is_accepted_the_same_drafters_are_parked() -> None:
     assert any(choice.reason.why is Why.PARKED for choice in beside.choices)
 
 
-@pytest.mark.parametrize("copied", [0.4, 0.6])
+@pytest.mark.parametrize("copied", mostly_slow([0.4, 0.6], quick=[0.6]))
 def test_where_rows_are_free_both_draft_while_the_copy_is_doubtful(copied: float) -> None:
     world = World(flat, copied=copied)
     without, beside = (run(calibrated(world), world, joint=joint) for joint in (False, True))

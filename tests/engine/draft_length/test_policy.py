@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from engine.draft_length.policy import Automatic
 from engine.draft_length.trees import best_trees
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.policies import HEAD, MEASURED
+from tests.support.mostly_slow import mostly_slow
 
 
 @dataclass(frozen=True)
@@ -189,25 +191,30 @@ NOT_PAYING = {
 }
 
 
-@pytest.mark.parametrize("world", PAYING.values(), ids=PAYING)
-def test_finds_a_length_that_is_nearly_the_best(world: World) -> None:
-    policy = Automatic()
+@pytest.mark.parametrize(
+    "name",
+    mostly_slow(PAYING, quick=["rows are free, poor drafter", "noisy clock"]),
+)
+def test_finds_a_length_that_is_nearly_the_best(name: str) -> None:
+    world, policy = PAYING[name], Automatic()
     run(policy, world, tokens=500)  # gets to know it
 
-    settled = run(policy, world, tokens=2_000, seed=1)
+    settled = run(policy, world, tokens=1_200, seed=1)
 
     assert world.best > 0
     assert settled.speed > 0.9 * world.speed(world.best)
     assert settled.speed > 1.05 * world.speed(0)
 
 
-@pytest.mark.parametrize("world", NOT_PAYING.values(), ids=NOT_PAYING)
-def test_parks_where_drafting_does_not_pay(world: World) -> None:
+@pytest.mark.parametrize(
+    "name", mostly_slow(NOT_PAYING, quick=["rows are not shared", "nothing stands"])
+)
+def test_parks_where_drafting_does_not_pay(name: str) -> None:
+    world, policy = NOT_PAYING[name], Automatic()
     assert world.best == 0
-    policy = Automatic()
 
     first = run(policy, world, tokens=500)
-    settled = run(policy, world, tokens=2_000, seed=1)
+    settled = run(policy, world, tokens=1_200, seed=1)
 
     assert first.speed > 0.85 * world.speed(0)
     assert settled.speed > 0.98 * world.speed(0)
@@ -218,24 +225,24 @@ def test_a_parked_drafter_is_tried_as_often_as_the_budget_allows() -> None:
     dear = World(steep, 0.01, 0.02, jitter=0.0)  # a try costs a plain pass and more
     policy = Automatic()
     run(policy, dear, tokens=1_000)
-    again = run(policy, dear, tokens=6_000, seed=2)
+    again = run(policy, dear, tokens=3_000, seed=2)
     tries = [choice for choice in again.choices if choice.reason.why is Why.PARKED_TRIAL]
     assert all(each.length == 1 for each in tries)
-    assert 5 < len(tries) < 60
+    assert 5 < len(tries) < 30
     assert again.speed > 0.985 * dear.speed(0)
 
     cheap = Automatic()
     run(cheap, NOT_PAYING["nothing stands"], tokens=1_000)
-    choices = run(cheap, NOT_PAYING["nothing stands"], tokens=6_000, seed=2).choices
+    choices = run(cheap, NOT_PAYING["nothing stands"], tokens=3_000, seed=2).choices
     assert max(choice.rounds for choice in choices) == 32  # what costs next to nothing
-    assert len([choice for choice in choices if choice.length]) > 100
+    assert len([choice for choice in choices if choice.length]) > 50
 
 
 def test_drafts_again_once_it_pays() -> None:
     policy = Automatic()
     run(policy, World(flat, 0.004, 0.0), tokens=300)
 
-    later = run(policy, World(flat, 0.004, 0.95), tokens=10_000)
+    later = run(policy, World(flat, 0.004, 0.95), tokens=4_000)
 
     assert all(length > 0 for length in decided(later.choices[-50:]))
 
@@ -269,7 +276,7 @@ def test_parks_though_the_first_passes_were_slow() -> None:
     policy = Automatic()
     run(policy, world, tokens=500)
 
-    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+    later = run(policy, replace(world, warm_up=1.0), tokens=1_200, seed=1)
 
     assert later.speed > 0.95 * world.speed(0)
 
@@ -279,7 +286,7 @@ def test_finds_a_good_length_though_the_first_passes_were_slow() -> None:
     policy = Automatic()
     run(policy, world, tokens=1_000)
 
-    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+    later = run(policy, replace(world, warm_up=1.0), tokens=1_200, seed=1)
 
     assert later.speed > 0.85 * world.speed(world.best)
 
@@ -293,7 +300,7 @@ def test_notices_that_plain_passes_became_cheaper() -> None:
     run(policy, busy, tokens=500)
 
     run(policy, free, tokens=500)
-    later = run(policy, free, tokens=2_000, seed=1)
+    later = run(policy, free, tokens=1_200, seed=1)
 
     assert later.speed > 0.95 * free.speed(0)
 
@@ -303,15 +310,15 @@ def decided(choices: Sequence[DraftChoice]) -> list[int]:
     return [choice.length for choice in choices if choice.reason.why is not Why.PLAIN_CHECK]
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 5])
-def test_never_more_than_there_is_room_for(most: int) -> None:
+def test_never_more_than_there_is_room_for() -> None:
     policy, world = Automatic(), PAYING["rows are free, good drafter"]
     run(policy, world, tokens=500)
 
-    ran = run(policy, world, tokens=100, most=most)
-    assert set(decided(ran.choices)) == {most}
-    assert max(ran.lengths) == most
-    run(Automatic(), world, tokens=200, most=most)
+    for most in (0, 1, 2, 5):
+        ran = run(policy, world, tokens=100, most=most)
+        assert set(decided(ran.choices)) == {most}
+        assert max(ran.lengths) == most
+        run(Automatic(), world, tokens=200, most=most)
 
 
 def test_what_was_learned_survives() -> None:
@@ -341,12 +348,12 @@ def drafted_trees(ran: Run) -> list[DraftChoice]:
     return [choice for choice in ran.choices if choice.tree is not None]
 
 
-@pytest.mark.parametrize("calibrated_", [True, False])
+@pytest.mark.parametrize("calibrated_", mostly_slow([True, False], quick=[True]))
 def test_trees_where_rows_are_cheap(calibrated_: bool) -> None:
     world = World(lambda rows: 0.05 + 0.0002 * rows, 0.002, 0.55, later=LATER)
     policy = calibrated(world, watch_seconds=0.01) if calibrated_ else Automatic()
     run(policy, world, tokens=1_000)
-    settled = run(policy, world, tokens=2_000, seed=1)
+    settled = run(policy, world, tokens=1_200, seed=1)
     assert world.best_tree_speed > 1.2 * world.speed(world.best)
     assert settled.speed > 0.93 * world.best_tree_speed
     chosen = drafted_trees(settled)
@@ -373,21 +380,21 @@ def test_a_tree_has_at_least_as_many_tokens_as_it_needs(a_row: float, trees: boo
     assert bool(drafted) == trees
 
 
-@pytest.mark.parametrize(
-    "world",
-    [
-        World(mac, 0.003, 0.75, later=LATER),
-        World(mac, 0.003, 0.9, later=(0.01,) * 4),
-        World(flat, 0.002, 0.8, later=(0.01,) * 4),
-        World(steep, 0.002, 0.9, later=LATER),
-        World(flat, 0.004, 0.02, later=(0.02,) * 4),
-    ],
-    ids=["a Mac", "a Mac, no good", "rows are free, no good", "not shared", "nothing stands"],
-)
-def test_where_trees_do_not_pay_little_is_lost(world: World) -> None:
+NO_TREES = {
+    "a Mac": World(mac, 0.003, 0.75, later=LATER),
+    "a Mac, no good": World(mac, 0.003, 0.9, later=(0.01,) * 4),
+    "rows are free, no good": World(flat, 0.002, 0.8, later=(0.01,) * 4),
+    "not shared": World(steep, 0.002, 0.9, later=LATER),
+    "nothing stands": World(flat, 0.004, 0.02, later=(0.02,) * 4),
+}
+
+
+@pytest.mark.parametrize("name", mostly_slow(NO_TREES, quick=["a Mac, no good"]))
+def test_where_trees_do_not_pay_little_is_lost(name: str) -> None:
+    world = NO_TREES[name]
     policy = calibrated(world, watch_seconds=0.01)
     run(policy, world, tokens=500)
-    settled = run(policy, world, tokens=3_000, seed=1)
+    settled = run(policy, world, tokens=1_500, seed=1)
     assert settled.speed > 0.9 * max(world.speed(world.best), world.best_tree_speed)
     assert settled.speed > 0.97 * world.speed(0)
 
@@ -395,7 +402,7 @@ def test_where_trees_do_not_pay_little_is_lost(world: World) -> None:
 def test_a_tree_is_tried_where_it_may_be_better() -> None:
     world = World(flat, 0.002, 0.8, later=(0.01,) * 4)
     policy = calibrated(world, watch_seconds=0.01)
-    ran = run(policy, world, tokens=3_000)
+    ran = run(policy, world, tokens=1_500)
     tried = [choice for choice in ran.choices if choice.reason.why is Why.TREE_TRIAL]
     assert all(choice.tree is not None for choice in tried)
     assert 1 <= len(tried) < 0.05 * len(ran.choices)
@@ -413,14 +420,14 @@ def test_trees_that_keep_less_than_the_chances_promise_are_given_up() -> None:
 
     world = Correlated(lambda rows: 0.05 + 0.002 * rows, 0.002, 0.7, later=LATER)
     policy = calibrated(world, watch_seconds=0.01)
-    run(policy, world, tokens=2_000)
-    settled = run(policy, world, tokens=3_000, seed=1)
+    run(policy, world, tokens=1_000)
+    settled = run(policy, world, tokens=1_500, seed=1)
     assert settled.speed > 0.95 * world.speed(world.best)
 
 
 def test_a_drafter_of_chains_is_never_asked_for_a_tree() -> None:
     world = World(flat, 0.0, 0.5)
-    assert not drafted_trees(run(Automatic(), world, tokens=2_000))
+    assert not drafted_trees(run(Automatic(), world, tokens=800))
 
 
 # In company
@@ -433,14 +440,19 @@ def in_company(world: World, sharing: int) -> World:
     return replace(world, sharing=sharing)
 
 
-@pytest.mark.parametrize("sharing", COMPANY)
-@pytest.mark.parametrize("name", [*PAYING, *NOT_PAYING])
+@pytest.mark.parametrize(
+    ("name", "sharing"),
+    mostly_slow(
+        product([*PAYING, *NOT_PAYING], COMPANY),
+        quick=[("a Mac, fair drafter", 2), ("rows are free, slow drafter", 8)],
+    ),
+)
 def test_in_company_it_is_nearly_as_good_as_the_best(name: str, sharing: int) -> None:
     world = in_company((PAYING | NOT_PAYING)[name], sharing)
     policy = Automatic()
     run(policy, world, tokens=500)
 
-    settled = run(policy, world, tokens=2_000, seed=1)
+    settled = run(policy, world, tokens=1_200, seed=1)
 
     assert settled.speed > 0.9 * world.speed(world.best)
     assert settled.speed > 0.96 * world.speed(0)
