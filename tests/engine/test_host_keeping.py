@@ -27,8 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def about_a_document(id: str) -> Generate:
+    """Of as many bytes as two blocks have."""
     request = Request(sampling=Sampling(), max_tokens=4, keep_as=("a" * 64,))
-    return Generate(id, "chat", asked("A word, and another one. " * 60), request)
+    return Generate(id, "chat", asked("A word, and another one. " * 45), request)
 
 
 @pytest.fixture

@@ -365,7 +365,7 @@ def test_automatic_length_changes_nothing(architecture: str) -> None:
     assert run.tokens == expected_of(architecture, 60)
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
+@pytest.mark.parametrize("kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "cascade"]))
 def test_same_seed_same_sample(kind: str) -> None:
     model = shallow("llama")
 
@@ -378,7 +378,7 @@ def test_same_seed_same_sample(kind: str) -> None:
     assert sample(1) != sample(2)
 
 
-@pytest.mark.parametrize("architecture", CORE)
+@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama", "gemma3_text"]))
 def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
     model = shallow(architecture)
     for kind in ("model", "early-exit", "cascade"):
@@ -402,8 +402,13 @@ def test_waits_are_noticed() -> None:
     assert len(waits.elsewhere) == 4
 
 
-@pytest.mark.parametrize("kind", DRAFTERS)
-@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(
+    ("kind", "sampling"),
+    mostly_slow(
+        product(DRAFTERS, [GREEDY, SAMPLED]),
+        quick=[*product(DRAFTERS, [SAMPLED]), ("model", GREEDY), ("none", GREEDY)],
+    ),
+)
 @pytest.mark.usefixtures("beside_host")
 def test_two_waits_a_drafted_round_and_one_a_plain_one(kind: str, sampling: Sampling) -> None:
     """One for the draft, one for the verdict, and no hidden one.
