@@ -91,9 +91,8 @@ def flaws(catalog: Catalog) -> Iterator[str]:
         yield "a pair that is listed twice"
 
 
-@pytest.mark.parametrize(
-    ("name", "kinds"),
-    [
+def test_drafters_that_others_trained(catalog: Catalog, subtests: pytest.Subtests):
+    for name, kinds in [
         ("mlx-community/Qwen3-8B-4bit", {"eagle-3", "p-eagle", "dflash", "dspark", "pard"}),
         ("mlx-community/Qwen3-4B-Instruct-2507-8bit", {"eagle-3", "dflash", "dspark", "pard"}),
         ("mlx-community/Qwen3.5-4B-MLX-4bit", {"dflash", "mtp"}),
@@ -104,10 +103,9 @@ def flaws(catalog: Catalog) -> Iterator[str]:
         ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", {"eagle-3", "pard"}),
         ("mlx-community/gemma-3-4b-it-qat-4bit", set()),
         ("smollm2-135m-instruct", set()),
-    ],
-)
-def test_drafters_that_others_trained(catalog: Catalog, name: str, kinds: set[str]):
-    assert {drafter.kind for drafter in catalog.drafters_for(name)} == kinds
+    ]:
+        with subtests.test(name=name):
+            assert {drafter.kind for drafter in catalog.drafters_for(name)} == kinds
 
 
 def test_an_offer_names_what_others_trained(catalog: Catalog):
@@ -174,30 +172,28 @@ def test_what_is_not_verified_says_what_is_known_of_it(catalog: Catalog):
 # Offers
 
 
-@pytest.mark.parametrize("memory_gb", MEMORY_CLASSES_GB)
-def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, memory_gb: int):
-    machine = a_mac(memory_gb)
-    found = offers(catalog, machine=machine)
-    assert len(found) == len(catalog.pairs)
-    best = recommended(found)
-    assert found[0] is best
-    assert best.reason == ""
-    assert best.drafter  # though without one, larger targets would do
-    assert best.needed_bytes <= LEAVES_ROOM * machine.available_bytes
-    for offer in found:
-        assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
-        if offer.reason:
-            assert f"{size(machine.available_bytes)} are available" in offer.reason
-    chosen = [not offer.reason for offer in found[1:]]
-    assert chosen == sorted(chosen, reverse=True)
-
-
-def test_more_memory_never_recommends_less(catalog: Catalog):
+def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, subtests: pytest.Subtests):
     quality = {pair.target.name: pair.quality for pair in catalog.pairs}
-    found = [recommended(offers(catalog, machine=a_mac(gb))) for gb in range(4, 144, 10)]
-    best = [quality[offer.target] for offer in found]
-    assert best == sorted(best)
-    assert len(set(best)) >= 6
+    qualities = []
+    for memory_gb in MEMORY_CLASSES_GB:
+        with subtests.test(memory_gb=memory_gb):
+            machine = a_mac(memory_gb)
+            found = offers(catalog, machine=machine)
+            assert len(found) == len(catalog.pairs)
+            best = recommended(found)
+            assert found[0] is best
+            assert best.reason == ""
+            assert best.drafter  # though without one, larger targets would do
+            assert best.needed_bytes <= LEAVES_ROOM * machine.available_bytes
+            for offer in found:
+                assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
+                if offer.reason:
+                    assert f"{size(machine.available_bytes)} are available" in offer.reason
+            chosen = [not offer.reason for offer in found[1:]]
+            assert chosen == sorted(chosen, reverse=True)
+            qualities.append(quality[best.target])
+    assert qualities == sorted(qualities)  # more memory never recommends less
+    assert len(set(qualities)) >= 6
 
 
 def test_what_fits_without_room_to_spare_is_not_recommended(catalog: Catalog):
@@ -335,9 +331,8 @@ def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
     return lambda c: c["pairs"][1].update({field: value})
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
+def test_what_cannot_be_read_is_refused(tmp_path: Path, subtests: pytest.Subtests):
+    for change, named in [
         (lambda c: c.update(version=0), "version"),
         (lambda c: c.update(version=True), "version"),
         (lambda c: c.pop("version"), "version"),
@@ -366,21 +361,17 @@ def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
         (_pair("more", 1), "pairs"),
         (lambda c: c["pairs"].append(3), "pairs"),
         (lambda c: c["pairs"].pop(0), "starter"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], named: str
-):
-    with pytest.raises(Problem, match=named) as problem:
-        load_catalog(changed(tmp_path / "c.json", change))
-    assert problem.value.remedy
-    assert problem.value.message.isprintable()
-    assert len(problem.value.message) < 500
+    ]:
+        with subtests.test(named=named):
+            with pytest.raises(Problem, match=named) as problem:
+                load_catalog(changed(tmp_path / "c.json", change))
+            assert problem.value.remedy
+            assert problem.value.message.isprintable()
+            assert len(problem.value.message) < 500
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
+def test_every_flaw_is_found(tmp_path: Path, subtests: pytest.Subtests):
+    for change, named in [
         (lambda c: c["models"].update({"../x": c["models"][STARTER.name]}), "name of a model"),
         (_model("family", ""), "a text of"),
         (_model("licence", "\x1b[31m"), "a text of"),
@@ -393,13 +384,10 @@ def test_what_cannot_be_read_is_refused(
         (_pair("drafter_kinds", ["lookup"]), "drafter_kinds"),
         (_pair("drafter_kinds", ["model", "model"]), "drafter_kinds"),
         (lambda c: c["pairs"].append(c["pairs"][0]), "twice"),
-    ],
-)
-def test_every_flaw_is_found(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], named: str
-):
-    found = list(flaws(load_catalog(changed(tmp_path / "c.json", change))))
-    assert any(named in flaw for flaw in found)
+    ]:
+        with subtests.test(named=named):
+            found = list(flaws(load_catalog(changed(tmp_path / "c.json", change))))
+            assert any(named in flaw for flaw in found)
 
 
 def test_no_catalog_at_all(tmp_path: Path):

@@ -63,29 +63,29 @@ def test_what_a_head_is_for(tmp_path: Path) -> None:
     assert described.config == CONFIG | {"hidden_size": 64}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model_type": "llama"},
-        {"model_type": None},
-        {"target_fingerprint": None},
-        {"target_fingerprint": 7},
-    ],
-    ids=str,
-)
-def test_a_folder_of_something_else(tmp_path: Path, changes: dict[str, Any]) -> None:
-    folder = head(tmp_path / "other", **changes)
-    with pytest.raises(Problem, match=r"drafter|weights"):
-        describe_drafter(folder)
+def test_a_folder_of_something_else(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, changes in enumerate(
+        [
+            {"model_type": "llama"},
+            {"model_type": None},
+            {"target_fingerprint": None},
+            {"target_fingerprint": 7},
+        ]
+    ):
+        with subtests.test(changes=changes):
+            folder = head(tmp_path / f"other-{number}", **changes)
+            with pytest.raises(Problem, match=r"drafter|weights"):
+                describe_drafter(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\x00", "[" * 100_000])
-def test_a_config_that_is_none(tmp_path: Path, home: Path, text: str) -> None:
+def test_a_config_that_is_none(tmp_path: Path, home: Path, subtests: pytest.Subtests) -> None:
     folder = head(home / "drafters" / "broken")
-    (folder / "config.json").write_text(text)
-    with pytest.raises(Problem, match=r"config\.json"):
-        describe_drafter(folder)
-    assert find_head(TARGET, home=home) is None
+    for text in ["", "{", "[]", "7", "\x00", "[" * 100_000]:
+        with subtests.test(text=text):
+            (folder / "config.json").write_text(text)
+            with pytest.raises(Problem, match=r"config\.json"):
+                describe_drafter(folder)
+            assert find_head(TARGET, home=home) is None
 
 
 def test_a_folder_without_weights_is_no_use(tmp_path: Path, home: Path) -> None:
@@ -97,16 +97,18 @@ def test_a_folder_without_weights_is_no_use(tmp_path: Path, home: Path) -> None:
     assert find_head(TARGET, home=home) is None
 
 
-@pytest.mark.parametrize("name", ["medusa", "mtp-huggingface", "eagle-3-angelslim", "eagle-1"])
-@pytest.mark.parametrize("weights", ["model.safetensors", "model-00001-of-00001.safetensors"])
-def test_drafters_of_others(tmp_path: Path, name: str, weights: str) -> None:
+def test_drafters_of_others(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Some are told from models by the names of their tensors only."""
-    folder = write_drafter(tmp_path / name, drafter_layout(name), weights=weights)
-    assert is_drafter(folder)
-    found = read_drafter(ModelFolder(folder))
-    assert found == describe_drafter(folder)
-    assert found is not None
-    assert found.kind == drafter_layout(name).expected["kind"]
+    for name in ["medusa", "mtp-huggingface", "eagle-3-angelslim", "eagle-1"]:
+        for weights in ["model.safetensors", "model-00001-of-00001.safetensors"]:
+            with subtests.test(name=name, weights=weights):
+                layout = drafter_layout(name)
+                folder = write_drafter(tmp_path / name / weights[:-12], layout, weights=weights)
+                assert is_drafter(folder)
+                found = read_drafter(ModelFolder(folder))
+                assert found == describe_drafter(folder)
+                assert found is not None
+                assert found.kind == layout.expected["kind"]
 
 
 @pytest.mark.parametrize(

@@ -50,64 +50,64 @@ def depth_of(target: Mapping[str, Any]) -> int:
     return depth
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_packaging(name: str) -> None:
-    layout = drafter_layout(name)
-    expected = dict(layout.expected)
-    inside = expected.pop("inside", None)
-    found = classify(layout.config, layout.tensors)
-    assert as_told(found, depth_of(layout.target)) == expected
-    assert check(found, layout.target) == ""
-    module = classify_inside(layout.config, layout.tensors)
-    if inside is not None:
-        assert module is not None
-        assert as_told(module, depth_of(layout.target)) == inside
-        assert check(module, layout.target) == ""
+def test_a_packaging(subtests: pytest.Subtests) -> None:
+    for name in KNOWN:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            expected = dict(layout.expected)
+            inside = expected.pop("inside", None)
+            found = classify(layout.config, layout.tensors)
+            assert as_told(found, depth_of(layout.target)) == expected
+            assert check(found, layout.target) == ""
+            module = classify_inside(layout.config, layout.tensors)
+            if inside is not None:
+                assert module is not None
+                assert as_told(module, depth_of(layout.target)) == inside
+                assert check(module, layout.target) == ""
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_folder_of_it(name: str, tmp_path: Path) -> None:
-    layout = drafter_layout(name)
-    files = ModelFolder(write_drafter(tmp_path / "a drafter", layout))
-    folder = read_drafter(files) or DrafterFolder.of_model(files)
-    assert folder.description == classify(layout.config, layout.tensors)
-    assert folder.layouts == layout.tensors
-    assert [path.name for path in folder.weights] == ["model.safetensors"]
+def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in KNOWN:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            files = ModelFolder(write_drafter(tmp_path / name, layout))
+            folder = read_drafter(files) or DrafterFolder.of_model(files)
+            assert folder.description == classify(layout.config, layout.tensors)
+            assert folder.layouts == layout.tensors
+            assert [path.name for path in folder.weights] == ["model.safetensors"]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name: str, tmp_path: Path) -> None:
-    layout = drafter_layout(name)
-    folder = write_drafter(tmp_path / "a drafter", layout)
-    if "problem" in layout.expected:
-        with pytest.raises(Problem, match=layout.expected["problem"]) as refusal:
-            describe_drafter(folder)
-        assert refusal.value.message.isprintable()
-        return
-    reason = check(describe_drafter(folder).description, layout.target)
-    assert layout.expected["reason"] in reason
-    assert reason.endswith(".")
+def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in REFUSED:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            folder = write_drafter(tmp_path / name, layout)
+            if "problem" in layout.expected:
+                with pytest.raises(Problem, match=layout.expected["problem"]) as refusal:
+                    describe_drafter(folder)
+                assert refusal.value.message.isprintable()
+            else:
+                reason = check(describe_drafter(folder).description, layout.target)
+                assert layout.expected["reason"] in reason
+                assert reason.endswith(".")
 
 
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
+def test_quantization_that_cannot_be_read(subtests: pytest.Subtests) -> None:
+    """It shows in config.json, or only in the names of the tensors."""
+    layout = drafter_layout("dflash-z-lab")
+    assert classify(layout.config, layout.tensors).kind == "dflash"
+    for stated, names in [
         ({"quant_method": "gptq", "bits": 4, "group_size": 128}, ()),
         ({"quant_method": "fp8", "fmt": "e4m3"}, ()),
         ({"bits": 4, "group_size": 32, "mode": "brand-new"}, ()),
         ({}, ("layers.0.mlp.up_proj.weight_packed",)),
         ({}, ("layers.0.mlp.up_proj.qweight",)),
         ({}, ("layers.0.mlp.up_proj.weight_scale_inv",)),
-    ],
-    ids=str,
-)
-def test_quantization_that_cannot_be_read(settings: dict[str, Any], names: tuple[str, ...]) -> None:
-    """It shows in config.json, or only in the names of the tensors."""
-    layout = drafter_layout("dflash-z-lab")
-    tensors = layout.tensors | dict.fromkeys(names, TensorLayout("U8", (4, 4)))
-    assert classify(layout.config, layout.tensors).kind == "dflash"
-    with pytest.raises(Problem, match="quantized"):
-        classify(layout.config | {"quantization_config": settings}, tensors)
+    ]:
+        with subtests.test(stated=stated, names=names):
+            tensors = layout.tensors | dict.fromkeys(names, TensorLayout("U8", (4, 4)))
+            with pytest.raises(Problem, match="quantized"):
+                classify(layout.config | {"quantization_config": stated}, tensors)
 
 
 def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
@@ -120,14 +120,16 @@ def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
     assert len(REFUSED) >= 5
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if not name.startswith("eagle-1")])
-def test_config_alone_tells_most_kinds(name: str) -> None:
+def test_config_alone_tells_most_kinds(subtests: pytest.Subtests) -> None:
     """So that a repository on the hub can be judged before anything of it is fetched."""
-    layout = drafter_layout(name)
-    by_tensors = ("eagle-3-angelslim", "mtp-huggingface-moe", "p-eagle-official-names")
-    if name not in by_tensors:
-        assert kind_of(layout.config) == layout.expected["kind"]
-        assert classify(layout.config, {}).kind == layout.expected["kind"]
+    by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe", "p-eagle-official-names"}
+    for name in KNOWN:
+        if name in by_tensors or name.startswith("eagle-1"):
+            continue
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            assert kind_of(layout.config) == layout.expected["kind"]
+            assert classify(layout.config, {}).kind == layout.expected["kind"]
 
 
 @pytest.mark.parametrize(
@@ -177,37 +179,32 @@ def test_other_weights() -> None:
     assert check(head, layout.target, fingerprint="0123456789abcdef") == ""
 
 
-@pytest.mark.parametrize(
-    ("target", "differs"),
-    [
+def test_another_name_is_a_note(subtests: pytest.Subtests) -> None:
+    layout = drafter_layout("eagle-3-speculators")
+    found = classify(layout.config, layout.tensors)
+    assert check(found, layout.target) == ""
+    for target, differs in [
         ("Qwen/Qwen3-8B", False),
         ("mlx-community/Qwen3-8B-4bit", False),
         ("Qwen3-8B-MLX-8bit", False),
         ("somebody/Qwen3-8B-abliterated", False),
         ("mlx-community/Qwen3-14B-4bit", True),
         ("", False),
-    ],
-)
-def test_another_name_is_a_note(target: str, differs: bool) -> None:
-    layout = drafter_layout("eagle-3-speculators")
-    found = classify(layout.config, layout.tensors)
-    assert bool(verifier_note(found, target)) == differs
-    assert check(found, layout.target) == ""
+    ]:
+        with subtests.test(target=target):
+            assert bool(verifier_note(found, target)) == differs
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
+def test_models_are_no_drafters(subtests: pytest.Subtests) -> None:
+    names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
+    for config in [
         {"architectures": ["Eagle2_5_VLForConditionalGeneration"], "model_type": "qwen3"},
         {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
         {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next"},
         {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": 1},
-    ],
-    ids=str,
-)
-def test_models_are_no_drafters(config: dict[str, Any]) -> None:
-    names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
-    assert kind_of(config, names) == "model"
+    ]:
+        with subtests.test(config=config):
+            assert kind_of(config, names) == "model"
 
 
 def test_nothing_inside_a_plain_model() -> None:

@@ -126,13 +126,14 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_damaged_weights(tmp_path: Path, kind: str) -> None:
-    folder = folder_of(tmp_path / "model", tensors(), {"more": numpy.ones(3)})
-    path = folder / "model-00000.safetensors"
-    path.write_bytes(DAMAGES[kind](path.read_bytes()))
-    with pytest.raises(Problem, match="damaged"):
-        _ = ModelFolder(folder).fingerprint
+def test_damaged_weights(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for kind, damage in DAMAGES.items():
+        with subtests.test(kind=kind):
+            folder = folder_of(tmp_path / kind, tensors(), {"more": numpy.ones(3)})
+            path = folder / "model-00000.safetensors"
+            path.write_bytes(damage(path.read_bytes()))
+            with pytest.raises(Problem, match="damaged"):
+                _ = ModelFolder(folder).fingerprint
 
 
 def test_weights_that_cannot_be_read(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from models.in_words import ago, clean, left, one_line, share, size
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_sizes_and_times(subtests: pytest.Subtests) -> None:
+    for words, expected in [
         (size(0), "0 bytes"),
         (size(999), "999 bytes"),
         (size(999_700), "1.00 MB"),
@@ -28,10 +27,9 @@ from models.in_words import ago, clean, left, one_line, share, size
         (ago(90), "1 minute ago"),
         (ago(3 * 86_400), "3 days ago"),
         (ago(800 * 86_400), "2 years ago"),
-    ],
-)
-def test_sizes_and_times(words: str, expected: str) -> None:
-    assert words == expected
+    ]:
+        with subtests.test(words=words):
+            assert words == expected
 
 
 @given(st.floats(0, 1e15))

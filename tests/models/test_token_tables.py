@@ -135,21 +135,29 @@ def test_tokens_are_shared_that_spell_the_same(tmp_path: Path):
     assert shared_parts(ours, read_table(folder(tmp_path / "n"))) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"model": 3}', '{"model": {"vocab": 3}}', '{"model": {"vocab": {"a": "b"}}}',
-     '{"model": {"vocab": {"a": []}}}', '{"model": {"vocab": [["a"]]}}',
-     '{"model": {"vocab": [[1, 2]]}}', '{"model": {"vocab": {}, "merges": [3]}}',
-     '{"model": {"vocab": {}}, "added_tokens": [{}]}',
-     '{"model": {"vocab": {}}, "added_tokens": 3}', '{"model": {"vocab": {}}, "decoder": 3}',
-     '{"model": {"vocab": {}}, "decoder": {"type": []}}',
-     '{"model": {"vocab": {}}, "decoder": {"type": "Sequence", "decoders": [3]}}'],
-)  # fmt: skip
-def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, text: str):
+def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, subtests: pytest.Subtests):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
-    (drafter / "tokenizer.json").write_text(text)
-    with pytest.raises(Problem):
-        first_difference(target, drafter)
+    for text in [
+        "",
+        "[]",
+        "{}",
+        '{"model": 3}',
+        '{"model": {"vocab": 3}}',
+        '{"model": {"vocab": {"a": "b"}}}',
+        '{"model": {"vocab": {"a": []}}}',
+        '{"model": {"vocab": [["a"]]}}',
+        '{"model": {"vocab": [[1, 2]]}}',
+        '{"model": {"vocab": {}, "merges": [3]}}',
+        '{"model": {"vocab": {}}, "added_tokens": [{}]}',
+        '{"model": {"vocab": {}}, "added_tokens": 3}',
+        '{"model": {"vocab": {}}, "decoder": 3}',
+        '{"model": {"vocab": {}}, "decoder": {"type": []}}',
+        '{"model": {"vocab": {}}, "decoder": {"type": "Sequence", "decoders": [3]}}',
+    ]:
+        with subtests.test(text=text):
+            (drafter / "tokenizer.json").write_text(text)
+            with pytest.raises(Problem):
+                first_difference(target, drafter)
     (drafter / "tokenizer.json").unlink()
     with pytest.raises(Problem):
         first_difference(target, drafter)

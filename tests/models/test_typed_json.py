@@ -88,9 +88,8 @@ def test_a_spoilt_record_is_a_sound_one_or_refused(tree: Tree, data: st.DataObje
         assert repr(decode(Tree, plain(read), place="tree")) == repr(read)  # NaN is not itself
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_the_message_names_the_place(subtests: pytest.Subtests) -> None:
+    for change, message in [
         ({"colour": "blue"}, "tree.colour is 'blue'."),
         ({"colour": ["red"]}, "tree.colour is a list."),
         ({"count": 1.0}, "tree.count is a number."),
@@ -107,13 +106,12 @@ def test_a_spoilt_record_is_a_sound_one_or_refused(tree: Tree, data: st.DataObje
         ({"weights": {"1": "a"}}, "tree.weights is a text."),
         ({"weights": []}, "tree.weights is a list."),
         ({"more": 1}, "tree has no field 'more'."),
-    ],
-)
-def test_the_message_names_the_place(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(WrongJson) as refused:
-        decode(Tree, PLAIN | change, place="tree")
-    assert refused.value.message == message
-    assert refused.value.remedy
+    ]:
+        with subtests.test(message=message):
+            with pytest.raises(WrongJson) as refused:
+                decode(Tree, PLAIN | change, place="tree")
+            assert refused.value.message == message
+            assert refused.value.remedy
 
 
 def test_what_another_version_wrote_is_left_out_where_that_is_wanted() -> None:

@@ -14,10 +14,16 @@ from models.gguf.importing import import_gguf
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.mostly_slow import examples
 
+KEYS = [
+    *TinyGguf().metadata(), "llama.rope.scaling.type", "split.count", "general.alignment"
+]  # fmt: skip
+ODD: list[object] = ["x", "", 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
 
-@pytest.mark.parametrize(
-    ("tiny", "named"),
-    [
+
+def test_what_cannot_be_imported_is_named_and_leaves_nothing(
+    tmp_path: Path, subtests: pytest.Subtests
+):
+    for tiny, named in [
         (TinyGguf(architecture="gemma3"), "gemma3"),
         (TinyGguf(kind=Kind.F64), "F64"),
         (TinyGguf(rows=100), "embedding rows"),
@@ -39,26 +45,21 @@ from tests.support.mostly_slow import examples
         (TinyGguf(more_tensors={"blk.0.attn_q.bias": (64,)}), "blk.0.attn_q.bias"),
         (TinyGguf(extra={"tokenizer.ggml.pre": "unheard-of"}), "unheard-of"),
         (TinyGguf(extra={"tokenizer.ggml.model": "t5"}), "t5"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_cannot_be_imported_is_named_and_leaves_nothing(
-    tmp_path: Path, tiny: TinyGguf, named: str
-):
-    tiny.write(tmp_path / "a.gguf")
-    with pytest.raises(Problem, match=named) as problem:
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
-    assert problem.value.remedy
-    assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
+    ]:
+        with subtests.test(named=named):
+            tiny.write(tmp_path / "a.gguf")
+            with pytest.raises(Problem, match=named) as problem:
+                import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+            assert problem.value.remedy
+            assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
 def header(counts: bytes = bytes(16), version: int = 3) -> bytes:
     return b"GGUF" + version.to_bytes(4, "little") + counts
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_no_gguf_at_all(tmp_path: Path, subtests: pytest.Subtests):
+    for data in [
         b"",
         b"GGUF",
         b"no" * 25,
@@ -71,67 +72,47 @@ def header(counts: bytes = bytes(16), version: int = 3) -> bytes:
         header(bytes(8) + (1).to_bytes(8, "little")) + b"\xff" * 20,
         # an array of 2**60 numbers
         header(bytes(8) + (1).to_bytes(8, "little"))
-        + (1).to_bytes(8, "little") + b"k" + (9).to_bytes(4, "little")
-        + (4).to_bytes(4, "little") + (1 << 60).to_bytes(8, "little"),
+        + (1).to_bytes(8, "little")
+        + b"k"
+        + (9).to_bytes(4, "little")
+        + (4).to_bytes(4, "little")
+        + (1 << 60).to_bytes(8, "little"),
         # arrays of arrays
         header(bytes(8) + (1).to_bytes(8, "little"))
-        + (1).to_bytes(8, "little") + b"k"
+        + (1).to_bytes(8, "little")
+        + b"k"
         + ((9).to_bytes(4, "little") + (1).to_bytes(8, "little")) * 400,
-    ],
-)  # fmt: skip
-def test_no_gguf_at_all(tmp_path: Path, data: bytes):
-    (tmp_path / "a.gguf").write_bytes(data)
-    with pytest.raises(Problem):
-        import_gguf(tmp_path / "a.gguf", tmp_path / "out")
+    ]:
+        with subtests.test(data=data):
+            (tmp_path / "a.gguf").write_bytes(data)
+            with pytest.raises(Problem):
+                import_gguf(tmp_path / "a.gguf", tmp_path / "out")
 
 
 def test_every_truncation_is_refused(tmp_path: Path):
-    TinyGguf().write(tmp_path / "a.gguf")
+    TinyGguf(layers=1).write(tmp_path / "a.gguf")
     data = (tmp_path / "a.gguf").read_bytes()
-    for length in [*range(0, 2000, 97), *range(2000, len(data), len(data) // 40), len(data) - 33]:
+    for length in [*range(0, 2000, 197), *range(2000, len(data), len(data) // 15), len(data) - 33]:
         (tmp_path / "b.gguf").write_bytes(data[:length])
         with pytest.raises(Problem):
             import_gguf(tmp_path / "b.gguf", tmp_path / "out")
 
 
 @settings(
-    max_examples=examples(150),
+    max_examples=examples(300),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(changes=st.lists(st.tuples(st.integers(0, 8_000), st.integers(0, 255)), max_size=4))
-def test_a_mutated_header_is_a_problem_or_a_success(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
-):
-    folder = tmp_path_factory.mktemp("mutated")
-    tiny = TinyGguf(layers=1, width=32, heads=2, key_heads=1, inner=32, kind=Kind.Q8_0)
-    tiny.write(folder / "a.gguf")
-    data = bytearray((folder / "a.gguf").read_bytes())
-    for position, value in changes:
-        data[position] = value
-    (folder / "a.gguf").write_bytes(data)
+@given(key=st.sampled_from(KEYS), value=st.sampled_from(ODD))
+def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path: Path, key: str, value: object):
+    TinyGguf(extra={key: value}, layers=1).write(tmp_path / "a.gguf")
+    said = ""
     try:
-        import_gguf(folder / "a.gguf", folder / "out")
-    except Problem:
-        assert [path.name for path in folder.iterdir()] == ["a.gguf"]
-
-
-def test_metadata_of_any_type_is_a_problem_or_a_success(tmp_path: Path):
-    odd: list[object] = ["x", "", 5, 0.5, True, [1], ["x"], 2**31, "\x1b[31m" * 100]
-    extra = ["llama.rope.scaling.type", "split.count", "general.alignment"]
-    problems: list[Problem] = []
-    for key in [*TinyGguf().metadata(), *extra]:
-        for value in odd:
-            TinyGguf(extra={key: value}, layers=1).write(tmp_path / "a.gguf")
-            try:
-                shutil.rmtree(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
-            except Problem as problem:
-                problems.append(problem)
-            assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
-    assert problems
-    for problem in problems:
-        assert problem.message.isprintable()
-        assert len(problem.message) < 400
+        shutil.rmtree(import_gguf(tmp_path / "a.gguf", tmp_path / "out"))
+    except Problem as problem:
+        said = problem.message
+    assert said == "" or (said.isprintable() and len(said) < 400)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path):

@@ -107,9 +107,8 @@ def test_padding_of_the_table_is_no_token():
     assert tokenizer.get_vocab_size() == len(TOKENS)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_broken_tokenizer_is_a_problem(subtests: pytest.Subtests):
+    for change in [
         {"tokenizer.ggml.tokens": None},
         {"tokenizer.ggml.tokens": [1, 2]},
         {"tokenizer.ggml.tokens": [*TOKENS[:-1], TOKENS[0]]},
@@ -122,11 +121,9 @@ def test_padding_of_the_table_is_no_token():
         {"tokenizer.ggml.model": "bert"},
         {"tokenizer.ggml.model": "llama"},
         {"tokenizer.ggml.pre": ["x"]},
-    ],
-)
-def test_a_broken_tokenizer_is_a_problem(change: dict[str, Any]):
-    with pytest.raises(Problem):
-        tokenizer_files(TinyGguf().metadata() | change)
+    ]:
+        with subtests.test(change=change), pytest.raises(Problem):
+            tokenizer_files(TinyGguf().metadata() | change)
 
 
 SMALL_TEXTS = st.text(alphabet="ab$:{}<>▁ \0", max_size=4)

@@ -70,11 +70,12 @@ def test_a_config_is_read_alone(server: HubServer, hub: Hub):
         hub.read(repository, "other.json", maximum_bytes=10_000)
 
 
-@pytest.mark.parametrize("config", [b"[]", b"{", b"[" * 100_000, b"\xff"])
-def test_a_config_that_is_none(server: HubServer, hub: Hub, config: bytes):
-    server.repositories[NAME]["config.json"] = config
-    with pytest.raises(Problem, match="not a JSON object"):
-        hub.config(hub.describe(NAME))
+def test_a_config_that_is_none(server: HubServer, hub: Hub, subtests: pytest.Subtests):
+    for config in [b"[]", b"{", b"[" * 100_000, b"\xff"]:
+        with subtests.test(config=config):
+            server.repositories[NAME]["config.json"] = config
+            with pytest.raises(Problem, match="not a JSON object"):
+                hub.config(hub.describe(NAME))
 
 
 def test_a_file_that_came_damaged_is_not_believed(server: HubServer, hub: Hub):
@@ -83,23 +84,28 @@ def test_a_file_that_came_damaged_is_not_believed(server: HubServer, hub: Hub):
         hub.config(hub.describe(NAME))
 
 
-@pytest.mark.parametrize("name", ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"])
-def test_a_name_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, name: str):
-    with pytest.raises(Problem, match="not the name of a model"):
-        hub.describe(name)
-    assert server.asked == []
+def test_a_name_that_is_none_is_not_asked_for(
+    server: HubServer, hub: Hub, subtests: pytest.Subtests
+):
+    for name in ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"]:
+        with subtests.test(name=name):
+            with pytest.raises(Problem, match="not the name of a model"):
+                hub.describe(name)
+            assert server.asked == []
 
 
-@pytest.mark.parametrize("revision", ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300])
-def test_a_revision_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, revision: str):
-    with pytest.raises(Problem, match="not a revision"):
-        hub.describe(NAME, revision)
-    assert server.asked == []
+def test_a_revision_that_is_none_is_not_asked_for(
+    server: HubServer, hub: Hub, subtests: pytest.Subtests
+):
+    for revision in ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300]:
+        with subtests.test(revision=revision):
+            with pytest.raises(Problem, match="not a revision"):
+                hub.describe(NAME, revision)
+            assert server.asked == []
 
 
-@pytest.mark.parametrize(
-    ("refusal", "message", "remedy"),
-    [
+def test_refusals_are_explained(server: HubServer, hub: Hub, subtests: pytest.Subtests):
+    for refusal, message, remedy in [
         (Refusal(401), "rejected the token", "hf auth login"),
         (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "There is no", "private"),
         (Refusal(403), "no access", "hf auth login"),
@@ -116,18 +122,14 @@ def test_a_revision_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, r
         (Refusal(503, body=b"<html>"), "answered 503", "later"),
         (Refusal(200, body=b"<html>sign in</html>"), "not come from", "sign in"),
         (Refusal(200, body=b"{}"), "cannot be understood", "HF_ENDPOINT"),
-    ],
-    ids=lambda value: str(getattr(value, "status", ""))[:30],
-)
-def test_refusals_are_explained(
-    server: HubServer, hub: Hub, refusal: Refusal, message: str, remedy: str
-):
-    server.refusals["/api/models"] = refusal
-    with pytest.raises(Problem) as raised:
-        hub.describe(NAME)
-    assert message in raised.value.message
-    assert remedy in raised.value.remedy
-    assert "\n" not in str(raised.value)
+    ]:
+        with subtests.test(refusal=refusal):
+            server.refusals["/api/models"] = refusal
+            with pytest.raises(Problem) as raised:
+                hub.describe(NAME)
+            assert message in raised.value.message
+            assert remedy in raised.value.remedy
+            assert "\n" not in str(raised.value)
 
 
 def test_a_model_that_is_not_there(hub: Hub):
@@ -186,9 +188,8 @@ def model() -> dict[str, bytes]:
     return {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": safetensors(1, 10)}
 
 
-@pytest.mark.parametrize(
-    ("files", "told", "reason"),
-    [
+def test_a_search_says_why_not(server: HubServer, hub: Hub, subtests: pytest.Subtests):
+    for files, told, reason in [
         (model(), Told(), ""),
         (model(), Told(gated="auto"), "gated"),
         (model(), Told(pipeline_tag="text-to-image"), "made for text-to-image"),
@@ -204,16 +205,13 @@ def model() -> dict[str, bytes]:
             "program code",
         ),
         (model() | {"config.json": b'{"model_type": "mistral"}'}, Told(), ""),
-    ],
-)
-def test_a_search_says_why_not(
-    server: HubServer, hub: Hub, files: dict[str, bytes], told: Told, reason: str
-):
-    server.repositories["org/wanted"], server.told["org/wanted"] = files, told
-    (found,) = hub.search("wanted")
-    assert found.repository == "org/wanted"
-    assert reason in found.reason
-    assert bool(found.reason) == bool(reason)
+    ]:
+        with subtests.test(reason=reason, told=told):
+            server.repositories["org/wanted"], server.told["org/wanted"] = files, told
+            (found,) = hub.search("wanted")
+            assert found.repository == "org/wanted"
+            assert reason in found.reason
+            assert bool(found.reason) == bool(reason)
 
 
 def test_a_search_lists_what_can_be_used_first(server: HubServer, hub: Hub):
@@ -274,20 +272,22 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_condemns_the_repository(server: HubServer, hub: Hub, name: str):
-    server.listed[NAME] = [{"rfilename": name, "size": 1, "blobId": "0" * 40}]
-    with pytest.raises(Problem, match=r"would lie outside|cannot be understood") as raised:
-        hub.describe(NAME)
-    assert "\n" not in str(raised.value)
+def test_a_hostile_name_condemns_the_repository(
+    server: HubServer, hub: Hub, subtests: pytest.Subtests
+):
+    for name in HOSTILE:
+        with subtests.test(name=name):
+            server.listed[NAME] = [{"rfilename": name, "size": 1, "blobId": "0" * 40}]
+            with pytest.raises(Problem, match=r"would lie outside|cannot be understood") as raised:
+                hub.describe(NAME)
+            assert "\n" not in str(raised.value)
 
 
 SOUND = {"rfilename": "x", "size": 1, "blobId": "0" * 40}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_a_listing_that_makes_no_sense(server: HubServer, hub: Hub, subtests: pytest.Subtests):
+    for wrong in [
         {"size": -1},
         {"size": None},
         {"size": 1.0},
@@ -299,21 +299,19 @@ SOUND = {"rfilename": "x", "size": 1, "blobId": "0" * 40}
         {"lfs": {"size": -1, "sha256": "0" * 64}},
         {"lfs": {"size": 1}},
         {"lfs": 3},
-    ],
-    ids=str,
-)
-def test_a_listing_that_makes_no_sense(server: HubServer, hub: Hub, wrong: dict[str, Any]):
-    server.listed[NAME] = [SOUND]
-    hub.describe(NAME)
-    server.listed[NAME] = [SOUND | wrong]
-    with pytest.raises(Problem, match="cannot be understood"):
-        hub.describe(NAME)
+    ]:
+        with subtests.test(wrong=wrong):
+            server.listed[NAME] = [SOUND]
+            hub.describe(NAME)
+            server.listed[NAME] = [SOUND | wrong]
+            with pytest.raises(Problem, match="cannot be understood"):
+                hub.describe(NAME)
 
 
-@pytest.mark.parametrize("commit", ["main", "../..", "0" * 39, "0" * 41, "A" * 40, 3, None])
-def test_a_commit_that_is_none(commit: Any):
-    with pytest.raises(Problem, match="cannot be understood"):
-        parse_repository({"id": NAME, "sha": commit, "siblings": []}, asked=NAME, revision=None)
+def test_a_commit_that_is_none(subtests: pytest.Subtests):
+    for commit in ["main", "../..", "0" * 39, "0" * 41, "A" * 40, 3, None]:
+        with subtests.test(commit=commit), pytest.raises(Problem, match="cannot be understood"):
+            parse_repository({"id": NAME, "sha": commit, "siblings": []}, asked=NAME, revision=None)
 
 
 LEAF = st.sampled_from([None, True, -1, 0, 7, 1.5, float("nan"), "", "x", "a\nb\x1b[2J", "../x"])

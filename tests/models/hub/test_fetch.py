@@ -22,6 +22,7 @@ from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.models.hub_server import HubServer, sha256
+from tests.support.mostly_slow import mostly_slow
 
 
 def test_a_model_is_fetched_and_complete(client: Client):
@@ -161,7 +162,12 @@ def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
         adopt(tmp_path, home=client.home)
 
 
-@pytest.mark.parametrize("change", ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"])
+@pytest.mark.parametrize(
+    "change",
+    mostly_slow(
+        ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"], quick=["rewritten", "more"]
+    ),
+)
 def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, change: str):
     path = client.fetch()
     weights = path / "model-2-of-2.safetensors"

@@ -18,9 +18,11 @@ from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
 from tests.support.models.hub_models import NAME, NEEDED, Client, model_files
 from tests.support.models.hub_server import HubServer, Refusal, Told, sha256
+from tests.support.mostly_slow import mostly_slow
 
 WEIGHTS = "model-1-of-2.safetensors"
 OTHER_WEIGHTS = "model-2-of-2.safetensors"
+DAMAGED = mostly_slow([WEIGHTS, "tokenizer.json", "README.md"], quick=[WEIGHTS])
 
 
 @pytest.fixture
@@ -88,8 +90,13 @@ def test_a_slow_hub_is_waited_for(client: Client):
     recovers(client)
 
 
-@pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize(
+    ("status", "times"),
+    mostly_slow(
+        [(503, 3), *((status, 1) for status in (408, 429, 500, 502, 503, 504))],
+        quick=[(503, 3), (429, 1)],
+    ),
+)
 def test_passing_refusals_are_tried_again(
     client: Client, pauses: list[float], status: int, times: int
 ):
@@ -118,16 +125,19 @@ def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
 
 @pytest.mark.parametrize(
     ("status", "headers", "message"),
-    [
-        (401, {}, "rejected the token"),
-        (403, {}, "no access"),
-        (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
-        (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
-        (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
-        (410, {}, "answered 410"),
-        (429, {}, "limits the number"),
-        (500, {}, "answered 500"),
-    ],
+    mostly_slow(
+        [
+            (401, {}, "rejected the token"),
+            (403, {}, "no access"),
+            (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
+            (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
+            (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
+            (410, {}, "answered 410"),
+            (429, {}, "limits the number"),
+            (500, {}, "answered 500"),
+        ],
+        quick=[(401, {}, "rejected the token"), (500, {}, "answered 500")],
+    ),
 )
 def test_refusals_end_the_download_and_say_why(
     client: Client, pauses: list[float], status: int, headers: dict[str, str], message: str
@@ -148,14 +158,14 @@ def test_a_gated_repository(client: Client):
     recovers(client)
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "README.md"])
+@pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_file_is_fetched_once_more(client: Client, name: str):
     client.server.corrupt[name] = 1
     recovers(client)
     assert client.server.corrupt[name] == 0
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "README.md"])
+@pytest.mark.parametrize("name", DAMAGED)
 def test_a_file_that_stays_damaged_is_thrown_away(client: Client, name: str):
     client.server.corrupt[name] = 2
     fails(client, f"{name} of .* damaged twice")
@@ -177,7 +187,7 @@ def test_a_damaged_part_of_a_file_is_found(client: Client):
     ]
 
 
-@pytest.mark.parametrize("length", [150_080, 150_081, 900_000])
+@pytest.mark.parametrize("length", mostly_slow([150_080, 150_081, 900_000], quick=[150_081]))
 def test_a_part_of_another_length(client: Client, length: int):
     data = client.server.repositories[NAME][WEIGHTS]
     partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"

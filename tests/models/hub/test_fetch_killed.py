@@ -14,6 +14,7 @@ from models.hub.fetch import completed, remaining_bytes
 from models.model_folder import inspect
 from tests.support.models.hub_models import NAME, NEEDED, Client
 from tests.support.models.hub_server import HubServer
+from tests.support.mostly_slow import mostly_slow
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 60
@@ -113,7 +114,7 @@ def total_bytes(client: Client) -> int:
     return sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("share", mostly_slow([0.1, 0.5, 0.95], quick=[0.5]))
 def test_a_killed_download_goes_on(client: Client, share: float):
     total = total_bytes(client)
     kill_after(client, int(total * share))

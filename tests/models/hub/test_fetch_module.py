@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from itertools import zip_longest
+from functools import cache
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from models.safetensors_file import SafetensorsWriter, TensorLayout
 from tests.support.models.drafter_configs import drafter_layout
 from tests.support.models.hub_models import Client
 from tests.support.models.hub_server import HubServer, Refusal
+from tests.support.mostly_slow import mostly_slow
 
 NAME = "Qwen/Qwen3.6-27B"
 INDEX = "model.safetensors.index.json"
@@ -31,6 +33,7 @@ def client(server: HubServer, tmp_path: Path) -> Client:
     return Client(server, tmp_path, name=NAME)
 
 
+@cache
 def tensors_of(layout: str) -> dict[str, numpy.ndarray[Any, Any]]:
     """Random ones with the layout's names and shapes, and much that is not the module's."""
     generator = numpy.random.default_rng(1)
@@ -41,6 +44,11 @@ def tensors_of(layout: str) -> dict[str, numpy.ndarray[Any, Any]]:
 
 def published(layout: str, *, shards: int = 3) -> dict[str, bytes]:
     """The target as it is published: its tensors spread over some files, with their index."""
+    return dict(_published(layout, shards))
+
+
+@cache
+def _published(layout: str, shards: int) -> dict[str, bytes]:
     tensors = tensors_of(layout)
     names = [f"model-{number:05d}-of-{shards:05d}.safetensors" for number in range(1, shards + 1)]
     places = {name: names[number % shards] for number, name in enumerate(tensors)}
@@ -68,8 +76,10 @@ def is_right(folder: Path, layout: str) -> bool:
     return found.keys() == own.keys() and all((found[name] == own[name]).all() for name in own)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    ("layout", "shards"),
+    mostly_slow(product(LAYOUTS, [1, 3]), quick=[(LAYOUTS[0], 3), (LAYOUTS[1], 1)]),
+)
 def test_only_the_modules_bytes_are_fetched(
     client: Client, server: HubServer, layout: str, shards: int
 ) -> None:

@@ -76,11 +76,12 @@ def test_another_process_sees_the_same(queue: Queue, tmp_path: Path):
     assert statuses(queue) == {}
 
 
-@pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
-def test_what_is_not_in_the_queue(queue: Queue, action: str):
-    queue.enqueue("a/b")
-    with pytest.raises(Problem, match="c/d is not among the downloads"):
-        getattr(queue, action)("c/d")
+def test_what_is_not_in_the_queue(queue: Queue, subtests: pytest.Subtests):
+    for action in ["pause", "resume", "cancel"]:
+        with subtests.test(action=action):
+            queue.enqueue("a/b")
+            with pytest.raises(Problem, match="c/d is not among the downloads"):
+                getattr(queue, action)("c/d")
 
 
 def test_all_are_fetched_in_order(queue: Queue):
@@ -393,9 +394,8 @@ def test_a_truncated_file_is_kept_aside_and_told(tmp_path: Path):
 SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
 
 
-@pytest.mark.parametrize(
-    "downloads",
-    [
+def test_entries_that_are_none(tmp_path: Path, subtests: pytest.Subtests):
+    for downloads in [
         3,
         "",
         {},
@@ -417,11 +417,9 @@ SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
         [SOUND | {"bytes_per_second": float("nan")}],
         [SOUND | {"seconds_left": float("inf")}],
         [SOUND | {"seconds_left": "soon"}],
-    ],
-    ids=str,
-)
-def test_entries_that_are_none(tmp_path: Path, downloads: object):
-    damage(tmp_path, json.dumps({"downloads": downloads}).encode())
+    ]:
+        with subtests.test(downloads=downloads):
+            damage(tmp_path, json.dumps({"downloads": downloads}).encode())
 
 
 def test_what_a_later_version_adds_is_not_damage(tmp_path: Path):
@@ -470,11 +468,14 @@ def test_a_file_in_place_of_the_data_folder(tmp_path: Path):
         Queue(home=tmp_path / "home").enqueue("a/b")
 
 
-@pytest.mark.parametrize(
-    ("named", "repository"), [("Org/Name", "org/name"), ("org/name/a.gguf", "org/name"), ("x", "x")]
-)
-def test_the_repository_of_a_download(named: str, repository: str):
-    assert repository_of(Download(named, "", "queued", 0, 0)) == repository
+def test_the_repository_of_a_download(subtests: pytest.Subtests):
+    for named, repository in [
+        ("Org/Name", "org/name"),
+        ("org/name/a.gguf", "org/name"),
+        ("x", "x"),
+    ]:
+        with subtests.test(named=named):
+            assert repository_of(Download(named, "", "queued", 0, 0)) == repository
 
 
 def test_a_queue_of_an_older_version_goes_on(queue: Queue, tmp_path: Path):

@@ -53,16 +53,17 @@ def test_what_is_no_folder(home: Path, disk: Path):
         remove_folder(disk, home=home)
 
 
-@pytest.mark.parametrize("listed", [3, {}, [3], [""], None])
-def test_a_damaged_list_is_not_overwritten(home: Path, disk: Path, listed: object):
+def test_a_damaged_list_is_not_overwritten(home: Path, disk: Path, subtests: pytest.Subtests):
     home.mkdir()
     path = home / FILE_NAME
-    path.write_text(json.dumps({"folders": listed}))
-    for use in (folders, lambda home: add_folder(disk, home=home)):
-        with pytest.raises(Problem, match="damaged") as problem:
-            use(home=home)
-        assert str(path) in str(problem.value)
-    assert json.loads(path.read_text()) == {"folders": listed}
+    for listed in [3, {}, [3], [""], None]:
+        with subtests.test(listed=listed):
+            path.write_text(json.dumps({"folders": listed}))
+            for use in (folders, lambda home: add_folder(disk, home=home)):
+                with pytest.raises(Problem, match="damaged") as problem:
+                    use(home=home)
+                assert str(path) in str(problem.value)
+            assert json.loads(path.read_text()) == {"folders": listed}
 
 
 def test_a_file_in_place_of_the_data_folder(home: Path, disk: Path):

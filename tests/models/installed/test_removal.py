@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from tests.support.models.tiny_store import (
     weights,
     write,
 )
+from tests.support.mostly_slow import mostly_slow
 
 NAME = "org/Model-4bit"
 
@@ -285,53 +288,80 @@ STEPS = """
 import os, sys
 from pathlib import Path
 from models.installed import store
-home, cache, name, last = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-model = next(one for one in store.installed(home=home, cache=cache) if one.name == name)
-done = 0
-def step(event, arguments):
-    global done
-    if event in ("os.rename", "os.remove", "os.rmdir", "shutil.rmtree"):
-        done += 1
-        if done == last:
-            os.kill(os.getpid(), 9)
-sys.addaudithook(step)
-store.remove(model, home=home, cache=cache)
+
+def remove(last, name, home, cache):
+    model = next(one for one in store.installed(home=home, cache=cache) if one.name == name)
+    done = 0
+    def step(event, arguments):
+        nonlocal done
+        if event in ("os.rename", "os.remove", "os.rmdir", "shutil.rmtree"):
+            done += 1
+            if done == last:
+                os.kill(os.getpid(), 9)
+    sys.addaudithook(step)
+    store.remove(model, home=home, cache=cache)
+
+for line in sys.stdin:
+    last, name, home, cache = line.split()
+    child = os.fork()
+    if not child:
+        remove(int(last), name, Path(home), Path(cache))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def killed_at(step: int, name: str, home: Path, cache: Path) -> bool:
-    """Remove a model in a process that is killed before its step on the disk of that number."""
-    command = [sys.executable, "-c", STEPS, str(home), str(cache), name, str(step)]
-    ended = subprocess.run(command, capture_output=True, check=False)
-    assert ended.returncode in (0, -9), ended.stderr.decode()
-    return ended.returncode == -9
+@contextmanager
+def killing() -> Iterator[Callable[[int, str, Path, Path], bool]]:
+    """Removes a model in a process that is killed before its step on the disk of that number.
+
+    What it imports is imported once: it is forked from a process that has all.
+    """
+    command = [sys.executable, "-c", STEPS]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        stdin, stdout = parent.stdin, parent.stdout
+
+        def killed_at(step: int, name: str, home: Path, cache: Path) -> bool:
+            print(step, name, home, cache, file=stdin, flush=True)
+            code = int(stdout.readline())
+            assert code in (0, -9)
+            return code == -9
+
+        yield killed_at
 
 
-@pytest.mark.parametrize("step", [2, 5, pytest.param(0, marks=pytest.mark.slow)])
-def test_killed_while_removing(home: Path, cache: Path, step: int):
-    for last in [step] if step else range(1, 40):
-        for folder in (home, cache):
-            shutil.rmtree(folder, ignore_errors=True)
-        write(home / "models" / "a", model_files())
-        old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
-        cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
-        snapshot = cached(cache, "org/single", model_files())
-        for name, path in (
-            ("a", home / "models" / "a"),
-            (f"{NAME}@aaaaaaaa", old),
-            ("org/single", snapshot),
-        ):
-            assert killed_at(last, name, home, cache) or last > 3
-            names = {one.name: one for one in store.installed(home=home, cache=cache)}
-            if name in names:  # then nothing of it is gone yet
-                assert not names[name].problem
-                assert inspect(path).model_type == "llama"
-                store.remove(names[name], home=home, cache=cache)
-            store.clean_incomplete(home=home, cache=cache)
-            assert not path.exists()
-        assert store.incomplete(home=home, cache=cache) == []
-        assert {path.name for path in (home / "models").iterdir()} <= {".hub"}
-        assert [path.name for path in cache.glob("models--*")] == ["models--org--Model-4bit"]
-        assert find(NAME, home, cache).problem == ""
-        (repository,) = scan_cache_dir(cache).repos
-        assert repository.nb_files == 3  # no blob is left that nothing needs
+@pytest.mark.parametrize(
+    "steps", mostly_slow([[2, 5], list(range(1, 40))], quick=[[2, 5]]), ids=["two", "all"]
+)
+def test_killed_while_removing(home: Path, cache: Path, steps: list[int]):
+    with killing() as killed_at:
+        for step in steps:
+            for folder in (home, cache):
+                shutil.rmtree(folder, ignore_errors=True)
+            write(home / "models" / "a", model_files())
+            old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+            cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+            snapshot = cached(cache, "org/single", model_files())
+            for name, path in (
+                ("a", home / "models" / "a"),
+                (f"{NAME}@aaaaaaaa", old),
+                ("org/single", snapshot),
+            ):
+                assert killed_at(step, name, home, cache) or step > 3
+                names = {one.name: one for one in store.installed(home=home, cache=cache)}
+                if name in names:  # then nothing of it is gone yet
+                    assert not names[name].problem
+                    assert inspect(path).model_type == "llama"
+                    store.remove(names[name], home=home, cache=cache)
+                store.clean_incomplete(home=home, cache=cache)
+                assert not path.exists()
+            assert store.incomplete(home=home, cache=cache) == []
+            assert {path.name for path in (home / "models").iterdir()} <= {".hub"}
+            assert [path.name for path in cache.glob("models--*")] == ["models--org--Model-4bit"]
+            assert find(NAME, home, cache).problem == ""
+            (repository,) = scan_cache_dir(cache).repos
+            assert repository.nb_files == 3  # no blob is left that nothing needs

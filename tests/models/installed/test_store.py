@@ -20,7 +20,12 @@ from models.installed.last_used import mark_used
 from models.model_folder import ModelFolder
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
-from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+from tests.support.models.drafter_configs import (
+    drafter_layout,
+    layout_names,
+    published_layouts,
+    write_drafter,
+)
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
 from tests.support.mostly_slow import examples
@@ -123,30 +128,29 @@ def test_a_note_that_cannot_be_written_costs_nothing_else(home: Path):
     mark_used(home / "model", home=home)
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"config.json": b"{"}, "not a JSON object"),
-        ({"tokenizer.json": None}, "no tokenizer.json"),
-        ({"model.safetensors": weights()[:-1]}, "damaged"),
-        ({"config.json": b'{"model_type": "llama", "model_file": "x.py"}'}, "program code"),
-        ({"config.json": b'{"model_type": "new", "architectures": ["NewForCausalLM"]}'}, "MLX"),
-    ],
-)
-def test_a_broken_one_has_its_reason_and_hides_no_other(
-    home: Path, cache: Path, changes: dict[str, bytes | None], problem: str
+def test_broken_ones_have_their_reasons_and_hide_no_others(
+    home: Path, cache: Path, subtests: pytest.Subtests
 ):
-    files = {name: data for name, data in (model_files() | changes).items() if data is not None}
-    cached(cache, "org/broken", files)
+    wrong = {
+        "not a JSON object": {"config.json": b"{"},
+        "no tokenizer.json": {"tokenizer.json": None},
+        "damaged": {"model.safetensors": weights()[:-1]},
+        "program code": {"config.json": b'{"model_type": "llama", "model_file": "x.py"}'},
+        "MLX": {"config.json": b'{"model_type": "new", "architectures": ["NewForCausalLM"]}'},
+    }
+    for problem, changes in wrong.items():
+        files = {name: data for name, data in (model_files() | changes).items() if data is not None}
+        cached(cache, f"org/{problem.replace(' ', '-')}", files)
+        write(home / "models" / problem, files)
     cached(cache, NAME, model_files())
-    write(home / "models" / "broken", files)
     write(home / "models" / "sound", model_files())
     models = listed(home, cache)
-    for name in ("org/broken", "broken"):
-        assert problem in models[name].problem
-        assert models[name].remedy
-    assert not models[NAME].problem
-    assert not models["sound"].problem
+    for problem in wrong:
+        for name in (f"org/{problem.replace(' ', '-')}", problem):
+            with subtests.test(name=name):
+                assert problem in models[name].problem
+                assert models[name].remedy
+    assert (models[NAME].problem, models["sound"].problem) == ("", "")
 
 
 def test_a_folder_without_weights_of_ours(home: Path, cache: Path):
@@ -179,20 +183,19 @@ def test_a_folder_that_may_not_be_read(home: Path, cache: Path, monkeypatch: pyt
     assert "Permission denied" in models["a"].problem
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        model_files(model_type="bert", architectures=["BertForMaskedLM"]),
-        model_files(model_type="whisper", architectures=["WhisperForConditionalGeneration"]),
-        {"model_index.json": b"{}", "unet/model.safetensors": weights()},
-        {"config.json": model_files()["config.json"], "tokenizer.json": b"{}"},
-        {"adapter_config.json": b"{}", "adapters.safetensors": weights()},
-        {"config.json": model_files()["config.json"], "pytorch_model.bin": b""},
-    ],
-    ids=["encoder", "speech", "pictures", "tokenizer only", "adapter", "pickled"],
-)
-def test_what_is_not_ours_to_list(home: Path, cache: Path, files: dict[str, bytes]):
-    cached(cache, "org/other", files)
+def test_what_is_not_ours_to_list(home: Path, cache: Path):
+    others = {
+        "encoder": model_files(model_type="bert", architectures=["BertForMaskedLM"]),
+        "speech": model_files(
+            model_type="whisper", architectures=["WhisperForConditionalGeneration"]
+        ),
+        "pictures": {"model_index.json": b"{}", "unet/model.safetensors": weights()},
+        "tokenizer": {"config.json": model_files()["config.json"], "tokenizer.json": b"{}"},
+        "adapter": {"adapter_config.json": b"{}", "adapters.safetensors": weights()},
+        "pickled": {"config.json": model_files()["config.json"], "pytorch_model.bin": b""},
+    }
+    for name, files in others.items():
+        cached(cache, f"org/{name}", files)
     assert store.installed(home=home, cache=cache) == []
     assert store.incomplete(home=home, cache=cache) == []
 
@@ -204,9 +207,8 @@ def test_other_kinds_of_repositories(home: Path, cache: Path):
     assert store.installed(home=home, cache=cache) == []
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
+def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path):
+    configs: list[dict[str, Any]] = [
         {"architectures": ["LlamaForCausalLMEagle3"]},
         {"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 32_000},
         {"model_type": "mlp_speculator", "architectures": ["MLPSpeculatorPreTrainedModel"]},
@@ -214,40 +216,49 @@ def test_other_kinds_of_repositories(home: Path, cache: Path):
         {"architectures": ["DeepSeekMTPModel"], "model_type": "deepseek_mtp"},
         {"architectures": ["DFlashDraftModel"], "model_type": "qwen3"},
         {"architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant"},
-    ],
-)
-def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path, config: dict[str, Any]):
-    cached(cache, "org/drafter", model_files(**config))
-    assert listed(home, cache)["org/drafter"].role == "drafter"
+    ]
+    for number, config in enumerate(configs):
+        cached(cache, f"org/{number}", model_files(**config))
+    found = {name: model.role for name, model in listed(home, cache).items()}
+    assert found == {f"org/{number}": "drafter" for number in range(len(configs))}
 
 
-@pytest.mark.parametrize("name", layout_names(refused=False))
-def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path, name: str):
-    layout = drafter_layout(name)
-    write_drafter(home / "drafters" / name, layout)
-    model = listed(home, cache)[name]
-    if layout.expected["kind"] == "model":
-        assert (model.role, model.drafter_kind) == ("chat", "")
-    else:
-        assert (model.drafter_kind, model.problem) == (layout.expected["kind"], "")
-        assert model.role == ("head" if model.drafter_kind == "head" else "drafter")
+def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path):
+    """One packaging of each kind: test_drafter_packagings tells all of them apart."""
+    layouts = {layout.expected["kind"]: layout for layout in published_layouts()}
+    for kind, layout in layouts.items():
+        write_drafter(home / "drafters" / kind, layout)
+    found = listed(home, cache)
+    model = found.pop("model")  # the layout of one has no tokenizer
+    assert (model.role, model.drafter_kind) == ("chat", "")
+    assert {name: (one.role, one.drafter_kind, one.problem) for name, one in found.items()} == {
+        kind: ("head" if kind == "head" else "drafter", kind, "")
+        for kind in layouts.keys() - {"model"}
+    }
 
 
-def test_a_drafter_that_cannot_be_used_has_the_reason(home: Path, cache: Path):
-    for name in layout_names(refused=True):
-        layout = drafter_layout(name)
+def test_drafters_that_cannot_be_used_have_the_reason(
+    home: Path, cache: Path, subtests: pytest.Subtests
+):
+    layouts = {name: drafter_layout(name) for name in layout_names(refused=True)}
+    for name, layout in layouts.items():
         write_drafter(home / "drafters" / name, layout)
-        model = listed(home, cache)[name]
+    found = listed(home, cache)
+    assert found.keys() == layouts.keys()
+    for name, layout in layouts.items():
         if "problem" in layout.expected and name != "refused-pickled":
-            assert model.role == "drafter"
-            assert layout.expected["problem"] in model.problem
-            assert model.remedy
+            with subtests.test(name=name):
+                assert found[name].role == "drafter"
+                assert layout.expected["problem"] in found[name].problem
+                assert found[name].remedy
 
 
-@pytest.mark.parametrize("model_type", ["llama", "qwen3", "gpt_oss", "mistral", "gemma3"])
-def test_what_is_for_chatting(home: Path, cache: Path, model_type: str):
-    cached(cache, NAME, model_files(model_type=model_type, num_nextn_predict_layers=1))
-    assert (listed(home, cache)[NAME].role, listed(home, cache)[NAME].problem) == ("chat", "")
+def test_what_is_for_chatting(home: Path, cache: Path):
+    families = {"llama", "qwen3", "gpt_oss", "mistral", "gemma3"}
+    for name in families:
+        cached(cache, f"org/{name}", model_files(model_type=name, num_nextn_predict_layers=1))
+    found = {name: (one.role, one.problem) for name, one in listed(home, cache).items()}
+    assert found == {f"org/{name}": ("chat", "") for name in families}
 
 
 def test_of_several_revisions_the_main_one_has_the_name(home: Path, cache: Path):

@@ -19,7 +19,7 @@ from models.memory.model_size import weigh
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from tests.models.memory.test_shape import CONFIGS, GEMMA3, JSON, KEYS, LFM2, LLAMA, QWEN3_NEXT
-from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+from tests.support.models.drafter_configs import drafter_layout, published_layouts, write_drafter
 from tests.support.mostly_slow import examples
 
 GB = 10**9
@@ -66,10 +66,13 @@ def test_a_head_is_always_expanded() -> None:
     assert weights_bytes(counted, machine=LINUX, free_bytes=0) == 36 * 10**6
 
 
-@pytest.mark.parametrize(("kind", "wide"), [("float32", 4), ("bfloat16", 2), (None, 2)])
-def test_weights_that_are_not_quantized(kind: str | None, wide: int) -> None:
-    float_model = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
-    assert weights_bytes(float_model, machine=LINUX, free_bytes=100 * GB) == 8 * GB // wide * 4
+def test_weights_that_are_not_quantized(subtests: pytest.Subtests) -> None:
+    for kind, wide in [("float32", 4), ("bfloat16", 2), (None, 2)]:
+        with subtests.test(kind=kind):
+            float_model = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
+            assert (
+                weights_bytes(float_model, machine=LINUX, free_bytes=100 * GB) == 8 * GB // wide * 4
+            )
 
 
 def test_an_expanded_target_leaves_its_drafter_less() -> None:
@@ -81,14 +84,13 @@ def test_an_expanded_target_leaves_its_drafter_less() -> None:
     assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, SMALL.size_bytes)
 
 
-@pytest.mark.parametrize(
-    ("context", "cpu", "metal"), [(1, 127, 256), (127, 127, 256), (128, 255, 256), (300, 383, 512)]
-)
-def test_full_attention_is_kept_in_blocks(context: int, cpu: int, metal: int) -> None:
-    shape = read_shape(LLAMA)
-    position = 32 * 2 * 1024 * 2
-    assert cache_bytes(shape, context, machine=LINUX, value_bytes=2) == position * cpu
-    assert cache_bytes(shape, context, machine=MAC, value_bytes=2) == position * metal
+def test_full_attention_is_kept_in_blocks(subtests: pytest.Subtests) -> None:
+    for context, cpu, metal in [(1, 127, 256), (127, 127, 256), (128, 255, 256), (300, 383, 512)]:
+        with subtests.test(context=context):
+            shape = read_shape(LLAMA)
+            position = 32 * 2 * 1024 * 2
+            assert cache_bytes(shape, context, machine=LINUX, value_bytes=2) == position * cpu
+            assert cache_bytes(shape, context, machine=MAC, value_bytes=2) == position * metal
 
 
 def test_quantized_caches() -> None:
@@ -175,9 +177,10 @@ def test_the_largest_context_is_the_models_own_where_there_is_room() -> None:
     assert fit(short, context=1, machine=plenty).largest_context == 1000
 
 
-@pytest.mark.parametrize(("asked", "taken"), [(-5, 1), (0, 1), (10**30, 1 << 24)])
-def test_contexts_that_cannot_be(asked: int, taken: int) -> None:
-    assert fit(BIG, context=asked, machine=MAC).context == taken
+def test_contexts_that_cannot_be(subtests: pytest.Subtests) -> None:
+    for asked, taken in [(-5, 1), (0, 1), (10**30, 1 << 24)]:
+        with subtests.test(asked=asked):
+            assert fit(BIG, context=asked, machine=MAC).context == taken
 
 
 def test_what_fits_is_let_through() -> None:
@@ -234,20 +237,22 @@ def test_any_config_is_a_fit_or_a_problem(
     assert "\n" not in found.reason
 
 
-@pytest.mark.parametrize("name", layout_names(refused=False))
-def test_every_drafter_is_counted(tmp_path: Path, name: str) -> None:
-    """Its weights, what it keeps of the conversation, and the target's states that wait for it."""
-    layout = drafter_layout(name)
-    files = ModelFolder(write_drafter(tmp_path / "drafter", layout))
-    drafter = weigh(read_drafter(files) or DrafterFolder.of_model(files))
-    target = ModelSize("target", GB, LLAMA | layout.target)
-    found = fit(target, drafter, context=4096, machine=MAC)
-    alone = fit(target, context=4096, machine=MAC)
-    assert found.drafter_weights_bytes == drafter.size_bytes > 0
-    kind = layout.expected["kind"]
-    assert (found.drafter_cache_bytes > 0) == (kind not in ("medusa", "gemma-4-assistant"))
-    states = 2048 * len(layout.expected.get("taps", ())) * read_shape(target.config).hidden_size * 2
-    assert found.working_bytes >= alone.working_bytes + states
+def test_every_drafter_is_counted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Its weights, what it keeps of the conversation, and the target's states that wait for it.
+
+    One packaging of each kind: test_drafter_packagings tells all of them apart.
+    """
+    for kind, layout in {each.expected["kind"]: each for each in published_layouts()}.items():
+        with subtests.test(kind=kind, name=layout.name):
+            files = ModelFolder(write_drafter(tmp_path / kind, layout))
+            drafter = weigh(read_drafter(files) or DrafterFolder.of_model(files))
+            target = ModelSize("target", GB, LLAMA | layout.target)
+            found = fit(target, drafter, context=4096, machine=MAC)
+            alone = fit(target, context=4096, machine=MAC)
+            assert found.drafter_weights_bytes == drafter.size_bytes > 0
+            assert (found.drafter_cache_bytes > 0) == (kind not in ("medusa", "gemma-4-assistant"))
+            width = len(layout.expected.get("taps", ())) * read_shape(target.config).hidden_size
+            assert found.working_bytes >= alone.working_bytes + 2048 * width * 2
 
 
 @pytest.mark.parametrize(("name", "bounded"), [("dflash-z-lab", True), ("eagle-1", False)])

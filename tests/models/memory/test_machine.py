@@ -50,33 +50,32 @@ def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:
     assert linux(tmp_path).available_bytes == 3 * GIB - OWN
 
 
-@pytest.mark.parametrize("limit", ["max", "", "-1", "many", "\u0661"])
-def test_a_group_without_a_limit(limit: str, tmp_path: Path) -> None:
-    put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/\nnonsense\n")
-    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
-    (tmp_path / "sys/fs/cgroup/memory.max").write_text(limit)
-    (tmp_path / "sys/fs/cgroup/memory.current").write_text("1")
-    assert linux(tmp_path).available_bytes == 8 * GIB - OWN
+def test_a_group_without_a_limit(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for limit in ["max", "", "-1", "many", "\u0661"]:
+        with subtests.test(limit=limit):
+            put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/\nnonsense\n")
+            (tmp_path / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys/fs/cgroup/memory.max").write_text(limit)
+            (tmp_path / "sys/fs/cgroup/memory.current").write_text("1")
+            assert linux(tmp_path).available_bytes == 8 * GIB - OWN
 
 
 def test_a_linux_that_says_nothing(tmp_path: Path) -> None:
     assert linux(tmp_path).available_bytes == 0
 
 
-@pytest.mark.parametrize(
-    ("memory", "limit", "available"),
-    [
+def test_a_mac_gives_its_graphics_a_share(subtests: pytest.Subtests) -> None:
+    for memory, limit, available in [
         (16 * GIB, "0", 16 * GIB * 2 // 3),
         (24 * GIB, "", 16 * GIB),
         (36 * GIB, "0", 27 * GIB),
         (128 * GIB, "0", 96 * GIB),
         (16 * GIB, "12288", 12 * GIB),
         (16 * GIB, "999999", 16 * GIB),
-    ],
-)
-def test_a_mac_gives_its_graphics_a_share(memory: int, limit: str, available: int) -> None:
-    machine = mac("Apple M9", {"hw.memsize": str(memory), "iogpu.wired_limit_mb": limit})
-    assert machine == Machine("Apple M9", memory, available, unified=True)
+    ]:
+        with subtests.test(memory=memory, limit=limit):
+            machine = mac("Apple M9", {"hw.memsize": str(memory), "iogpu.wired_limit_mb": limit})
+            assert machine == Machine("Apple M9", memory, available, unified=True)
 
 
 def test_what_is_freed_counts_where_free_memory_does() -> None:

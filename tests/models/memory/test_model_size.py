@@ -48,13 +48,16 @@ def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
     assert float_bytes(size) == 2
 
 
-@pytest.mark.parametrize(("dtype", "wide"), [("F32", 4), ("F16", 2), ("BF16", 2)])
-def test_floats(dtype: str, wide: int, tmp_path: Path) -> None:
-    size = weigh(
-        ModelFolder(model(tmp_path / "floats", {"embed.weight": TensorLayout(dtype, (128, 64))}))
-    )
-    assert (count_values(size), float_bytes(size)) == (128 * 64, wide)
-    assert size.size_bytes == 128 * 64 * wide
+def test_floats(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for dtype, wide in [("F32", 4), ("F16", 2), ("BF16", 2)]:
+        with subtests.test(dtype=dtype):
+            size = weigh(
+                ModelFolder(
+                    model(tmp_path / dtype, {"embed.weight": TensorLayout(dtype, (128, 64))})
+                )
+            )
+            assert (count_values(size), float_bytes(size)) == (128 * 64, wide)
+            assert size.size_bytes == 128 * 64 * wide
 
 
 def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
@@ -90,9 +93,8 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
         weigh(ModelFolder(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("config", "values"),
-    [
+def test_without_a_folder_size_and_bits_tell(subtests: pytest.Subtests) -> None:
+    for config, values in [
         ({"quantization": {"bits": 4, "group_size": 64}}, 2000),
         ({"quantization_config": {"bits": 8, "group_size": 32}}, 1000),
         ({"quantization": {"bits": 8}}, 9000 // 8.5),
@@ -102,7 +104,8 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
         ({"torch_dtype": "float32"}, 1125 // 4),
         ({"torch_dtype": "bfloat16"}, 1125 // 2),
         ({"quantization": "none"}, 1125 // 2),
-    ],
-)
-def test_without_a_folder_size_and_bits_tell(config: dict[str, Any], values: int) -> None:
-    assert count_values(ModelSize("far", 1125, CONFIG | config)) == pytest.approx(values, abs=1)
+    ]:
+        with subtests.test(config=config):
+            assert count_values(ModelSize("far", 1125, CONFIG | config)) == pytest.approx(
+                values, abs=1
+            )

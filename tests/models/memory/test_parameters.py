@@ -17,9 +17,8 @@ LLAMA = {
 
 
 # Weights and active weights in billions, as their makers state them.
-@pytest.mark.parametrize(
-    ("name", "total", "active"),
-    [
+def test_published_numbers(subtests: pytest.Subtests):
+    for name, total, active in [
         ("Llama-3.2-1B-Instruct-4bit", 1.24, 1.24),
         ("Llama-3.3-70B-Instruct-4bit", 70.6, 69.5),  # of the embedding, one row
         ("Qwen3-30B-A3B-Instruct-2507-4bit", 30.5, 3.3 - 0.31),
@@ -29,13 +28,12 @@ LLAMA = {
         ("LFM2-350M-4bit", 0.354, 0.354),
         ("gemma-3-270m-it-4bit", 0.268, 0.268),
         ("Mistral-Large-Instruct-2407-4bit", 122.6, 122.2),
-    ],
-)
-def test_published_numbers(name: str, total: float, active: float):
-    counted = count_parameters(load_catalog().models[f"mlx-community/{name}"].config)
-    assert counted is not None
-    assert counted.total / 1e9 == pytest.approx(total, rel=0.01)
-    assert counted.active / 1e9 == pytest.approx(active, rel=0.03)
+    ]:
+        with subtests.test(name=name):
+            counted = count_parameters(load_catalog().models[f"mlx-community/{name}"].config)
+            assert counted is not None
+            assert counted.total / 1e9 == pytest.approx(total, rel=0.01)
+            assert counted.active / 1e9 == pytest.approx(active, rel=0.03)
 
 
 def test_a_small_model_by_hand():
@@ -52,9 +50,8 @@ def test_a_small_model_by_hand():
     assert counted.exit_share(0.5) == (counted.layers / 2 + 6400) / counted.total
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
+def test_what_is_not_told_is_not_guessed(subtests: pytest.Subtests):
+    for changed in [
         {"hidden_size": None},
         {"vocab_size": 10**12},
         {"num_hidden_layers": 10**8},
@@ -64,10 +61,9 @@ def test_a_small_model_by_hand():
         {"layer_types": ["linear_attention"] * 4},  # of no size
         {"kv_lora_rank": 512},
         {"num_experts": 8},  # and how many are asked is not said
-    ],
-)
-def test_what_is_not_told_is_not_guessed(changed: dict[str, Any]):
-    assert count_parameters({**LLAMA, **changed}) is None
+    ]:
+        with subtests.test(changed=changed):
+            assert count_parameters({**LLAMA, **changed}) is None
 
 
 _KEYS = st.sampled_from([*LLAMA, "layer_types", "full_attn_idxs", "full_attention_interval",

@@ -36,6 +36,11 @@ def drafter_layout(name: str) -> DrafterLayout:
     return DrafterLayout(name, told["config"], tensors, told["target"], files, told["expected"])
 
 
+def published_layouts() -> list[DrafterLayout]:
+    """All that need not be refused."""
+    return [drafter_layout(name) for name in layout_names(refused=False)]
+
+
 def write_drafter(
     folder: Path, layout: DrafterLayout, *, weights: str = "model.safetensors"
 ) -> Path:

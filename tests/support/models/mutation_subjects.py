@@ -12,6 +12,7 @@ from typing import Any
 from gguf import GGMLQuantizationType
 
 from models.catalog import load_catalog, offers
+from models.errors import Problem
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.installed.inventory import is_known, role_of, writes_text
@@ -188,7 +189,11 @@ def _gguf() -> list[Original]:
 
 def _read_gguf(path: Path) -> None:
     read_gguf(path, lists_of_strings=False)
-    import_gguf(path, path.parent / "out")
+    try:
+        import_gguf(path, path.parent / "out")
+    except Problem:
+        assert list(path.parent.iterdir()) == [path]  # nothing half is left
+        raise
 
 
 SUBJECTS = {
