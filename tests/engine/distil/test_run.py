@@ -326,7 +326,7 @@ KILLS: dict[str, Kill] = {
     "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
     "while measuring": lambda patch: in_call(patch, training, "measure", nth=2, before=True),
     "while exporting": lambda patch: in_call(patch, HeadLearner, "save", nth=1, before=True),
-    "when exported": lambda patch: in_call(patch, HeadLearner, "save", nth=2, before=False),
+    "when exported": lambda patch: in_call(patch, HeadLearner, "save", nth=1, before=False),
     "when all is learned": lambda patch: in_call(
         patch, run.WorkFolder, "remove", nth=1, before=True
     ),

@@ -314,7 +314,7 @@ def drawn_off(kind: BlockKind, sampling: Sampling) -> float:
     tokens.append(1)
     counts = np.zeros((SMALL, SMALL), dtype=np.int_)
     joint = np.zeros((SMALL, SMALL))
-    for key in mx.random.split(mx.random.key(1), 120):
+    for key in mx.random.split(mx.random.key(1), 200):
         drafted = drafter.propose(tokens, up_to(2), sampling, key)
         assert drafted is not None
         assert drafted.distributions is not None
@@ -409,7 +409,7 @@ def test_a_cache_that_keeps_the_block_is_noticed(monkeypatch: pytest.MonkeyPatch
 # --- Costs
 
 
-@pytest.mark.parametrize("block", [1, 3, 6])
+@pytest.mark.parametrize("block", mostly_slow([1, 3, 6], quick=[3]))
 def test_calibration_finds_one_price_for_any_length(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -372,7 +372,7 @@ def test_q_is_what_tokens_are_drawn_from(kind: str, sampling: str, tmp_path: Pat
     expected = law(network, small, tokens, SAMPLINGS[sampling])
     if kind != "EAGLE":
         assert expected[2].sum() == expected[:, 5].sum() == 0  # tokens without a row
-    off, error = drawn(drafter, SAMPLINGS[sampling], expected, count=250)
+    off, error = drawn(drafter, SAMPLINGS[sampling], expected, count=150)
     assert off < 1.0
     assert error < 1e-4
 

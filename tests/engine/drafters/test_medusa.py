@@ -146,7 +146,7 @@ def _laws(
     return np.stack(rows).reshape(len(drafted), vocabulary)
 
 
-@pytest.mark.parametrize("sampling", [WARM, FILTERED], ids=["warm", "filtered"])
+@pytest.mark.parametrize("sampling", mostly_slow([WARM, FILTERED], quick=[FILTERED]))
 def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
     size, prompt = 5, [1, 2, 0, 3]
     target = Decoder(shallow("llama", vocabulary=size))
