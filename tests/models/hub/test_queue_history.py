@@ -126,4 +126,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=examples(25), stateful_step_count=15, deadline=None)
+TestHistory.settings = settings(max_examples=examples(80), stateful_step_count=15, deadline=None)
