@@ -1,0 +1,224 @@
+"""`python -m tests.lab.gpu`: the engine on an NVIDIA GPU, in ten minutes, the most valuable first.
+
+Needs `mlx` with `mlx-cuda-13`, and NVIDIA's libraries. The report is written after each step, so a
+run that is cut off loses nothing. `--dry-run` does it with tiny models, on whatever there is.
+"""
+
+import engine  # noqa: F401  # puts OpenBLAS in front
+
+# isort: split
+import json
+import platform
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Annotated, Any
+
+import mlx.core as mx
+import typer
+
+from engine.bench.runners import MlxLmRunner, MlxLmSpeculativeRunner, Runner
+from engine.device import free_memory
+from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters import NoDrafter
+from engine.drafters.early_exit import first_layers
+from tests.lab.gpu import timing
+from tests.lab.gpu.lossless import Target, matrix
+from tests.lab.gpu.models import Shape, loaded, make, prompt
+
+_NOTE = (
+    "These ratios are no Mac's. Here other kernels run, a pass over two rows costs what one over "
+    "sixteen does, and memory is several times as fast. The weights are random."
+)
+_TYPES = {"4 bits": 4, "bfloat16": None}
+_DRY_SECONDS = 100.0
+_LENGTH = 4  # of drafts, where nothing chooses one
+
+
+class Report:
+    """A JSON file that grows, and lines for whoever watches."""
+
+    def __init__(self, path: Path, *, seconds: float) -> None:
+        self._path, self._began, self._seconds = path, monotonic(), seconds
+        self._parts: dict[str, Any] = {"note": _NOTE, "device": _device()}
+        self.say(_NOTE)
+        self.say(json.dumps(self._parts["device"]))
+
+    def attempt(self, part: str, steps: Callable[[], Iterator[Any]], *, until: float) -> None:
+        """Do a part, whose steps give what is known of it so far, up to this share of the time. A
+        failure is reported, and other parts go on."""
+        self.say(f"{part} ...")
+        try:
+            for value in steps() if self._share < until else ():
+                self._write(part, value)
+                if self._share > until:
+                    self.say(f"{part}: cut short")
+                    break
+            self.say(f"{part}: {json.dumps(self._parts.get(part, 'no time is left'))[:2000]}")
+        except Exception:
+            lines = traceback.format_exc().splitlines()[-12:]
+            self._write(f"{part}, failed", lines)
+            self.say("\n".join([f"{part} FAILED", *lines]))
+
+    def say(self, line: str) -> None:
+        print(f"{monotonic() - self._began:6.1f} s  {line}", flush=True)
+
+    @property
+    def _share(self) -> float:
+        return (monotonic() - self._began) / self._seconds
+
+    def _write(self, part: str, value: Any) -> None:
+        self._parts[part] = value
+        self._parts["seconds"] = round(monotonic() - self._began, 1)
+        self._path.write_text(json.dumps(self._parts, indent=1))
+
+
+def _device() -> dict[str, str]:
+    known = {name: str(value) for name, value in mx.device_info().items()}
+    versions = {name: version(name) for name in ("mlx", "mlx-lm")}
+    return known | versions | {"used": str(mx.default_device()), "system": platform.platform()}
+
+
+def _texts(shape: Shape, bits: int | None, *, seed: int, count: int) -> Iterator[Any]:
+    """Greedy texts by all kinds of drafts against plain ones; totals first."""
+    target = Target(make(shape, bits=bits), drafting=shape.drafting)
+    cases: list[dict[str, Any]] = []
+    for case in matrix(target, prompt(shape, seed=seed), count=count):
+        cases.append(case)
+        counted = ("tokens", "accepted", "trees", "near ties", "different")
+        totals = {name: sum(each.get(name, 0) for each in cases) for name in counted}
+        wrong = [each for each in cases if each.get("different") or "fault" in each]
+        yield {
+            **totals,
+            "cases": len(cases) - 1,
+            "plain": cases[0],
+            "wrong": wrong,
+            "all": cases[1:],
+        }
+
+
+class Large:
+    """What is measured with one large model."""
+
+    def __init__(self, shape: Shape, bits: int | None, folder: Path, *, count: int) -> None:
+        self._shape, self._count = shape, count
+        self._model = make(shape, bits=bits)
+        self._target = Target(self._model, drafting=shape.drafting)
+        self._loaded = loaded(self._model, shape, folder)
+        self._prompt = prompt(shape, seed=7)
+
+    def waiting(self) -> Iterator[Any]:
+        """Parts 3 and 7: what is shown when, the host's time, and the waits of a round."""
+        drafters = {"model": self._target.model_drafter, "suffix": self._knowing()}
+        found: dict[str, Any] = {}
+        for name, make_drafter in drafters.items():
+            for measure in (timing.left_when_shown, timing.host):
+                figures = measure(self._target, make_drafter, self._prompt, count=self._count)
+                found[f"{measure.__name__}, {name}"] = figures
+                yield found
+
+    def costs(self) -> Iterator[Any]:
+        """What passes cost by rows, and part 6: trees against chains."""
+        found: dict[str, Any] = {}
+        found["calibration"] = timing.costs(self._target, self._target.model_drafter)
+        yield found
+        found["verdicts"] = timing.trees(self._target, self._script(), start=len(self._prompt))
+        yield found
+
+    def races(self, *, times: int) -> Iterator[Any]:
+        """Parts 4 and 5."""
+        drafting = partial(timing.Drafting, target=self._loaded)
+        model = self._target.model_drafter
+        speculative = MlxLmSpeculativeRunner(
+            f"mlx-lm, model, {_LENGTH}",
+            target=self._loaded,
+            draft_model=first_layers(self._model, self._shape.drafting),
+            length=_LENGTH,
+        )
+        runners: list[Runner] = [
+            drafting("plain", make=lambda _: NoDrafter(), policy=Fixed(0)),
+            MlxLmRunner("mlx-lm, plain", target=self._loaded),
+            drafting("model, auto", make=model, policy=Automatic()),
+            speculative,
+            drafting(f"model, {_LENGTH}", make=model, policy=Fixed(_LENGTH)),
+            drafting("plain, one by one", make=lambda _: NoDrafter(), policy=timing.OneByOne()),
+        ]
+        prompts = [self._prompt, prompt(self._shape, seed=8)]
+        return timing.race(runners, prompts, count=self._count, times=times)
+
+    def _script(self) -> list[int]:
+        return [*self._prompt, *self._target.plain(self._prompt, self._count).text]
+
+    def _knowing(self) -> Callable[..., Any]:
+        return self._target.drafters(self._script())["known"]
+
+
+def _tiny(shape: Shape) -> Shape:
+    return replace(
+        shape, hidden=64, feed_forward=128, heads=4, key_heads=2, head_dim=64, vocabulary=600
+    )
+
+
+def _write_texts(
+    report: Report, shapes: Sequence[Shape], *, seed: int, count: int, begins: float, until: float
+) -> None:
+    """Texts of each model in each number type, in equal shares of the time."""
+    kinds = [(kind, shape) for kind in _TYPES for shape in shapes]
+    for number, (kind, shape) in enumerate(kinds, 1):
+        name = f"texts: {shape.architecture}, {shape.layers} layers, {kind}, prompt {seed}"
+        steps = partial(_texts, shape, _TYPES[kind], seed=seed, count=count)
+        report.attempt(name, steps, until=begins + (until - begins) * number / len(kinds))
+        free_memory()
+
+
+def _measure(
+    report: Report, shape: Shape, kind: str, *, count: int, turns: int, until: float
+) -> None:
+    """Times, with a large model."""
+    large: list[Large] = []
+    with TemporaryDirectory() as folder:
+
+        def load() -> Iterator[Any]:
+            large.append(Large(shape, _TYPES[kind], Path(folder), count=count))
+            yield {"active bytes": mx.get_active_memory(), "peak": mx.get_peak_memory()}
+
+        report.attempt(f"large, {kind}: loading", load, until=until)
+        for each in large:
+            report.attempt(f"large, {kind}: waiting", each.waiting, until=until)
+            report.attempt(f"large, {kind}: costs", each.costs, until=until)
+            races = partial(each.races, times=turns)
+            report.attempt(f"large, {kind}: races", races, until=until)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="The report, which grows.")] = Path("gpu.json"),
+    seconds: Annotated[float, typer.Option(help="How long it may take.")] = 540.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tiny models.")] = False,
+    texts_until: Annotated[float, typer.Option(help="When times begin, a share.")] = 0.4,
+    times_until: Annotated[float, typer.Option(help="When texts go on, a share.")] = 0.9,
+) -> None:
+    """Measure the engine on an NVIDIA GPU."""
+    if not (dry_run or mx.default_device() == mx.gpu):
+        raise typer.BadParameter("there is no GPU here: --dry-run tries the script itself")
+    shallow = [Shape("qwen3", layers=4, drafting=2), Shape("llama", layers=4, drafting=2)]
+    deep, count, turns = Shape("qwen3", layers=36, drafting=4), 128, 4
+    if dry_run:
+        shallow = [_tiny(each) for each in shallow]
+        deep, count, turns = replace(_tiny(deep), layers=6), 10, 1
+        seconds = min(seconds, _DRY_SECONDS)
+    report = Report(out, seconds=seconds)
+    _write_texts(report, shallow, seed=0, count=count, begins=0.0, until=texts_until)
+    for kind in _TYPES:
+        free_memory()
+        _measure(report, deep, kind, count=count, turns=turns, until=times_until)
+    free_memory()
+    _write_texts(report, shallow, seed=1, count=count, begins=times_until, until=0.98)
+
+
+if __name__ == "__main__":
+    typer.run(main)

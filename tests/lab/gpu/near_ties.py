@@ -1,0 +1,57 @@
+"""Whether two greedy texts are equal, equal up to a near tie, or different. Pure: lists of numbers.
+
+Kernels round by the number of rows, so a pass over a draft may choose another token than passes
+over single ones do, where the two best are close. That is no fault where they are closer than twice
+what the same logits differ by between those kernels; anything else is one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What passes over `rows` rows made of a text that passes over single ones wrote: the largest
+    `difference` of a logit, and at how many of its `tokens` another token came first: `forks`."""
+
+    rows: int
+    tokens: int
+    difference: float
+    forks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The first place `at` which a text is not the plain one: what plain decoding wrote there, with
+    its `margin` over the second best, and what was `written`."""
+
+    at: int
+    plain: int
+    written: int
+    margin: float
+    allowed: float
+
+    @property
+    def near_tie(self) -> bool:
+        """Whether rounding explains it."""
+        return self.margin < self.allowed
+
+
+def first_fork(
+    plain: Sequence[int],
+    written: Sequence[int],
+    *,
+    margins: Sequence[float],
+    roundings: Sequence[Rounding],
+) -> Fork | None:
+    """Where `written` leaves the `plain` text, whose `margins` are given token by token; None where
+    it is all of it. A text that only ends elsewhere has left it there: -1 stands for no token."""
+    allowed = 2.0 * max((each.difference for each in roundings), default=0.0)
+    for at in range(max(len(plain), len(written))):
+        ours = plain[at] if at < len(plain) else -1
+        theirs = written[at] if at < len(written) else -1
+        if ours != theirs:
+            ended = -1 in (ours, theirs)
+            margin = float("inf") if ended else margins[at]
+            return Fork(at, ours, theirs, margin, allowed)
+    return None

@@ -1,0 +1,239 @@
+"""How long things take with a large model on a device beside the host, and what waits for what."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import median
+from typing import Any, cast
+from unittest import mock
+
+import mlx.core as mx
+
+import engine.device
+import engine.speculate
+from engine.accept import by_block
+from engine.bench.runners import Measurement, PromptReader, Runner, SlipstreamRunner, Workload
+from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Fixed, FixedTree
+from engine.drafters import Drafter, NoDrafter
+from engine.loading import LoadedModel, load
+from engine.speculate import RoundDraft, RoundVerdict, speculate
+from tests.lab.gpu.lossless import Target
+from tests.support.engine.helpers import task
+from tests.support.engine.slow_passes import seconds_left
+from tests.support.engine.waits import Waits
+
+
+class OneByOne:
+    """A policy that asks for one plain token at a time, so that no run of them overlaps."""
+
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int, beside: int = 0
+    ) -> DraftChoice:
+        return DraftChoice(0, rounds=1)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+    def another(self) -> DraftLengthPolicy:
+        return self
+
+
+class Drafting(SlipstreamRunner):
+    """As the benchmark's, with a drafter that is made of what is in memory."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        target: LoadedModel,
+        make: Callable[[Decoder], Drafter],
+        policy: DraftLengthPolicy,
+    ) -> None:
+        reader = PromptReader(target, by_block)
+        super().__init__(
+            name,
+            target=target,
+            drafter="none",
+            policy=policy,
+            rule=by_block,
+            load=load,
+            reader=reader,
+        )
+        self._make = lambda _, decoder: make(decoder)
+        self._reader = None  # its drafter must read the prompt, too
+
+
+def costs(target: Target, drafter: Callable[[Decoder], Drafter]) -> dict[str, Any] | None:
+    """What the engine's own calibration says that passes and drafts cost, in milliseconds."""
+    decoder = target.decoder()
+    measured = calibrate(decoder, drafter(decoder))
+    if measured is None:
+        return None
+    return {
+        "passes": [
+            {"context": each.context}
+            | {str(n): round(1000 * s, 3) for n, s in zip(each.rows, each.seconds, strict=True)}
+            for each in measured.passes
+        ],
+        "drafts": [
+            {
+                "drafter": each.drafter,
+                "start": round(1000 * each.start_seconds, 3),
+                "step": round(1000 * each.step_seconds, 3),
+            }
+            for each in measured.drafts
+        ],
+    }
+
+
+def left_when_shown(
+    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
+) -> dict[str, Any]:
+    """How much of a pass is left when a draft is shown, and of the next one when a plain token is:
+    milliseconds, with what the pass takes."""
+    found: dict[str, Any] = {}
+    for name, length in [("plain", 0), ("drafted", 4)]:
+        decoder, tokens = target.decoder(), list(prompt)
+        using = drafter(decoder) if length else NoDrafter()
+        _read(decoder, using, tokens)
+        left, seconds = [], []
+        for item in speculate(decoder, using, Fixed(length), tokens, task(count)):
+            if isinstance(item, RoundDraft) or not length:
+                left.append(seconds_left())
+            if isinstance(item, RoundVerdict):
+                seconds.append(item.verify_seconds)
+        found[name] = {"left": _ms(left[1:-1]), "verdict charged": _ms(seconds[1:])}
+    return found
+
+
+def trees(target: Target, script: Sequence[int], *, start: int) -> dict[str, Any]:
+    """What a verdict on a tree takes, against one on a chain of as many tokens: milliseconds."""
+    found = {}
+    for size in (4, 8, 16, 24):
+        policies: dict[str, DraftLengthPolicy] = {"chain": Fixed(size), "tree": FixedTree(size)}
+        for name, policy in policies.items():
+            decoder, tokens = target.decoder(), list(script[:start])
+            known = target.drafters(script)["known"](decoder)
+            _read(decoder, known, tokens)
+            items = speculate(decoder, known, policy, tokens, task(len(script) - start))
+            each = [i for i in items if isinstance(i, RoundVerdict) and len(i.p) == size]
+            if len(each) > 2:
+                found[f"{name} of {size}"] = _ms([i.verify_seconds for i in each[1:]])
+    return found
+
+
+def host(
+    target: Target, drafter: Callable[[Decoder], Drafter], prompt: Sequence[int], *, count: int
+) -> dict[str, Any]:
+    """What the host does in a drafted round while the device has nothing to do: from the verdict's
+    arrival to the next thing that is begun. And how often a round waits."""
+    decoder, tokens = target.decoder(), list(prompt)
+    using = drafter(decoder)
+    _read(decoder, using, tokens)
+    with _between() as samples:
+        for _ in speculate(decoder, using, Fixed(4), tokens, task(count)):
+            pass
+    rounds = 0
+    with Waits().counted() as waits:
+        for item in speculate(decoder, using, Fixed(4), tokens, task(count)):
+            rounds += isinstance(item, RoundVerdict)
+    return {
+        "wall": _ms([wall for wall, _ in samples[2:]]),
+        "thread": _ms([thread for _, thread in samples[2:]]),
+        "waits a round": waits.fetches / rounds,
+        "waits elsewhere": len(waits.elsewhere),
+    }
+
+
+@contextmanager
+def _between() -> Iterator[list[tuple[float, float]]]:
+    """Wall and thread seconds from each verdict to what is begun next."""
+    samples: list[tuple[float, float]] = []
+    arrived: list[tuple[float, float]] = []
+    fetch, begin = engine.device.fetch, cast(Callable[..., None], mx.async_eval)
+
+    def fetching(*arrays: mx.array) -> list[Any]:
+        values = fetch(*arrays)
+        if any(array.ndim == 0 for array in arrays):  # how much is accepted: a verdict
+            arrived[:] = [(time.perf_counter(), time.thread_time())]
+        return values
+
+    def beginning(*arrays: Any) -> None:
+        for wall, thread in arrived:
+            samples.append((time.perf_counter() - wall, time.thread_time() - thread))
+        arrived.clear()
+        begin(*arrays)
+
+    with (
+        mock.patch.object(engine.speculate, "fetch", fetching),
+        mock.patch.object(mx, "async_eval", beginning),
+    ):
+        yield samples
+
+
+def race(
+    runners: Sequence[Runner], prompts: Sequence[Sequence[int]], *, count: int, times: int
+) -> Iterator[dict[str, Any]]:
+    """All of them write each prompt's answer, in turns; yields the figures so far, after each round
+    of turns. The first round loads kernels, and counts only where it is the last. Speeds are
+    compared within a prompt and a round: with the first runner's, in medians.
+    """
+    speeds: dict[str, list[float]] = {each.name: [] for each in runners}
+    last: dict[str, Measurement] = {}
+    for number in range(times + 1):
+        if number == 1:
+            speeds = {each.name: [] for each in runners}
+        for prompt in prompts:
+            for runner in runners:
+                work = Workload(tuple(prompt), count, 0.0, seed=0)
+                measured = runner.run(work)
+                speeds[runner.name].append(measured.stats.tokens_per_second or 0.0)
+                last[runner.name] = measured
+        yield _compared(speeds, last)
+
+
+def _compared(
+    speeds: Mapping[str, Sequence[float]], last: Mapping[str, Measurement]
+) -> dict[str, Any]:
+    first, *_ = speeds.values()
+    ids, *_ = (each.ids for each in last.values())
+    return {
+        name: {
+            "tokens a second": round(median(each), 1),
+            "ratio": round(median(a / b for a, b in zip(each, first, strict=True)), 3),
+            "ratios": [round(a / b, 3) for a, b in zip(each, first, strict=True)],
+            "tokens a pass": round(last[name].stats.acceptance_length or 0.0, 2),
+            "acceptance": round(last[name].stats.acceptance_rate or 0.0, 2),
+            "as the first": next(
+                (i for i, (a, b) in enumerate(zip(last[name].ids, ids, strict=False)) if a != b),
+                "throughout",
+            ),
+        }
+        for name, each in speeds.items()
+    }
+
+
+def _read(decoder: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+    for _ in decoder.prefill(tokens):
+        pass
+    for _ in drafter.prepare(tokens):
+        pass
+
+
+def _ms(seconds: Sequence[float]) -> dict[str, float]:
+    """In milliseconds."""
+    each = sorted(1000 * s for s in seconds)
+    if not each:
+        return {"count": 0}
+    return {
+        "median": round(median(each), 3),
+        "least": round(each[0], 3),
+        "nine of ten below": round(each[int(0.9 * len(each))], 3),
+        "count": len(each),
+    }
