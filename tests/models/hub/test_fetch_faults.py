@@ -74,10 +74,12 @@ def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float
     assert {1.0, 2.0, 4.0, 8.0, 16.0} >= set(pauses) >= {1.0, 2.0, 4.0}
 
 
-def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client):
-    client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=0.05)
+def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client, monkeypatch: pytest.MonkeyPatch):
+    client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=1.0)
     client.server.hold_after = 100_000
-    fails(client, "does not answer")
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "ATTEMPTS", 1)
+        fails(client, "does not answer")
     client.server.hold_after = None
     client.hub = Hub(endpoint=client.server.endpoint)
     left = remaining_bytes(client.describe(), cache=client.cache)

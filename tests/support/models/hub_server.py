@@ -87,7 +87,7 @@ class HubServer:
     def settle(self) -> None:
         """Wait until nothing is sent any more: that a client was killed shows late."""
         with self.ended:
-            assert self.ended.wait_for(lambda: self.sending == 0, timeout=30)
+            assert self.ended.wait_for(lambda: self.sending == 0, timeout=60)
 
     def commit(self, name: str) -> str:
         """The commit that the repository is at: another when a file changes."""
