@@ -41,10 +41,12 @@ def _children() -> set[psutil.Process]:
 def _may_have_children() -> bool:
     """Linux says no in a moment; going through all processes takes a while."""
     try:
-        listed = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    except OSError:  # a thread has ended meanwhile
+        return any(
+            Path(f"/proc/self/task/{thread}/children").read_bytes()
+            for thread in os.listdir("/proc/self/task")
+        )
+    except OSError:  # a thread has ended meanwhile, or it is no Linux
         return True
-    return not listed or any(listed)
 
 
 def _is_resource_tracker(process: psutil.Process) -> bool:
