@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,34 @@ from tests.support.app.window_maker import (
 )
 
 _FULL_AFTER = 10  # tests
+_LOOKS_APART_MS = 2
+
+
+class PatientBot(QtBot):
+    """Waits as long as only a hang takes, and looks often meanwhile."""
+
+    def waitUntil(
+        self, callback: Callable[[], bool], *, timeout: int = TIMEOUT_SECONDS * 1000
+    ) -> None:
+        last = time.monotonic() + timeout / 1000
+        while not callback():
+            assert time.monotonic() < last, "it hangs"
+            self.wait(_LOOKS_APART_MS)
+
+    def waitSignal(self, signal: Any, **options: Any) -> Any:
+        return super().waitSignal(signal, **{"timeout": TIMEOUT_SECONDS * 1000, **options})
+
+
+@pytest.fixture
+def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
+    return PatientBot(request)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def modules_are_not_looked_through() -> None:
+    """What is imported by now stays to the end: no collection need go through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ TEXT = "Two blocks:\n\n```python\nprint(1)\n```\n\nand another:\n\n```\nb\n```\n
 def window(open_window: Open, until: Until, tmp_path: Path) -> Window:
     """With two questions and answers, a notice, an undo bar, and something in the composer."""
     path = events_file(tmp_path, made_trace(TEXT))
-    window = open_window(f"ready take load take play:{path} take play:{path} take hang")
+    window = open_window(f"ready take load take play:{path} take play:{path} take rest")
     window.resize(1500, 1200)
     window.activateWindow()
     until(lambda: window.loader.loaded)

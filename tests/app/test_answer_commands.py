@@ -16,7 +16,7 @@ def test_commands_wait_for_something_to_act_on(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     path = events_file(tmp_path, made_trace("Two primes are **2** and 3."))
-    window = open_window(f"ready take load take part:9:{path} take hang")
+    window = open_window(f"ready take load take part:9:{path} take rest")
 
     def possible(*names: str) -> list[bool]:
         return [window.menus.actions[name].isEnabled() for name in names]

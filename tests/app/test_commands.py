@@ -130,9 +130,9 @@ import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
     assert patient.ends == other.ends == []
 
 
-@pytest.mark.parametrize("line", [b"", b"x", b"[1]", b"\xff", b"[" * 100_000, b"3"])
-def test_other_output_is_ignored(line: bytes) -> None:
-    assert read_line(line) is None
+def test_other_output_is_ignored() -> None:
+    for line in (b"", b"x", b"[1]", b"\xff", b"[" * 100_000, b"3"):
+        assert read_line(line) is None, line[:9]
 
 
 def test_the_real_command_runs_this_python() -> None:

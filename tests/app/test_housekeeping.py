@@ -96,7 +96,7 @@ assert QApplication.clipboard().text() == "copied"
 
 
 def copied_and_ended(how: str) -> int:
-    return subprocess.run([sys.executable, "-c", COPYING, how], timeout=60).returncode
+    return subprocess.run([sys.executable, "-c", COPYING, how], timeout=120).returncode
 
 
 def test_the_process_ends_in_order() -> None:

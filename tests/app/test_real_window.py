@@ -21,7 +21,7 @@ from tests.support.app.traces import text_of
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=60)
+WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=20)
 
 
 @pytest.fixture
@@ -68,11 +68,12 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     assert len(shown.written) > len(begun) > 0
     assert shown.go_on.isVisible()  # it was cut again
     trace = window.store.trace(second.id).result()
-    assert tally(trace).committed == 120
+    assert tally(trace).committed == 40
     assert text_of(trace) == shown.written
     assert window.store.message(first.id).result().content == begun
 
 
+@pytest.mark.slow  # quick with an engine that plays: `test_engine_status`, `test_race`
 def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> None:
     until(lambda: window.loader.loaded)
     window.conversation.configure(system_prompt="", settings=WITHOUT_END)
@@ -84,7 +85,7 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     assert first.state == "length"
     assert first.target == window.settings.starter_name == "llama"
     trace = window.store.trace(first.id).result()
-    assert tally(trace).committed == 60
+    assert tally(trace).committed == 20
     assert first.content == window.transcript.messages[-1].written
 
     window.conversation.configure(
@@ -109,10 +110,11 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     until(lambda: ends)
     assert isinstance(ends[0], RaceResult)
     assert ends[0].difference is None
-    assert 0 < ends[0].tokens <= 60
+    assert 0 < ends[0].tokens <= 20
     until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")
 
 
+@pytest.mark.slow  # quick with an engine that plays: `test_section_offers`
 def test_a_long_document_is_read_part_by_part_and_answered_from_the_notes(
     window: Window, until: Until, tmp_path: Path
 ) -> None:

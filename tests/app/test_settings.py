@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray, QSettings
@@ -90,20 +89,20 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
     assert opened(tmp_path).starter_name == STARTER.name
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
-def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
-    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     keys = ("font_points", "conversation", "places/window", "theme", "windows", "read_seconds/a")
-    for key in keys:
-        stored.setValue(key, wrong)
-    read = Settings(stored)
-    assert read.font_points is None
-    assert 0.0 <= read.read_seconds("a") < math.inf
-    assert read.theme == "system"
-    assert read.window(1).place("window").isEmpty()
-    assert read.window(2).place("window").isEmpty()
-    assert read.open_windows
-    read.window(1).conversation  # noqa: B018  # a number or None, and no error
+    for number, wrong in enumerate(("", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣")):
+        stored = QSettings(str(tmp_path / f"{number}.ini"), QSettings.Format.IniFormat)
+        for key in keys:
+            stored.setValue(key, wrong)
+        read = Settings(stored)
+        assert read.font_points is None, wrong
+        assert 0.0 <= read.read_seconds("a") < math.inf, wrong
+        assert read.theme == "system", wrong
+        assert read.window(1).place("window").isEmpty(), wrong
+        assert read.window(2).place("window").isEmpty(), wrong
+        assert read.open_windows, wrong
+        read.window(1).conversation  # noqa: B018  # a number or None, and no error
 
 
 def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:
@@ -123,11 +122,11 @@ def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> 
     assert known.paths("targets")[: len(expected)] == expected
 
 
-@pytest.mark.parametrize("text", ["", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"])
-def test_memory_that_cannot_be_read_is_the_models_own(tmp_path: Path, text: str) -> None:
+def test_memory_that_cannot_be_read_is_the_models_own(tmp_path: Path) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    stored.setValue("memory/starter", text)
-    assert Settings(stored).memory("") == Memory()
+    for text in ("", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"):
+        stored.setValue("memory/starter", text)
+        assert Settings(stored).memory("") == Memory(), text
 
 
 def test_what_a_person_opened_can_be_forgotten(tmp_path: Path) -> None:

@@ -167,51 +167,51 @@ def test_the_window_has_an_icon() -> None:
     assert int(done.stdout) > 20  # colours
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_closes_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
+def begin(home: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    """An app whose engine has begun, and its environment."""
     environment = {
         **os.environ,
         "QT_QPA_PLATFORM": "offscreen",
-        "SLIPSTREAM_HOME": str(tmp_path),
-        "SLIPSTREAM_STARTER_GGUF": str(tmp_path / "nothing.gguf"),
+        "SLIPSTREAM_HOME": str(home),
+        "SLIPSTREAM_STARTER_GGUF": str(home / "nothing.gguf"),
     }
     window = subprocess.Popen([sys.executable, "-m", "app"], cwd=ROOT, env=environment)
     process = psutil.Process(window.pid)
-    while not process.children():  # the engine: it has begun
+    while not process.children():
         assert window.poll() is None
         time.sleep(0.02)
-    children = process.children(recursive=True)
+    return window, environment
+
+
+def end(window: subprocess.Popen[bytes], home: Path, *, number: signal.Signals) -> None:
+    """By a signal, as it should."""
+    children = psutil.Process(window.pid).children(recursive=True)
     window.send_signal(number)
     assert window.wait() == 0
     psutil.wait_procs(children)
-    assert (tmp_path / "settings.ini").is_file(), "it was closed, not cut off"
-    with Store.open(tmp_path / "conversations.sqlite") as store:
+    assert (home / "settings.ini").is_file(), "it was closed, not cut off"
+    with Store.open(home / "conversations.sqlite") as store:
         assert store.notice is None
 
 
-def test_a_second_start_shows_the_first_window(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "QT_QPA_PLATFORM": "offscreen",
-        "SLIPSTREAM_STARTER_GGUF": str(tmp_path / "nothing.gguf"),
-    }
-    with tempfile.TemporaryDirectory() as home:  # short, as a socket's path must be
-        environment["SLIPSTREAM_HOME"] = home
-        command = [sys.executable, "-m", "app"]
-        first = subprocess.Popen(command, cwd=ROOT, env=environment)
+@pytest.mark.slow  # the other signal ends one below
+def test_ctrl_c_closes_the_window_in_order(tmp_path: Path) -> None:
+    window, _ = begin(tmp_path)
+    end(window, tmp_path, number=signal.SIGINT)
+
+
+def test_a_second_start_shows_the_first_window_which_a_signal_closes_in_order() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # short, as a socket's path must be
+        home = Path(folder)
+        first, environment = begin(home)
         try:
-            process = psutil.Process(first.pid)
-            while not process.children():  # the engine: it has begun
-                assert first.poll() is None
-                time.sleep(0.02)
-            second = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True)
-            assert second.returncode == 0, "it would show an error otherwise, and wait"
-            children = process.children(recursive=True)
+            second = subprocess.run(
+                [sys.executable, "-m", "app"], cwd=ROOT, env=environment, capture_output=True
+            )
         finally:
-            first.send_signal(signal.SIGTERM)
-            assert first.wait() == 0
-        psutil.wait_procs(children)
-        assert not list(Path(home).glob("*.socket"))
+            end(first, home, number=signal.SIGTERM)
+        assert second.returncode == 0, "it would show an error otherwise, and wait"
+        assert not list(home.glob("*.socket"))
 
 
 def test_data_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

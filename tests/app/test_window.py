@@ -50,7 +50,7 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     events = made_trace(TEXT)
     drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
     path = events_file(tmp_path, events)
-    window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take hang")
+    window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take rest")
     send(window, "go")
     until(lambda: window.lane.shown and window.lane.shown.round.number == events[drafts[2]].round)  # type: ignore[union-attr]
     assert window.lane.isVisible()
@@ -81,7 +81,7 @@ def test_what_is_being_done_is_shown_at_three_places(
 ) -> None:
     reading = [Prefill("", 0, 5447, 0, 0.0), Prefill("", 1920, 5447, 0, 26.0)]
     path = events_file(tmp_path, reading)
-    window = open_window(f"ready take load take part:2:{path} take waiting:0 hang")
+    window = open_window(f"ready take load take part:2:{path} take waiting:0 rest")
     until(lambda: window.loader.loaded)
     ready = window.pair_bar.status_text
     send(window, "first")

@@ -169,7 +169,7 @@ def test_an_answer_of_a_deleted_conversation_ends(
     open_windows: OpenWindows, until: Until, tmp_path: Path
 ) -> None:
     path = events_file(tmp_path, made_trace(TEXT))
-    windows = open_windows(f"ready take load take part:9:{path} take hang")
+    windows = open_windows(f"ready take load take part:9:{path} take rest")
     first = windows.current
     first.conversation.say("go")
     until(lambda: first.conversation.writing and first.conversation.writing.text)
@@ -388,7 +388,7 @@ def test_the_library_outlasts_the_window_it_was_opened_from(
 def test_there_is_one_race_at_a_time(
     open_windows: OpenWindows, until: Until, tmp_path: Path
 ) -> None:
-    windows = open_windows("ready take load take hang")
+    windows = open_windows("ready take load take rest")
     first, second = windows.current, windows.open()
     until(lambda: windows.application.loader.loaded)
     for window in (first, second):

@@ -70,7 +70,7 @@ ALL_AT_ONCE = (
 
 
 def test_each_answer_is_told_of_by_its_own_events(begin: Begin) -> None:
-    talk = begin(f"{ALL_AT_ONCE} take hang")
+    talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["Summarize this", "And this", "Last"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
     assert first.activity == BeingWritten()
@@ -82,14 +82,14 @@ def test_each_answer_is_told_of_by_its_own_events(begin: Begin) -> None:
 
 
 def test_an_engine_that_does_not_say_who_waits_is_waited_for(begin: Begin) -> None:
-    talk = begin("ready take load take text:ab take hang")
+    talk = begin("ready take load take text:ab take rest")
     first, second = ask_in_each(talk, ["one", "two"])
     talk.until(lambda: first.activity == BeingWritten())
     assert second.activity == AwaitingTurn()
 
 
 def test_one_that_waits_can_be_stopped_at_once(begin: Begin) -> None:
-    talk = begin(f"{ALL_AT_ONCE} take hang")
+    talk = begin(f"{ALL_AT_ONCE} take rest")
     first, second, third = ask_in_each(talk, ["one", "two", "three"])
     talk.until(lambda: third.activity == AwaitingTurn(0))
     changed: list[Writing] = []

@@ -127,7 +127,7 @@ def test_what_cannot_be_saved_is_saved_later(begin: Begin, monkeypatch: pytest.M
 
 def test_closing_interrupts_and_saves(begin: Begin, tmp_path: Path) -> None:
     events = made_trace("An answer of some words.")
-    talk = begin(f"ready take load take part:8:{events_file(tmp_path, events)} take hang")
+    talk = begin(f"ready take load take part:8:{events_file(tmp_path, events)} take rest")
     talk.conversation.say("go")
     talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     writing = talk.conversation.writing

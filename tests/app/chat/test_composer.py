@@ -146,9 +146,8 @@ def test_what_blocks_comes_back_after_another_line(composer: Composer) -> None:
     assert shown(composer) == ["The engine is loading."]
 
 
-@pytest.mark.parametrize(
-    ("used", "limit", "text"),
-    [
+def test_tokens_are_counted_and_warned_of_in_words(composer: Composer) -> None:
+    for used, limit, text in (
         (None, 4096, ""),
         (None, None, ""),
         (12, None, "12 tokens"),
@@ -156,14 +155,10 @@ def test_what_blocks_comes_back_after_another_line(composer: Composer) -> None:
         (901, 1000, "⚠ 901 of 1,000 tokens: nearly full"),
         (1000, 1000, "⚠ 1,000 of 1,000 tokens: nearly full"),
         (1001, 1000, "⚠ 1,001 of 1,000 tokens: 1 too many"),
-    ],
-)
-def test_tokens_are_counted_and_warned_of_in_words(
-    composer: Composer, used: int | None, limit: int | None, text: str
-) -> None:
-    composer.set_tokens(500, 501)
-    composer.set_tokens(used, limit)
-    assert shown(composer) == ([text] if text else [])
+    ):
+        composer.set_tokens(500, 501)
+        composer.set_tokens(used, limit)
+        assert shown(composer) == ([text] if text else [])
 
 
 def test_a_conversation_that_goes_on_is_no_warning(composer: Composer) -> None:

@@ -160,7 +160,7 @@ def test_regenerating_gives_other_words_or_says_that_it_does_not(
 
 def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:
     events = made_trace("A long answer, of many words.")
-    talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take hang")
+    talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take rest")
     talk.conversation.say("go")
     talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
     writing = talk.conversation.writing
@@ -278,7 +278,7 @@ def test_a_death_fails_the_answer_and_keeps_its_text(begin: Begin) -> None:
 
 
 def test_nothing_is_said_while_an_answer_is_written(begin: Begin) -> None:
-    talk = begin("ready take load take text:half hang")
+    talk = begin("ready take load take text:half rest")
     talk.conversation.say("one")
     talk.until(lambda: talk.conversation.writing)
     talk.conversation.say("two")

@@ -126,7 +126,7 @@ def test_reasoning_is_counted_while_it_is_written(
         events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
         events.append(Text("g", part, (Span(number, 0, len(part)),)))
     path = events_file(tmp_path, events)
-    talk = Talk(tmp_path, f"ready take load take play:{path} take hang", qtbot)
+    talk = Talk(tmp_path, f"ready take load take play:{path} take rest", qtbot)
     shown = Shown(talk, formats)
     qtbot.addWidget(shown.transcript)
     talk.conversation.say("go")

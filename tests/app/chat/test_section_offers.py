@@ -196,7 +196,7 @@ def test_progress_is_told(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go_on"
-    one = desk(f"{ONE_NOTE} take wait:{go_on} reading:10:40 hang")
+    one = desk(f"{ONE_NOTE} take wait:{go_on} reading:10:40 rest")
     one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     asked = one.activity
@@ -270,7 +270,7 @@ def test_a_fault_of_the_engine_keeps_the_notes_so_far(
 def test_after_a_crash_the_conversation_is_whole(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
-    one = desk(f"{ONE_NOTE} take hang")
+    one = desk(f"{ONE_NOTE} take rest")
     one.make_notes(lease)
     until(lambda: isinstance(one.activity, MakingNotes) and one.activity.number == 2)
     assert one.stored == one.sent, "it is on the disk"

@@ -23,9 +23,8 @@ from tests.support.app.window_maker import events_file
 QUESTION = "Why is the sky blue, and red in the evening?"
 
 
-@pytest.mark.parametrize(
-    ("written", "title"),
-    [
+def test_a_title_is_a_few_words_and_nothing_else() -> None:
+    table = [
         ("The Colours of the Sky", "The Colours of the Sky"),
         (' "Blue and Red Skies."\n', "Blue and Red Skies"),
         ("**Title:** Rayleigh scattering", "Rayleigh scattering"),
@@ -41,10 +40,8 @@ QUESTION = "Why is the sky blue, and red in the evening?"
         ("Here is a title for you", None),
         ("1234", None),
         ('The "sky" is blue', None),
-    ],
-)
-def test_a_title_is_a_few_words_and_nothing_else(written: str, title: str | None) -> None:
-    assert title_in(written, QUESTION) == title
+    ]
+    assert [(written, title_in(written, QUESTION)) for written, _ in table] == table
 
 
 @given(st.text(max_size=200), st.text(max_size=80))

@@ -208,7 +208,7 @@ def test_the_engine_uses_them_and_stops_using_them(
     open_panel: OpenPanel, hosts: Path, until: Until
 ) -> None:
     shown = open_panel(
-        "ready take load take begin ranks:ready:loading ranks:working:ready load hang "
+        "ready take load take begin ranks:ready:loading ranks:working:ready load rest "
         "-- ready serve"
     )
     loader = shown.window.loader
@@ -232,7 +232,7 @@ def test_they_are_used_when_the_answer_has_ended(
     open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    shown = open_panel(f"ready take load take text:a wait:{go} done take load hang")
+    shown = open_panel(f"ready take load take text:a wait:{go} done take load rest")
     window = shown.window
     shown.choose(hosts)
     shown.answer_begins()
@@ -248,7 +248,7 @@ def test_a_pair_that_waits_for_the_end_of_the_answer_is_loaded_on_them(
     open_panel: OpenPanel, hosts: Path, until: Until, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
-    shown = open_panel(f"ready take load take text:a wait:{go} done take load hang")
+    shown = open_panel(f"ready take load take text:a wait:{go} done take load rest")
     window = shown.window
     shown.choose(hosts)
     shown.answer_begins()
@@ -266,7 +266,7 @@ def test_they_are_left_when_the_answer_has_ended(
     go = tmp_path / "go"
     shown = open_panel(
         "ready take load take ranks:ready:ready load "
-        f"take text:a wait:{go} done hang -- ready serve"
+        f"take text:a wait:{go} done rest -- ready serve"
     )
     window, line = shown.window, shown.panel.line
     off = line.text
@@ -286,7 +286,7 @@ def test_they_are_left_when_the_answer_has_ended(
 def test_a_model_that_this_mac_alone_refuses_is_told(
     open_panel: OpenPanel, hosts: Path, until: Until
 ) -> None:
-    shown = open_panel("ready take load take ranks:ready:ready load hang -- ready take failed hang")
+    shown = open_panel("ready take load take ranks:ready:ready load rest -- ready take failed rest")
     loader, problems = shown.window.loader, list[Problem]()
     loader.failed.connect(problems.append)
     shown.choose(hosts)
@@ -307,7 +307,7 @@ def test_a_file_that_could_not_be_read_once_is_forgotten(
     settings = Settings(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
     settings.hosts_file, settings.hosts_used = str(hosts), True
     settings.save()
-    shown = open_panel("ready take ranks:ready:ready load hang -- ready serve")
+    shown = open_panel("ready take ranks:ready:ready load rest -- ready serve")
     assert shown.macs.loaded
     assert shown.macs.finding is None
     assert shown.panel.line.standing == "good"
@@ -360,8 +360,8 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(
     open_panel: OpenPanel, hosts: Path, until: Until
 ) -> None:
     shown = open_panel(
-        "ready take load take begin ranks:starting:lost failed hang "
-        "-- ready take begin failed hang -- ready serve"
+        "ready take load take begin ranks:starting:lost failed rest "
+        "-- ready take begin failed rest -- ready serve"
     )
     window = shown.window
     shown.choose(hosts)

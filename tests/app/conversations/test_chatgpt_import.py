@@ -91,19 +91,16 @@ def test_a_zip_is_read_as_it_was_downloaded(tmp_path: Path) -> None:
     assert parse(path.read_bytes()) == read_chats(path)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_a_zip_without_conversations_is_a_problem() -> None:
+    for data, message in (
         (zipped(readme__txt=b"x"), "holds no conversations"),
         (zipped(conversations__json=b"[}"), "conversations.json in the .zip: the file is not JSON"),
         (zipped(conversations__json=b"[]"), "holds no messages"),
         (zipped(conversations__json=export(MAPPING))[:-40], "damaged"),
         (zipped(conversations__json=bytes(LARGEST_BYTES + 1)), "larger than 256 MB"),
-    ],
-)
-def test_a_zip_without_conversations_is_a_problem(data: bytes, message: str) -> None:
-    with pytest.raises(Problem, match=f"(?i){message}"):
-        parse(data)
+    ):
+        with pytest.raises(Problem, match=f"(?i){message}"):
+            parse(data)
 
 
 @given(st.integers(0, 500), st.binary(min_size=1, max_size=20))
@@ -114,9 +111,9 @@ def test_any_damage_to_a_zip_gives_chats_or_a_problem(start: int, noise: bytes) 
         assert parse(bytes(data))
 
 
-@pytest.mark.parametrize("current", [None, "nowhere", 7, "root"])
-def test_without_a_current_node_something_is_shown(current: Any) -> None:
-    assert one(export(MAPPING, current_node=current)).branch()
+def test_without_a_current_node_something_is_shown() -> None:
+    for current in (None, "nowhere", 7, "root"):
+        assert one(export(MAPPING, current_node=current)).branch(), current
 
 
 def test_a_circle_is_a_problem() -> None:
@@ -128,12 +125,12 @@ def test_a_circle_is_a_problem() -> None:
 
 
 def test_a_tree_may_be_very_deep(store: Store) -> None:
-    mapping = {str(i): node(str(i - 1), "user", f"m{i}") for i in range(50_000)}
+    mapping = {str(i): node(str(i - 1), "user", f"m{i}") for i in range(5_000)}
     backwards = dict(reversed(mapping.items()))
-    chat = one(export(backwards, current_node="49999"))
-    assert len(chat.branch()) == 50_000
+    chat = one(export(backwards, current_node="4999"))
+    assert len(chat.branch()) == 5_000
     (added,) = store.add([chat]).result()
-    assert len(store.branch(added.id).result()) == 50_000
+    assert len(store.branch(added.id).result()) == 5_000
 
 
 def test_conversations_without_messages_are_left_out() -> None:
@@ -144,15 +141,13 @@ def test_conversations_without_messages_are_left_out() -> None:
         parse(json.dumps([empty]).encode())
 
 
-@pytest.mark.parametrize(
-    "time", [-1, 0, 1e300, "yesterday", [], True, 10**400, "9999-12-31T23:59:59.999"]
-)
-def test_an_absurd_time_is_none(store: Store, time: Any) -> None:
-    mapping = {"a": node(None, "user", "x", create_time=time)}
-    chat = one(export(mapping, create_time=time, update_time=time))
-    assert chat.created is chat.updated is chat.entries[0].created is None
-    (added,) = store.add([chat]).result()
-    assert store.conversations().result() == (added,)
+def test_an_absurd_time_is_none(store: Store) -> None:
+    for time in (-1, 0, 1e300, "yesterday", [], True, 10**400, "9999-12-31T23:59:59.999"):
+        mapping = {"a": node(None, "user", "x", create_time=time)}
+        chat = one(export(mapping, create_time=time, update_time=time))
+        assert chat.created is chat.updated is chat.entries[0].created is None
+        (added,) = store.add([chat]).result()
+        assert added in store.conversations().result()
 
 
 values = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.text(max_size=3), max_size=2)

@@ -131,16 +131,16 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: {"messages": m}, lambda m: [m]])
-def test_openai_messages_are_read(wrap: Any) -> None:
-    chat = openai(wrap(MESSAGES))
-    assert chat.system_prompt == "Be brief."
-    assert [(entry.role, entry.content) for entry in chat.branch()] == [
-        ("user", "What is\n\n[image]"),
-        ("assistant", "A cat."),
-        ("user", "Sure?"),
-    ]
-    assert len(chat.entries) == 3
+def test_openai_messages_are_read() -> None:
+    for wrapped in (MESSAGES, {"messages": MESSAGES}, [MESSAGES]):
+        chat = openai(wrapped)
+        assert chat.system_prompt == "Be brief."
+        assert [(entry.role, entry.content) for entry in chat.branch()] == [
+            ("user", "What is\n\n[image]"),
+            ("assistant", "A cat."),
+            ("user", "Sure?"),
+        ]
+        assert len(chat.entries) == 3
 
 
 def test_several_chats_in_one_file(store: Store) -> None:
@@ -157,9 +157,8 @@ def test_a_later_system_message_stays_in_its_place() -> None:
     assert chat.branch()[-1].content == "Longer!"
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_what_cannot_be_read_is_one_clear_line() -> None:
+    for data, message in (
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not UTF-8"),
@@ -181,14 +180,12 @@ def test_a_later_system_message_stays_in_its_place() -> None:
         (b'{"slipstream": 1, "tree": [{"parent": 0}]}', "In message 1 of the tree: the role"),
         (b'{"slipstream": 1, "tree": [], "leaf": 0}', "leaf"),
         (b'{"mapping": []}', "mapping"),
-    ],
-)
-def test_what_cannot_be_read_is_one_clear_line(data: bytes, message: str) -> None:
-    with pytest.raises(Problem, match=message) as caught:
-        parse(data)
-    for line in (caught.value.message, caught.value.remedy):
-        assert 0 < len(line) < 200
-        assert len(line.splitlines()) == 1
+    ):
+        with pytest.raises(Problem, match=message) as caught:
+            parse(data)
+        for line in (caught.value.message, caught.value.remedy):
+            assert 0 < len(line) < 200, message
+            assert len(line.splitlines()) == 1, message
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from app.conversations.store import Store, backups_of
 from models.errors import Problem
 from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
+from tests.support.mostly_slow import examples
 
 
 def fill(path: Path, clock: Clock, *, words: int = 100) -> list[str]:
@@ -171,7 +172,7 @@ def test_a_chat_with_a_reference_to_nowhere_is_exported(path: Path) -> None:
 def test_no_damage_that_is_found_makes_the_opening_fail(path: Path, clock: Clock) -> None:
     fill(path, clock)
     sound = path.read_bytes()
-    for seed in range(30):
+    for seed in range(examples(100)):
         noise = random.Random(seed)
         data = bytearray(sound)
         for _ in range(noise.choice([1, 8, 64])):

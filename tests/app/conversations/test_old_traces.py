@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 
 from app.conversations.old_traces import with_spans
@@ -26,33 +25,25 @@ OLD = DATA / "old_conversations.sqlite"
 PIECES: dict[str, list[list[object]]] = json.loads((DATA / "old_pieces.json").read_text())
 
 
-@pytest.mark.parametrize("answer", PIECES)
-def test_an_old_answer_is_shown_as_it_was(answer: str, tmp_path: Path) -> None:
+def test_an_old_answer_is_shown_as_it_was(tmp_path: Path) -> None:
     shutil.copy(OLD, tmp_path / "conversations.sqlite")
     with Store.open(tmp_path / "conversations.sqlite") as store:
-        message = store.message(int(answer)).result()
-        events = store.trace(message.id).result()
-    assert text_of(events) == message.content
-    check_laws(events)
-    # That version called a discarded token rejected, too.
-    found = [
-        [piece.text, piece.kind if piece.written else "rejected", piece.round, piece.position]
-        for piece in Trace(events).pieces
-    ]
-    assert found == PIECES[answer]
-    assert all(one.tree.is_chain for one in judged(events)), "there were no trees then"
-
-
-@pytest.mark.parametrize("answer", PIECES)
-def test_an_old_answer_has_a_speed_up_only_from_its_own_plain_rounds(
-    answer: str, tmp_path: Path
-) -> None:
-    shutil.copy(OLD, tmp_path / "conversations.sqlite")
-    with Store.open(tmp_path / "conversations.sqlite") as store:
-        stats = tally(store.trace(int(answer)).result())
-    assert stats.reference_seconds == ()
-    own = stats.plain >= ENOUGH_PLAIN_ROUNDS and stats.proposed > 0
-    assert own or isinstance(against_plain(stats), NoRatio)
+        messages = {answer: store.message(int(answer)).result() for answer in PIECES}
+        traces = {answer: store.trace(int(answer)).result() for answer in PIECES}
+    for answer, events in traces.items():
+        assert text_of(events) == messages[answer].content
+        check_laws(events)
+        # That version called a discarded token rejected, too.
+        found = [
+            [piece.text, piece.kind if piece.written else "rejected", piece.round, piece.position]
+            for piece in Trace(events).pieces
+        ]
+        assert found == PIECES[answer]
+        assert all(one.tree.is_chain for one in judged(events)), "there were no trees then"
+        stats = tally(events)
+        assert stats.reference_seconds == ()
+        own = stats.plain >= ENOUGH_PLAIN_ROUNDS and stats.proposed > 0
+        assert own or isinstance(against_plain(stats), NoRatio), "only from its own plain rounds"
 
 
 def check_laws(events: Sequence[Event]) -> None:
@@ -86,10 +77,10 @@ def test_what_is_found_again_keeps_the_laws(events: tuple[Event, ...]) -> None:
     check_laws(found)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_tokens_that_spell_their_text_are_found_where_they_were(seed: int) -> None:
-    events = made_trace("An answer of some words, and of some more. " * 20, seed=seed)
-    assert with_spans(without_spans(events)) == events
+def test_tokens_that_spell_their_text_are_found_where_they_were() -> None:
+    for seed in range(5):
+        events = made_trace("An answer of some words, and of some more. " * 20, seed=seed)
+        assert with_spans(without_spans(events)) == events
 
 
 @given(events=traces())

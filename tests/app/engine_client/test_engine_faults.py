@@ -67,7 +67,7 @@ def ask(listener: Listener) -> str:
 
 def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(start: Start) -> None:
     macs = Macs("/hosts.json")
-    heard = start("ready take ranks:ready:lost kill -- ready take ranks:ready:ready load hang")
+    heard = start("ready take ranks:ready:lost kill -- ready take ranks:ready:ready load rest")
     told: list[list[str]] = []
     engine = heard.engine
     engine.ranks_changed.connect(lambda: told.append([rank.state for rank in engine.ranks]))
@@ -80,14 +80,14 @@ def test_the_states_of_several_macs_are_those_of_the_process_that_leads_them(sta
 
 
 def test_what_a_process_said_of_itself_is_why_it_died(start: Start) -> None:
-    heard = start("ready refused exit:1 -- ready exit:3 -- hang")
+    heard = start("ready refused exit:1 -- ready exit:3 -- rest")
     assert heard.until_told("died") == "It does not work."
     assert "3" in heard.until_told("died", 2), "only of that process"
 
 
 def test_a_process_that_led_macs_is_replaced_for_others(start: Start) -> None:
     macs = Macs("/hosts.json")
-    heard = start("ready take load take load take hang -- ready serve")
+    heard = start("ready take load take load take rest -- ready serve")
     heard.engine.load(MODEL, macs=macs)
     heard.until_told("loaded")
     first = heard.engine.pid
@@ -349,7 +349,7 @@ def test_silence_is_told_once_and_restarting_ends_it(start: Start) -> None:
     assert not heard.all("died")
 
 
-@pytest.mark.parametrize("steps", ["hang", "ready take hang", "ready take load hang"])
+@pytest.mark.parametrize("steps", ["rest", "ready take rest", "ready take load rest"])
 def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
     patience = Patience(starting_seconds=0.5, loading_seconds=0.5, answering_seconds=0.5)
     heard = start(steps, patience=patience)

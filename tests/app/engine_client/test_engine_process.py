@@ -60,10 +60,21 @@ def streaming(heard: Listener, tokens: int = LONG) -> str:
     return id
 
 
-def test_an_answer_obeys_the_laws(start: Start, tiny_folder: Path) -> None:
+def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
+    start: Start, tiny_folder: Path, tmp_path: Path
+) -> None:
     heard = start()
+    load = heard.engine.load(tmp_path / "nothing")
+    failed = heard.until_told("failed")
+    assert failed.generation == load
+    assert failed.remedy
+    answer = heard.end_of(ask(heard))
+    assert isinstance(answer, Failed)
+    assert answer.message == "No model is loaded."
+    assert heard.engine.state is EngineState.EMPTY
+
     heard.engine.load(tiny_folder, drafter="early-exit", draft_length="3")
-    id = ask(heard, 64)
+    id = ask(heard, 24)
     done = heard.end_of(id)
     assert isinstance(done, Done)
     assert done.reason == "length"
@@ -87,7 +98,7 @@ def test_an_answer_obeys_the_laws(start: Start, tiny_folder: Path) -> None:
 
     heard.engine.use_drafting(drafter="none")
     heard.until_told("loaded", 2)
-    plain = ask(heard, 64)
+    plain = ask(heard, 24)
     heard.end_of(plain)
     assert heard.text(plain) == heard.text(id)
 
@@ -96,7 +107,7 @@ def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> No
     heard = start()
     heard.engine.load(tiny_folder, parallel=2)
     first, second = streaming(heard), streaming(heard)
-    third = ask(heard, 16)
+    third = ask(heard, 2)
     heard.until_events(third, 1)
     assert heard.of(third) == [Waiting(third, 0)]
     heard.engine.cancel(second)
@@ -108,22 +119,16 @@ def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> No
     assert heard.all("loaded")[0].parallel == 2
 
 
-def test_what_cannot_be_loaded(start: Start, tmp_path: Path) -> None:
-    heard = start()
-    load = heard.engine.load(tmp_path / "nothing")
-    failed = heard.until_told("failed")
-    assert failed.generation == load
-    assert failed.remedy
-    answer = heard.end_of(ask(heard))
-    assert isinstance(answer, Failed)
-    assert answer.message == "No model is loaded."
-    assert heard.engine.state is EngineState.EMPTY
-
-
-def test_an_answer_can_be_cancelled(start: Start, tiny_folder: Path) -> None:
+def test_text_arrives_while_it_is_written_and_can_be_cancelled(
+    start: Start, tiny_folder: Path
+) -> None:
     heard = start()
     heard.engine.load(tiny_folder)
-    id, waiting = streaming(heard), ask(heard)
+    id = streaming(heard)
+    assert heard.engine.answering
+    assert not any(isinstance(event, Done) for event in heard.of(id))
+    assert sum(isinstance(event, Text) for event in heard.of(id)) < LONG
+    waiting = ask(heard)
     heard.engine.cancel(id)
     heard.engine.cancel(waiting)
     heard.engine.cancel("nothing")
@@ -134,10 +139,12 @@ def test_an_answer_can_be_cancelled(start: Start, tiny_folder: Path) -> None:
     assert heard.of(waiting) == [never]
     assert tally(heard.of(id)) == done.stats
     assert 0 < done.stats.committed < LONG
-    assert heard.end_of(ask(heard)) is heard.all("happened")[-1]
+    assert heard.end_of(ask(heard, 2)) is heard.all("happened")[-1]
     heard.end_of(id)
+    assert not heard.engine.answering
 
 
+@pytest.mark.slow  # in `test_engine_faults` one that hangs is noticed, replaced and stopped
 def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder: Path) -> None:
     heard = start(patience=Patience(answering_seconds=1.0))
     heard.engine.load(tiny_folder)
@@ -151,6 +158,7 @@ def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder
     assert isinstance(heard.end_of(id), Done)
 
 
+@pytest.mark.slow
 def test_a_stopped_engine_can_be_replaced(start: Start, tiny_folder: Path) -> None:
     heard = start()
     heard.engine.load(tiny_folder)
@@ -175,6 +183,7 @@ def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     assert not heard.all("died")
 
 
+@pytest.mark.slow
 def test_stopping_a_stopped_engine(start: Start, tiny_folder: Path) -> None:
     heard = start()
     heard.engine.load(tiny_folder)
@@ -186,18 +195,18 @@ def test_stopping_a_stopped_engine(start: Start, tiny_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kills", "seed"), mostly_slow([(5, 5), *product([25], range(4))], quick=[(5, 5)])
+    ("kills", "seed"), mostly_slow([(2, 5), *product([25], range(4))], quick=[(2, 5)])
 )
 def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folder: Path) -> None:
     heard, draw = start(), random.Random(seed)
     heard.engine.load(tiny_folder, drafter="early-exit", draft_length="3")
-    whole = ask(heard, 300)
+    whole = ask(heard, 60 * min(kills, 5))
     heard.end_of(whole)
     expected = heard.text(whole)
     for count in range(1, kills + 1):
         id = ask(heard, LONG)
         # From before it reads the prompt to some way into the answer.
-        wanted = draw.choice([0, 1, draw.randrange(2, 40), draw.randrange(40, 400)])
+        wanted = draw.choice([0, 1, draw.randrange(2, 40), draw.randrange(40, 60 * min(kills, 6))])
         heard.until_events(id, wanted)
         heard.signal(signal.SIGKILL)
         failed = heard.end_of(id)
@@ -207,7 +216,7 @@ def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folde
         # What was told of it is the beginning of the answer, without a hole.
         begun = heard.text(id)[: len(expected)]
         assert expected.startswith(begun)
-        after = ask(heard, 24)
+        after = ask(heard, 8)
         assert isinstance(heard.end_of(after), Done)
         assert expected.startswith(heard.text(after))
         heard.until_told("died", count)
@@ -263,18 +272,6 @@ def test_it_does_not_outlive_a_window_that_is_killed(tiny_folder: Path, tmp_path
         assert "engine" in engine.cmdline()
         window.kill()
         engine.wait(TIMEOUT_SECONDS)
-
-
-def test_text_arrives_while_it_is_written(start: Start, tiny_folder: Path) -> None:
-    heard = start()
-    heard.engine.load(tiny_folder)
-    id = streaming(heard)
-    assert heard.engine.answering
-    assert not any(isinstance(event, Done) for event in heard.of(id))
-    assert sum(isinstance(event, Text) for event in heard.of(id)) < LONG
-    heard.engine.cancel(id)
-    heard.end_of(id)
-    assert not heard.engine.answering
 
 
 def test_a_crash_of_the_engine_tells_where_without_variables_too() -> None:

@@ -1,7 +1,5 @@
 """Each construct of Markdown as the lines, styles and places that it becomes."""
 
-import pytest
-
 from app.markdown.blocks import BlockReader
 from app.markdown.page import Item, Table, TextLine, TextRun, all_runs
 
@@ -45,11 +43,11 @@ def test_styles() -> None:
     assert words(line(text)) == "a b c d e f"
 
 
-@pytest.mark.parametrize("level", range(1, 7))
-def test_headings(level: int) -> None:
-    heading = line("#" * level + " Head *line* ##")
-    assert (heading.block.shape, heading.block.level) == ("heading", level)
-    assert words(heading) == "Head line"
+def test_headings() -> None:
+    for level in range(1, 7):
+        heading = line("#" * level + " Head *line* ##")
+        assert (heading.block.shape, heading.block.level) == ("heading", level)
+        assert words(heading) == "Head line"
 
 
 def test_headings_with_a_line_below() -> None:
@@ -185,11 +183,11 @@ def test_sources() -> None:
     assert sources("- [x] a")[0] == ("\u2611", "- [x]")
 
 
-@pytest.mark.parametrize("deep", ["- " * 10_000 + "x", ">" * 10_000 + "x", "1. " * 99 + "*x*"])
-def test_deep_nesting_is_shown_as_it_is(deep: str) -> None:
-    items = read(deep)
-    assert {item.block.shape for item in items} == {"plain"}
-    assert "".join(words(item) for item in items if isinstance(item, TextLine)) == deep
+def test_deep_nesting_is_shown_as_it_is() -> None:
+    for deep in ("- " * 10_000 + "x", ">" * 10_000 + "x", "1. " * 99 + "*x*"):
+        items = read(deep)
+        assert {item.block.shape for item in items} == {"plain"}
+        assert "".join(words(item) for item in items if isinstance(item, TextLine)) == deep
 
 
 def formulas(text: str) -> list[str]:
@@ -199,9 +197,8 @@ def formulas(text: str) -> list[str]:
     return [run.style.formula for run in runs]
 
 
-@pytest.mark.parametrize(
-    "formula",
-    [
+def test_formulas_in_a_paragraph() -> None:
+    for formula in (
         "$x$",
         "$x_1 * y_2 * z$",
         "$$x$$",
@@ -211,16 +208,13 @@ def formulas(text: str) -> list[str]:
         r"$a \\ b$",
         r"\(\left(a\right)\)",
         "$a\nb$",
-    ],
-)
-def test_formulas_in_a_paragraph(formula: str) -> None:
-    assert formulas(f"so {formula}, then") == [formula]
-    assert formulas(f"**so {formula}**") == [formula]
+    ):
+        assert formulas(f"so {formula}, then") == [formula]
+        assert formulas(f"**so {formula}**") == [formula]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_formula() -> None:
+    texts = (
         "It costs $5 and $10.",
         "Between $5-$10 or ($5/$6), US$7.",
         "$ x $ and $x $ and $ x$",
@@ -234,26 +228,24 @@ def test_formulas_in_a_paragraph(formula: str) -> None:
         "$a\n\nb$",
         "$$\na\n\nb\n$$",
         "$\u202ex$",
-    ],
-)
-def test_what_is_no_formula(text: str) -> None:
-    assert formulas(text) == []
+    )
+    assert {text: seen for text in texts if (seen := formulas(text))} == {}
 
 
-@pytest.mark.parametrize(
-    "formula", ["$$\na\n- b\n= c\n$$", "$$ a\n+ b $$", "\\[\na\n\\]", "$$a$$", "$$\n# a\n$$."]
-)
-def test_formulas_on_lines_of_their_own(formula: str) -> None:
-    (item,) = read(formula)
-    assert item.block.shape == "formula"
-    assert item.block.alignment == "center"
-    assert formulas(formula) == [formula]
-    assert formulas(f"text\n{formula}\ntext") == [formula]
-    assert [item.block.shape for item in read(f"text\n{formula}\ntext")] == [
-        "text",
-        "formula",
-        "text",
-    ]
+def test_formulas_on_lines_of_their_own() -> None:
+    for formula in (
+        "$$\na\n- b\n= c\n$$",
+        "$$ a\n+ b $$",
+        "\\[\na\n\\]",
+        "$$a$$",
+        "$$\n# a\n$$.",
+    ):
+        (item,) = read(formula)
+        assert (item.block.shape, item.block.alignment) == ("formula", "center")
+        assert formulas(formula) == [formula]
+        assert formulas(f"text\n{formula}\ntext") == [formula]
+        shapes = [item.block.shape for item in read(f"text\n{formula}\ntext")]
+        assert shapes == ["text", "formula", "text"], formula
 
 
 def test_formulas_in_lists_quotes_and_tables() -> None:
@@ -273,25 +265,20 @@ def test_a_formula_apart_within_a_paragraph_gets_a_line() -> None:
     assert words(items[2]) == "b" if isinstance(items[2], TextLine) else False
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
+def test_bare_addresses_are_links() -> None:
+    for text, address in (
         ("see https://a.b/c_d_e?f=g&h.", "https://a.b/c_d_e?f=g&h"),
         ("(http://a.b/c_(d))", "http://a.b/c_(d)"),
         ("**https://a.b/c**", "https://a.b/c"),
         ("HTTPS://A.B/c,", "HTTPS://A.B/c"),
-    ],
-)
-def test_bare_addresses_are_links(text: str, address: str) -> None:
-    assert styled(text, href=address) == [address]
-    assert all(text[run.source : run.end] == run.text for run in line(text).runs)
+    ):
+        assert styled(text, href=address) == [address]
+        assert all(text[run.source : run.end] == run.text for run in line(text).runs)
 
 
-@pytest.mark.parametrize(
-    "text", ["xhttp://a.b", "http://", "ftp://a.bc", "file:///etc/passwd", "a: //b", "`http://a.b`"]
-)
-def test_what_is_no_address(text: str) -> None:
-    assert not [run for run in line(text).runs if run.style.href]
+def test_what_is_no_address() -> None:
+    texts = "xhttp://a.b", "http://", "ftp://a.bc", "file:///etc/passwd", "a: //b", "`http://a.b`"
+    assert [text for text in texts for run in line(text).runs if run.style.href] == []
 
 
 def test_an_address_in_a_link_is_not_another() -> None:

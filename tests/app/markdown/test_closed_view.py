@@ -117,6 +117,6 @@ def test_the_question_shows_the_address(qtbot: QtBot, show: Show) -> None:
     assert opened == [address]
 
 
-@pytest.mark.parametrize("address", ["file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"])
-def test_other_addresses_are_not_even_asked_about(show: Show, address: str) -> None:
-    assert ask_to_open(show(""), address, opening=pytest.fail) is None
+def test_other_addresses_are_not_even_asked_about(show: Show) -> None:
+    for address in ("file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"):
+        assert ask_to_open(show(""), address, opening=pytest.fail) is None

@@ -62,9 +62,8 @@ def test_reasoning_is_the_same_however_it_arrives(text: str, cuts: list[int]) ->
     assert len(inside) + len(stream.answer) <= len(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "reasoning", "answer"),
-    [
+def test_reasoning_is_told_from_the_answer() -> None:
+    for text, thought, answer in (
         ("<think>\na\n</think>\n\nb", "\na\n", "b"),
         ("\n<think>a</think>b", "a", "b"),
         ("a\n</think>\n\nb", "a\n", "b"),
@@ -76,41 +75,36 @@ def test_reasoning_is_the_same_however_it_arrives(text: str, cuts: list[int]) ->
             "b",
         ),
         ("<think>a", "a", ""),
-    ],
-)
-def test_reasoning_is_told_from_the_answer(text: str, reasoning: str, answer: str) -> None:
-    stream = StreamingMarkdown()
-    stream.append(text)
-    span = stream.reasoning
-    assert span is not None
-    assert text[span.start : span.end] == reasoning
-    assert span.closed == (answer != "")
-    assert stream.answer == answer
-    items, _, _ = read([text], StreamingMarkdown())
-    assert [item.block.reasoning for item in items][:2] == [True, True]
-    assert not any("think" in run.text for run in all_runs(items))
+    ):
+        stream = StreamingMarkdown()
+        stream.append(text)
+        span = stream.reasoning
+        assert span is not None, text
+        assert text[span.start : span.end] == thought
+        assert span.closed == (answer != ""), text
+        assert stream.answer == answer
+        items, _, _ = read([text], StreamingMarkdown())
+        assert [item.block.reasoning for item in items][:2] == [True, True], text
+        assert not any("think" in run.text for run in all_runs(items)), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_reasoning() -> None:
+    for text in (
         "a <think>b</think>",
         "Use `</think>` so.\n",
         "x </think>\n",
         "Hello\n\n<think>\na\n</think>\n",
         "<think>\n\n</think>\n\nb",
-    ],
-)
-def test_what_is_no_reasoning(text: str) -> None:
-    stream = StreamingMarkdown()
-    stream.append(text)
-    assert stream.reasoning is None
-    assert not any(item.block.reasoning for item in read([text], StreamingMarkdown())[0])
+    ):
+        stream = StreamingMarkdown()
+        stream.append(text)
+        assert stream.reasoning is None, text
+        items, _, _ = read([text], StreamingMarkdown())
+        assert not any(item.block.reasoning for item in items), text
 
 
-@pytest.mark.parametrize(
-    ("start", "rest"),
-    [
+def test_a_line_that_becomes_something_else() -> None:
+    for start, rest in (
         ("para\n#", "tag\n"),  # a heading, then none
         ("para\n| a |\n|-", "x\n"),  # a table, then none
         ("para\n| a |\n|-", "|\n"),
@@ -119,12 +113,9 @@ def test_what_is_no_reasoning(text: str) -> None:
         ("- a\n\n\n ", " b\n"),
         ("> a\n`", "``\ncode\n"),
         ("para\r", "\n\nnext\n\n\n"),
-    ],
-)
-def test_a_line_that_becomes_something_else(start: str, rest: str) -> None:
-    assert (
-        read([start, rest], StreamingMarkdown())[0] == read([start + rest], StreamingMarkdown())[0]
-    )
+    ):
+        whole, _, _ = read([start + rest], StreamingMarkdown())
+        assert read([start, rest], StreamingMarkdown())[0] == whole, start
 
 
 @settings(max_examples=examples(20))
@@ -165,15 +156,15 @@ def test_long_blocks_are_the_same_however_they_arrive(name: str, step: int) -> N
     assert max(len(item.runs) for item in whole if isinstance(item, TextLine)) < LONGEST_BLOCK
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_the_tail_stays_short(name: str) -> None:
-    stream = StreamingMarkdown()
-    stream.append(LONG[name])
-    place = ReadingPlace()
-    while part := stream.finished(place):
-        assert len(part.items) <= LONGEST_BLOCK // 2
-        place = part.next
-    assert len(stream.text) - place.source <= LONGEST_BLOCK
+def test_the_tail_stays_short() -> None:
+    for name, text in LONG.items():
+        stream = StreamingMarkdown()
+        stream.append(text)
+        place = ReadingPlace()
+        while part := stream.finished(place):
+            assert len(part.items) <= LONGEST_BLOCK // 2, name
+            place = part.next
+        assert len(stream.text) - place.source <= LONGEST_BLOCK, name
 
 
 def test_a_fence_comes_in_parts() -> None:

@@ -15,6 +15,7 @@ from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
 from engine.tree import Tree
 from tests.support.app.traces import forced_round, made_round, recorded, tree_round, trees
+from tests.support.mostly_slow import mostly_slow
 
 
 class Clock:
@@ -418,7 +419,7 @@ def test_a_tip_tells_a_token_from_its_alternatives(lane: DraftLane, clock: Clock
     assert lane.tip_at(at) == tips[" the"]
 
 
-@pytest.mark.parametrize("width", [40, 160, 280, 450, 1200])
+@pytest.mark.parametrize("width", mostly_slow([40, 160, 280, 450, 1200], quick=[40, 450]))
 def test_any_tree_can_be_shown_in_any_width(lane: DraftLane, clock: Clock, width: int) -> None:
     tree = tree_round(1, *MANY)[0].tree
     for number in range(-1, len(tree)):

@@ -102,7 +102,7 @@ def test_a_model_that_cannot_be_woken_is_told(serve: Serve, tmp_path: Path) -> N
 
 
 def test_its_death_is_told_and_cancels_what_it_asked(serve: Serve) -> None:
-    one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen hang")
+    one = serve(BUSY, "listen generate:1 take take take complain:broken kill -- listen rest")
     one.server.switch(True)
     one.until_state(ServerState.FAILED)
     assert "SIGKILL" in one.server.problem

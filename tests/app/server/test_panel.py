@@ -65,7 +65,7 @@ def open_panel(
 
 
 def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen take take hang")
+    window, panel = open_panel("listen take take rest")
     server = window.application.server
     assert not panel.switch.isChecked()
     panel.switch.click()
@@ -82,7 +82,7 @@ def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, unt
     asked = "generate:1 generate:2 generate:3"
     told = "request:1:writing:Zed request:2:reading:Aider request:3:waiting:Codex"
     _, panel = open_panel(
-        f"listen {asked} {told} hang",
+        f"listen {asked} {told} rest",
         "ready take load take take take as:2 text:a as:3 reading:5:20 as:4 waiting:2 take",
     )
     panel.switch.click()
@@ -100,7 +100,7 @@ def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, unt
 def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path) -> None:
     over = tmp_path / "over"
     window, panel = open_panel(
-        f"listen request:1:waiting request:2:waiting wait:{over} over take take hang"
+        f"listen request:1:waiting request:2:waiting wait:{over} over take take rest"
     )
     panel.switch.click()
     until(lambda: len(panel.requests.rows) == 2)
@@ -111,7 +111,7 @@ def test_what_is_over_leaves(open_panel: OpenPanel, until: Until, tmp_path: Path
 
 
 def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen kill -- listen hang")
+    window, panel = open_panel("listen kill -- listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.FAILED)
     assert (panel.line.standing, panel.switch.failed) == ("warning", True)
@@ -126,7 +126,7 @@ def test_a_death_is_told_where_no_panel_is_open(
     open_panel: OpenPanel, until: Until, tmp_path: Path
 ) -> None:
     die = tmp_path / "die"
-    window, panel = open_panel(f"listen wait:{die} kill -- listen hang")
+    window, panel = open_panel(f"listen wait:{die} kill -- listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.ON)
     panel.close()
@@ -139,7 +139,7 @@ def test_a_death_is_told_where_no_panel_is_open(
 
 
 def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen hang", "ready take load take begin take failed serve")
+    window, panel = open_panel("listen rest", "ready take load take begin take failed serve")
     panel.switch.click()
     until(lambda: panel.line.standing == "good")
     with_model = panel.line.text
@@ -151,7 +151,7 @@ def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -
 
 
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:
-    window, panel = open_panel("listen hang")
+    window, panel = open_panel("listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.ON)
     panel.port.setValue(9123)
@@ -162,7 +162,7 @@ def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> No
 
 
 def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
-    window, panel = open_panel("hang")
+    window, panel = open_panel("rest")
     clipboard = QGuiApplication.clipboard()
     panel.address.button.click()
     assert clipboard.text() == "http://127.0.0.1:8737/v1"
@@ -183,7 +183,7 @@ def test_address_key_and_lines_are_copied(open_panel: OpenPanel) -> None:
 
 
 def test_on_at_start_is_remembered(open_panel: OpenPanel) -> None:
-    window, panel = open_panel("listen hang")
+    window, panel = open_panel("listen rest")
     assert not window.settings.server_at_start
     panel.at_start.click()
     assert window.settings.server_at_start
@@ -194,7 +194,7 @@ def test_it_is_on_from_the_start_where_that_was_chosen(
 ) -> None:
     command, server = (
         fake_host(tmp_path, "ready take load serve"),
-        fake_server(tmp_path, "listen hang"),
+        fake_server(tmp_path, "listen rest"),
     )
     window = make_window(plain_application, tmp_path, command, server=server)
     window.settings.server_at_start = True
@@ -206,14 +206,14 @@ def test_it_is_on_from_the_start_where_that_was_chosen(
 
 
 def test_there_is_one_panel(open_panel: OpenPanel) -> None:
-    window, panel = open_panel("hang")
+    window, panel = open_panel("rest")
     window.menus.actions["server"].trigger()
     assert window.findChildren(ServerPanel) == [panel]
     assert not panel.isModal()
 
 
 def test_everything_has_a_name_and_is_reached_by_tab(open_panel: OpenPanel) -> None:
-    _, panel = open_panel("hang")
+    _, panel = open_panel("rest")
     for kind in (QAbstractButton, QComboBox, QLineEdit, QPlainTextEdit, QAbstractSpinBox):
         for part in panel.findChildren(kind):
             if part.focusPolicy() & Qt.FocusPolicy.TabFocus and part.isVisibleTo(panel):

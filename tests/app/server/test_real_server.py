@@ -17,6 +17,7 @@ from app.server.local_server import LocalServer, ServerState, server_command
 from engine.request import ChatMessage
 from engine.request import Request as AnswerRequest
 from engine.server.status import ClientStatus
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.served import Serve, Served
 
 SERVING = "ready take load serve"
@@ -51,7 +52,7 @@ class RealServer:
 
     def _is_ready(self) -> bool:
         try:
-            with OPENER.open(f"{self.server.status.address}/health", timeout=30):
+            with OPENER.open(f"{self.server.status.address}/health", timeout=TIMEOUT_SECONDS):
                 return True
         except HTTPError as error:
             with error:
@@ -71,7 +72,7 @@ class RealServer:
 
         def send() -> Any:
             try:
-                with OPENER.open(request, timeout=30) as reply:
+                with OPENER.open(request, timeout=TIMEOUT_SECONDS) as reply:
                     return json.load(reply)
             except HTTPError as error:
                 with error:
@@ -96,20 +97,20 @@ def text_of(answer: Any) -> str:
     return str(answer["choices"][0]["message"]["content"])
 
 
-def test_a_program_is_answered_by_the_windows_engine(real: RealServer) -> None:
+def test_a_program_is_answered_by_the_windows_engine_and_none_without_the_key(
+    real: RealServer,
+) -> None:
     server = real.start()
+    refused = real.ask("hello", key="wrong-key-of-some-length")
     answers = [real.ask(f"question {number}") for number in range(3)]
-    real.one.until(lambda: all(answer.done() for answer in answers))
+    real.one.until(lambda: refused.done() and all(answer.done() for answer in answers))
+    assert refused.result() == 401
     assert [text_of(answer.result()) for answer in answers] == ["served"] * 3
     real.one.until(lambda: not server.status.requests)
     assert server.following.now == {}
-
-
-def test_without_the_key_it_is_refused(real: RealServer) -> None:
-    real.start()
-    refused = real.ask("hello", key="wrong-key-of-some-length")
-    real.one.until(refused.done)
-    assert refused.result() == 401
+    assert server.pid
+    server.close()
+    assert server.pid == 0, "it ends with the window"
 
 
 @pytest.mark.parametrize(
@@ -175,11 +176,3 @@ def test_the_whole_way_to_a_model_and_back(
         server.close()
         one.engine.stop()
         real.close()
-
-
-def test_it_ends_with_the_window(real: RealServer, tmp_path: Path) -> None:
-    server = real.start()
-    pid = server.pid
-    assert pid
-    server.close()
-    assert server.pid == 0

@@ -18,9 +18,10 @@ and so on; the last is repeated. Each word is one step:
     race:FILE:FILE         those of the plain answer, then those of the other one
     long:BYTES             a text whose line has so many bytes, its end included
     print:WORD | half | unended              what is no response, half of one, one without an end
-    complain:WORD | spew   to standard error, a line or 20,000
+    complain:WORD | spew   to standard error, a line or more than a pipe holds
     serve                  answer everything until the end of standard input
     wait:FILE              until that file is there
+    rest                   say nothing more, and end with the input
     hang                   say nothing more, and never end
     exit:STATUS | kill
 """
@@ -131,12 +132,14 @@ def do(step: str, word: str, command: Command) -> Command:
         case "complain":
             print(word, file=sys.stderr, flush=True)
         case "spew":
-            print("spew\n" * 20_000, end="", file=sys.stderr, flush=True)
+            print(("spew " * 40 + "\n") * 500, end="", file=sys.stderr, flush=True)
         case "serve":
             serve()
         case "wait":
             while not Path(word).exists():
                 time.sleep(0.01)
+        case "rest":
+            sys.stdin.buffer.read()
         case "hang":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(3600)

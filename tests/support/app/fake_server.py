@@ -13,7 +13,8 @@ so on, the last repeated; then what every server is started with. Each word is o
     record:FILE               write all lines that come into a file, until the end of the input
     print:WORD | complain:WORD | quote   say what is no command; to standard error; the prompt there
     wait:FILE                 until that file is there
-    exit:STATUS | kill | hang
+    exit:STATUS | kill
+    rest                      say nothing more, until the input ends
 """
 
 import os
@@ -102,8 +103,8 @@ def do(step: str, word: str, *, address: str, requests: list[RequestStatus]) -> 
         case "wait":
             while not Path(word).exists():
                 time.sleep(0.01)
-        case "hang":
-            time.sleep(3600)
+        case "rest":
+            sys.stdin.buffer.read()
         case _:
             raise ValueError(step)
 

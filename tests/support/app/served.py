@@ -12,7 +12,7 @@ from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer, ServerState
 from app.settings import Settings
 from engine.protocol import Response, response_from_json
-from tests.support.app.engine_listener import Listener
+from tests.support.app.engine_listener import TIMEOUT_SECONDS, Listener
 from tests.support.app.window_maker import fake_host, fake_server
 
 MODEL = Path("/models/tiny")
@@ -66,7 +66,7 @@ class Served:
         self.heard.until_told("loaded")
 
     def until(self, holds: Callable[[], object]) -> None:
-        self._qtbot.waitUntil(lambda: bool(holds()), timeout=30_000)
+        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
 
     def until_state(self, state: ServerState) -> None:
         self.until(lambda: self.server.state is state)
