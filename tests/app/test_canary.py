@@ -69,7 +69,7 @@ def nasty_events(text: str) -> list[Event]:
     head = text[:3000]
     return [
         *made_trace(head)[:-1],
-        *told(text[3000:], size=40),
+        *told(text[3000:], size=400),
         Text("g", "\n\n" + LONG_LINE),
         Done("g", "stop", Stats()),
     ]

@@ -17,12 +17,19 @@ so on, the last repeated; then what every server is started with. Each word is o
     rest                      say nothing more, until the input ends
 """
 
+# ruff: noqa: E402
+
 import os
 import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
+
+# As in `fake_host`.
+engine = sys.modules["engine"] = ModuleType("engine")
+engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 
 from engine.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
 from engine.request import Prompt
