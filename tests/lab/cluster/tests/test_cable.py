@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(
     reason="network namespaces need Linux, root and iproute2",
 )
 
+PATIENCE_SECONDS = 60.0
+
 
 @pytest.fixture
 def cable() -> Iterator[Cable]:
@@ -48,11 +50,11 @@ def _connected(cable: Cable) -> Iterator[tuple[socket.socket, socket.socket]]:
         listening.bind((other.address, 0))
         listening.listen()
         with closing(_there(one, socket.socket)) as near:
-            near.settimeout(10.0)
+            near.settimeout(PATIENCE_SECONDS)
             near.connect(listening.getsockname())
             far, _ = listening.accept()
             with closing(far):
-                far.settimeout(10.0)
+                far.settimeout(PATIENCE_SECONDS)
                 yield near, far
 
 
@@ -75,7 +77,7 @@ def test_nothing_arrives_over_a_cable_that_is_cut_until_it_is_mended(cable: Cabl
         with pytest.raises(TimeoutError):
             far.recv(8)
         cable.mend()
-        far.settimeout(10.0)
+        far.settimeout(PATIENCE_SECONDS)
         assert far.recv(8) == b"late"
 
 

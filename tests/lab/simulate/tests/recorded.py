@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -43,10 +44,13 @@ def lucky_answer(
 
 def committed_answers(temperature: float) -> list[AnswerTrace]:
     """What was recorded of the starter pair."""
-    answers = [
-        answer for path in sorted(TRACES.glob("*.gz")) for answer in load_trace(path).answers
-    ]
-    return [answer for answer in answers if answer.temperature == temperature]
+    return [answer for answer in _committed() if answer.temperature == temperature]
+
+
+@cache
+def _committed() -> tuple[AnswerTrace, ...]:
+    paths = sorted(TRACES.glob("*.gz"))
+    return tuple(answer for path in paths for answer in load_trace(path).answers)
 
 
 @st.composite

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.lab.simulate.run import Episode
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import AnswerTrace, without_acceptance
-from tests.support.mostly_slow import mostly_slow
 
 
 class Broken:
@@ -114,10 +112,7 @@ def without_any() -> list[AnswerTrace]:
 
 @pytest.mark.parametrize(
     ("make", "curve"),
-    mostly_slow(
-        product([NeverParks, IgnoresCost], ["m4-pro", "m3-ultra"]),
-        quick=[(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")],
-    ),
+    [(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")],
 )
 def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
     rows = play(without_any(), make, curve)

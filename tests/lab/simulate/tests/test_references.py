@@ -72,7 +72,7 @@ def test_plain_decoding_is_among_the_fixed(answer: AnswerTrace) -> None:
 
 
 @pytest.mark.parametrize("curve", PUBLISHED, ids=lambda curve: curve.name)
-@pytest.mark.parametrize("chance", [0.3, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize("chance", [0.3, 0.8])
 def test_where_places_are_alike_the_oracle_is_the_best_fixed_length(
     curve: CostCurve, chance: float
 ) -> None:
