@@ -224,7 +224,8 @@ class ChildSession:
             self._process.stdin.write(_line(command))
 
     def _next(self, seconds: float) -> Response | None:
-        """The next response, if it comes within a time. Raises `_Gone` at the end."""
+        """The next response, if it comes within a time. Raises `_Gone` where the process has ended,
+        or says that it will: by a failure of no command."""
         if self._process is None:
             raise _Gone
         assert self._process.stdout is not None
@@ -237,8 +238,9 @@ class ChildSession:
             self._pending += data
         line, _, self._pending = self._pending.partition(b"\n")
         response = response_from_json(line.decode())
-        if isinstance(response, Failed) and not response.generation:
+        if isinstance(response, Failed) and not response.generation:  # its last word
             self._said = response.message
+            raise _Gone
         return response
 
 

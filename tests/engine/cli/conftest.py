@@ -14,6 +14,8 @@ from tests.support.engine.ended import (
     Run,
 )
 
+SEED = 53  # of a target whose answers have letters, and something to look up
+
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> None:
@@ -27,7 +29,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: No
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "target"
-    tiny.write_folder("llama", folder)
+    tiny.write_folder("llama", folder, layers=2, seed=SEED)
     return folder
 
 
@@ -35,7 +37,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drafter(target: Path) -> Path:
     """A model that guesses the target's tokens now and then."""
     folder = Path(shutil.copytree(target, target.with_name("drafter")))
-    save_model(folder, tiny.noisy(tiny.write_folder("llama", folder)))
+    save_model(folder, tiny.noisy(tiny.write_folder("llama", folder, layers=2, seed=SEED)))
     return folder
 
 

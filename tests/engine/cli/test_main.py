@@ -36,6 +36,7 @@ from tests.support.engine.ended import (
     events_of,
     text_of,
 )
+from tests.support.mostly_slow import mostly_slow
 
 # Answers
 
@@ -46,10 +47,12 @@ def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None
     assert len(plain.out) > 10
     assert plain.err.count("\n") == 2
     assert "Nothing was drafted" in plain.err
-    for name in ("lookup", "early-exit", "early-exit:1", drafter, f"lookup + {drafter}"):
-        for length in ("auto", "4", "16"):
-            drafted = generate("--drafter", name, "--draft-length", length)
-            assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
+    for name, length in (
+        *(("lookup", "auto"), ("early-exit", "4"), ("early-exit:1", "16"), (drafter, "auto")),
+        (f"lookup + {drafter}", "4"),
+    ):
+        drafted = generate("--drafter", name, "--draft-length", length)
+        assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
 
 
 def test_answers_are_kept_only_where_that_is_asked_for(generate: Command) -> None:
@@ -91,7 +94,7 @@ def test_without_sampling_options_the_models_default_holds(
 def test_json_is_events_that_obey_the_laws(generate: Command, target: Path, drafter: Path) -> None:
     plain = generate("--drafter", "none").out
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
-    for name in ("none", "lookup", "early-exit:1", drafter, f"lookup+{drafter}"):
+    for name in ("none", "lookup", f"lookup+{drafter}"):
         events = events_of(generate("--json", "--drafter", name, "--draft-length", 4))
 
         assert len({event.generation for event in events}) == 1
@@ -121,7 +124,7 @@ def test_every_answer_has_an_id_of_its_own(generate: Command) -> None:
     assert len(ids) == 2
 
 
-@pytest.mark.parametrize("name", ["none", "lookup", "early-exit:1"])
+@pytest.mark.parametrize("name", mostly_slow(["none", "lookup", "early-exit:1"], quick=["lookup"]))
 def test_a_seed_reproduces(name: str, generate: Command) -> None:
     # A draft length that does not depend on the clock: it takes part in what is drawn.
     def text(seed: int) -> str:
@@ -131,19 +134,19 @@ def test_a_seed_reproduces(name: str, generate: Command) -> None:
         )
 
     assert text(1) == text(1)
-    assert len({text(seed) for seed in range(3)}) == 3
+    assert text(1) != text(2)
 
 
 def test_greedy_needs_no_seed(generate: Command) -> None:
     assert generate("--seed", 1).out == generate("--seed", 2).out == generate().out
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_max_tokens(count: int, generate: Command, drafter: Path) -> None:
+def test_max_tokens(generate: Command, drafter: Path) -> None:
     whole = text_of(events_of(generate("--json", "--drafter", "none")))
-    events = events_of(generate("--json", "--drafter", drafter, "--max-tokens", count))
-    assert len(committed(events)) == count
-    assert whole.startswith(text_of(events).rstrip("\ufffd"))
+    for count in (1, 2, 7):
+        events = events_of(generate("--json", "--drafter", drafter, "--max-tokens", count))
+        assert len(committed(events)) == count
+        assert whole.startswith(text_of(events).rstrip("\ufffd"))
 
 
 def test_stop_strings(generate: Command, drafter: Path) -> None:
@@ -200,14 +203,10 @@ def test_a_dash_reads_the_prompt(generate: Command, monkeypatch: pytest.MonkeyPa
     assert piped.out == generate("--prompt", "grüße\n").out
 
 
-@pytest.mark.parametrize(
-    ("data", "word"), [(b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")]
-)
-def test_a_dash_and_nothing_to_read(
-    data: bytes, word: str, generate: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    feed(monkeypatch, data)
-    assert_refused(generate("--prompt", "-"), word)
+def test_a_dash_and_nothing_to_read(generate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for data, word in ((b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")):
+        feed(monkeypatch, data)
+        assert_refused(generate("--prompt", "-"), word)
 
 
 # What reaches the terminal
@@ -350,7 +349,7 @@ def read_until(terminal: int, *words: bytes, times: int = 1) -> None:
     """Read what comes from the terminal until each of `words` did, so often."""
     seen = b""
     while not all(seen.count(word) >= times for word in words):
-        ready, _, _ = select.select([terminal], [], [], 30)
+        ready, _, _ = select.select([terminal], [], [], 120)
         assert ready, f"nothing more came after {seen[-300:]!r}"
         seen += os.read(terminal, 1 << 16)
 

@@ -1,7 +1,8 @@
 """One line for everything that goes wrong, exit code 2, and nothing left behind."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.engine.ended import (
     committed,
     contents,
     events_of,
+    unlike_refusal,
 )
 
 
@@ -119,15 +121,26 @@ BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_model(name: str, folder: Path, tmp_path: Path, run: Command) -> None:
-    break_it, words = BROKEN[name]
-    break_it(folder)
+def test_a_broken_model(target: Path, tmp_path: Path, run: Command) -> None:
+    for name, (break_it, _) in BROKEN.items():
+        break_it(Path(shutil.copytree(target, tmp_path / name)))
     before = contents(tmp_path)
-    assert_refused(run("generate", "--target", folder, "--prompt", "x"), *words)
+    assert (
+        failures(
+            (name, run("generate", "--target", tmp_path / name, "--prompt", "x"), words)
+            for name, (_, words) in BROKEN.items()
+        )
+        == {}
+    )
     # Only what drafting costs is kept, where the weights could be told apart.
     after = {path: data for path, data in contents(tmp_path).items() if "home" not in path.parts}
     assert after == before, "something was left behind"
+
+
+def failures(ended: Iterable[tuple[Any, Run, Sequence[str]]]) -> dict[Any, str]:
+    """What was not refused with these words, by its name."""
+    told = {name: unlike_refusal(run, *words) for name, run, words in ended}
+    return {name: fault for name, fault in told.items() if fault}
 
 
 def test_no_model_at_all(tmp_path: Path, run: Command) -> None:
@@ -177,22 +190,28 @@ CODE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CODE)
-def test_a_model_that_wants_to_run_code(kind: str, folder: Path, run: Command) -> None:
-    canary = folder.parent / "it ran"
-    (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w').close()\n")
-    name, changes = CODE[kind]
-    change_json(folder / name, **changes)
-    assert_refused(run("generate", "--target", folder, "--prompt", "x"), "code")
+def test_a_model_that_wants_to_run_code(target: Path, tmp_path: Path, run: Command) -> None:
+    canary = tmp_path / "it ran"
+    for kind, (name, changes) in CODE.items():
+        folder = Path(shutil.copytree(target, tmp_path / kind))
+        (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w').close()\n")
+        change_json(folder / name, **changes)
+    assert (
+        failures(
+            (kind, run("generate", "--target", tmp_path / kind, "--prompt", "x"), ["code"])
+            for kind in CODE
+        )
+        == {}
+    )
     assert not canary.exists()
 
 
 # Requests that cannot be met
 
 
-@pytest.mark.parametrize("prompt", ["", " \n\t", "\u2003"])
-def test_an_empty_prompt(prompt: str, generate: Command) -> None:
-    assert_refused(generate("--prompt", prompt), "empty", "Write something")
+def test_an_empty_prompt(generate: Command) -> None:
+    for prompt in ("", " \n\t", "\u2003"):
+        assert_refused(generate("--prompt", prompt), "empty", "Write something")
 
 
 def test_a_prompt_longer_than_the_model_can_look_at(folder: Path, run: Command) -> None:
@@ -207,44 +226,46 @@ def test_a_prompt_longer_than_the_model_can_look_at(folder: Path, run: Command) 
     assert len(committed(events_of(answer("x" * 13)))) == 1
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        *[("temperature", value) for value in ("-0.1", "nan", "inf", "101")],
-        *[("top-p", value) for value in ("-0.1", "1.1", "nan")],
-        *[("min-p", value) for value in ("-0.1", "1.1", "nan")],
-        ("top-k", "-1"),
-        ("repetition-penalty", "0"),
-        ("presence-penalty", "inf"),
-        ("frequency-penalty", "nan"),
-        *[("seed", value) for value in ("-1", str(1 << 80))],
-    ],
-)
-def test_sampling_that_is_out_of_range(option: str, value: str, generate: Command) -> None:
-    ended = generate(f"--{option}", value)
-    assert_refused(ended, option.replace("-", "_"), "Choose", "from")
+OUT_OF_RANGE = {
+    "temperature": ("-0.1", "nan", "inf", "101"),
+    "top-p": ("-0.1", "1.1", "nan"),
+    "min-p": ("-0.1", "1.1", "nan"),
+    "top-k": ("-1",),
+    "repetition-penalty": ("0",),
+    "presence-penalty": ("inf",),
+    "frequency-penalty": ("nan",),
+    "seed": ("-1", str(1 << 80)),
+}
+NO_LENGTHS = ("-1", "17", "1.5", "", "AUTO", "many", "²")
+NO_DRAFTERS = ("", "lookup+", "Lookup", "early-exit:x", "no/such/folder")
 
 
-@pytest.mark.parametrize("length", ["-1", "17", "1.5", "", "AUTO", "many", "²"])
-def test_a_draft_length_that_is_none(length: str, generate: Command) -> None:
-    assert_refused(generate("--draft-length", length), repr(length), "0 to 16")
+def test_options_that_cannot_be(generate: Command) -> None:
+    sampling = [
+        (f"--{option}", value, (option.replace("-", "_"), "Choose", "from"))
+        for option, values in OUT_OF_RANGE.items()
+        for value in values
+    ]
+    lengths = [("--draft-length", each, (repr(each), "0 to 16")) for each in NO_LENGTHS]
+    words = ("no drafter", "Choose auto, none, lookup")
+    drafters = [("--drafter", each, words) for each in NO_DRAFTERS]
+    drafters += [
+        ("--drafter", f"early-exit:{layers}", (f"after {layers}", "Choose from 1 to 1"))
+        for layers in (0, 2, 10**20)
+    ]
+    assert (
+        failures(
+            ((option, value), generate(option, value), words)
+            for option, value, words in (*sampling, *lengths, *drafters)
+        )
+        == {}
+    )
 
 
-@pytest.mark.parametrize("runner", ["suffix", "/auto", "suffix/"])
-def test_a_runner_that_is_no_drafter_with_a_length(runner: str, run: Command, target: Path) -> None:
-    ended = run("bench", "--target", target, "--runner", runner)
-    assert_refused(ended, repr(runner), "slash", "head/tree:8")
-
-
-@pytest.mark.parametrize("name", ["", "lookup+", "Lookup", "early-exit:x", "no/such/folder"])
-def test_a_drafter_that_is_none(name: str, generate: Command) -> None:
-    assert_refused(generate("--drafter", name), "no drafter", "Choose auto, none, lookup")
-
-
-@pytest.mark.parametrize("layers", [0, 4, 10**20])
-def test_an_early_exit_out_of_range(layers: int, generate: Command) -> None:
-    ended = generate("--drafter", f"early-exit:{layers}")
-    assert_refused(ended, f"after {layers}", "Choose from 1 to 3")
+def test_a_runner_that_is_no_drafter_with_a_length(run: Command, target: Path) -> None:
+    for runner in ("suffix", "/auto", "suffix/"):
+        ended = run("bench", "--target", target, "--runner", runner)
+        assert_refused(ended, repr(runner), "slash", "head/tree:8")
 
 
 def test_a_drafter_that_shares_no_token(folder: Path, generate: Command) -> None:
@@ -259,21 +280,16 @@ def test_an_empty_stop_string(generate: Command) -> None:
     assert_refused(generate("--stop", ""), "stop string is empty")
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
+def test_a_schema_that_cannot_be_followed(generate: Command, tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    for schema, words in (
         (b"", ["JSON schema"]),
         (b"\xff", ["schema.json", "read"]),
         (b'{"type": "string", "not": {}}', ["JSON schema", '"not"']),
         (b'{"$ref": "http://127.0.0.1/a.json"}', ["http://127.0.0.1/a.json"]),
-    ],
-)
-def test_a_schema_that_cannot_be_followed(
-    schema: bytes, words: list[str], generate: Command, tmp_path: Path
-) -> None:
-    path = tmp_path / "schema.json"
-    path.write_bytes(schema)
-    assert_refused(generate("--schema", path), *words)
+    ):
+        path.write_bytes(schema)
+        assert_refused(generate("--schema", path), *words)
 
 
 def test_grammars_that_are_none(generate: Command, tmp_path: Path) -> None:
@@ -283,24 +299,20 @@ def test_grammars_that_are_none(generate: Command, tmp_path: Path) -> None:
     assert_refused(generate("--regex", "a", "--schema", "b.json"), "one")
 
 
-@pytest.mark.parametrize("where", ["--prompt", "--system"])
-def test_text_that_is_no_unicode(where: str, generate: Command) -> None:
-    # What Python makes of an argument that is not UTF-8.
-    assert_refused(generate(where, "caf\udce9"), "UTF-8")
+def test_text_that_is_no_unicode(generate: Command) -> None:
+    for where in ("--prompt", "--system"):  # what Python makes of an argument that is not UTF-8
+        assert_refused(generate(where, "caf\udce9"), "UTF-8")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_wrong_usage(run: Command) -> None:
+    for arguments in (
         ["generate"],
         ["generate", "--prompt", "x", "--max-tokens", "0"],
         ["generate", "--prompt", "x", "--temperature", "warm"],
         ["generate", "--prompt", "x", "--no-such-option"],
         ["import", "model.gguf"],
         ["no-such-command"],
-    ],
-)
-def test_wrong_usage(arguments: list[str], run: Command) -> None:
-    ended = run(*arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert "Usage" in ended.err
+    ):
+        ended = run(*arguments)
+        assert (ended.code, ended.out) == (2, ""), arguments
+        assert "Usage" in ended.err, arguments

@@ -247,7 +247,7 @@ def test_a_server_in_the_background_names_its_macs_until_it_is_down(
     told, _ = start("cluster", "status", "--json").communicate()
     status = json.loads(told)
     assert [rank["state"] for rank in status["ranks"]] == ["ready", "ready"]
-    assert sum(end - first for rank in status["ranks"] for first, end in [rank["layers"]]) == 4
+    assert sum(end - first for rank in status["ranks"] for first, end in [rank["layers"]]) == 2
     server = psutil.Process(status["pid"])
     others = server.children(recursive=True)
     with httpx2.Client(base_url=status["address"], trust_env=False, timeout=LIMIT_SECONDS) as http:

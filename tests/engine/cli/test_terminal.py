@@ -6,7 +6,6 @@ from dataclasses import replace
 from io import StringIO
 
 import pyte
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -266,18 +265,18 @@ def test_indentation_is_not_underlined() -> None:
     assert terminal.looks("return") == "green underline"
 
 
-@pytest.mark.parametrize("special", ["<|im_end|>", "</s>", "<end_of_turn>"])
-def test_a_special_token_never_stands_in_the_answer(special: str) -> None:
-    ends: list[list[Event]] = [
-        [draft(1, " end", special), verdict(1, 2, 2, None)],
-        [draft(1, " end"), verdict(1, 1, 1, special)],
-    ]
-    for events in ends:
-        terminal = Terminal()
-        terminal.show(*plain_round(0, "The"), *events)
-        assert terminal.rows() == ["The end"]
-        terminal.show(text(1, " end", ""), done())
-        assert terminal.rows() == ["The end"]
+def test_a_special_token_never_stands_in_the_answer() -> None:
+    for special in ("<|im_end|>", "</s>", "<end_of_turn>"):
+        ends: list[list[Event]] = [
+            [draft(1, " end", special), verdict(1, 2, 2, None)],
+            [draft(1, " end"), verdict(1, 1, 1, special)],
+        ]
+        for events in ends:
+            terminal = Terminal()
+            terminal.show(*plain_round(0, "The"), *events)
+            assert terminal.rows() == ["The end"]
+            terminal.show(text(1, " end", ""), done())
+            assert terminal.rows() == ["The end"]
 
 
 def test_a_character_in_two_halves_has_the_colour_of_the_second() -> None:
@@ -423,20 +422,15 @@ def test_plain_answers_are_the_text_and_a_line_end() -> None:
     assert file.getvalue() == "a long[31m line\n"
 
 
-@pytest.mark.parametrize(
-    ("terminal", "environment", "kind"),
-    [
+def test_the_view_fits_the_console() -> None:
+    for terminal, environment, kind in (
         (True, {"TERM": "xterm-256color"}, LiveAnswer),
         (True, {"TERM": "dumb"}, PlainAnswer),
         (True, {"TERM": "xterm", "NO_COLOR": "1"}, PlainAnswer),
         (False, {"TERM": "xterm"}, PlainAnswer),
-    ],
-)
-def test_the_view_fits_the_console(
-    terminal: bool, environment: dict[str, str], kind: type[object]
-) -> None:
-    console = Console(file=StringIO(), force_terminal=terminal, _environ=environment)
-    assert type(answer_view(console)) is kind
+    ):
+        console = Console(file=StringIO(), force_terminal=terminal, _environ=environment)
+        assert type(answer_view(console)) is kind
 
 
 def test_the_legend_says_each_word_in_its_style() -> None:
@@ -471,24 +465,24 @@ COMPARED = replace(ANSWER, reference_seconds=(0.0325,) * 8)
 SLOWER = replace(ANSWER, reference_seconds=(0.0209,) * 8)
 
 
-@pytest.mark.parametrize(
-    ("stats", "words", "figures"),
-    [
+def test_the_closing_lines() -> None:
+    for stats, words, figures in (
         (COMPARED, ["1.34×", "68 %", "120"], ["41.3 tokens/s", "3.1 tokens per pass"]),
         (SLOWER, ["0.93×"], []),
         (ANSWER, ["68 %", "120", NoRatio.NOT_MEASURED.value], []),
         (replace(ANSWER, reference_seconds=(0.3,) * 8), [NoRatio.NOT_COMPARABLE.value], []),
-        (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0),
-         ["Nothing was drafted"], ["5.0 tokens/s", "9 tokens read, 0 reused"]),
+        (
+            Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0),
+            ["Nothing was drafted"],
+            ["5.0 tokens/s", "9 tokens read, 0 reused"],
+        ),
         (Stats(prompt_tokens=9), ["Nothing was drafted"], ["9 tokens read, 0 reused"]),
-    ],
-)  # fmt: skip
-def test_the_closing_lines(stats: Stats, words: list[str], figures: list[str]) -> None:
-    gist, numbers = closing_lines(stats)
-    assert all(word in gist for word in words), gist
-    assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
-    assert all(figure in numbers for figure in figures), numbers
-    assert ("×" in gist) == isinstance(against_plain(stats), float)
+    ):
+        gist, numbers = closing_lines(stats)
+        assert all(word in gist for word in words), gist
+        assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
+        assert all(figure in numbers for figure in figures), numbers
+        assert ("×" in gist) == isinstance(against_plain(stats), float)
 
 
 # Beside the figures

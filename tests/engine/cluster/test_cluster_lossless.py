@@ -156,19 +156,8 @@ def ranks(request: pytest.FixtureRequest) -> Iterator[Ranks]:
         yield ranks
 
 
-@pytest.mark.parametrize(
-    ("ranks", "mode", "architecture", "cell"),
-    [
-        (2, "pipeline", "qwen3_5", Cell("model")),
-        (2, "tensor", "llama", Cell("automatic", "repeatable")),
-    ],
-    indirect=["ranks"],
-    ids=["pipeline", "tensor"],
-)
-def test_conversation_on_two_ranks(
-    ranks: Ranks, mode: Mode, architecture: str, cell: Cell, on_the_cpu: None
-) -> None:
-    check(ranks, mode, architecture, [cell])
+def test_conversation_on_two_ranks(two: Ranks, on_the_cpu: None) -> None:
+    check(two, "pipeline", "qwen3_5", [Cell("model")])
 
 
 @pytest.mark.slow

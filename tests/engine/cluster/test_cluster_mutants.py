@@ -1,13 +1,13 @@
 """Ranks that are broken on purpose: none of them goes on silently.
 
-Each mutant leaves a group behind that nobody can use, so each has one of its own.
+Each mutant leaves a group behind that nobody can use, so each has one of its own. Followers that
+forget are shown in one process, too: `test_leader.py`.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -29,7 +29,6 @@ from engine.speculate import speculate
 from tests.support.engine.helpers import PROMPT, task
 from tests.support.engine.ranks import Held, RankFailed, lead, started
 from tests.support.engine.tiny import build, noisy
-from tests.support.mostly_slow import mostly_slow
 
 COUNT = 3 * PASSES_BETWEEN_COMPARISONS
 TARGET = partial(build, "qwen3_5")
@@ -117,11 +116,9 @@ MUTANTS = [
 NOTICED = ("lost each other", "OutOfStep", "NotAnOrder")
 
 
-@pytest.mark.parametrize(
-    ("mode", "mutant"),
-    mostly_slow(product(("pipeline", "tensor"), MUTANTS), quick=[("pipeline", forget_a_rewind)]),
-    ids=lambda value: getattr(value, "__name__", value),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
 def test_mutant_is_noticed(mode: Mode, mutant: Callable[[], AbstractContextManager[Any]]) -> None:
     with started(2) as ranks, pytest.raises(RankFailed) as failed:
         ranks.call(led, mode, mutant)

@@ -90,9 +90,8 @@ def test_changed_message_is_refused_or_is_another_one(
     assert encode(number, found) == message
 
 
-@pytest.mark.parametrize(
-    "orders",
-    [
+def test_what_could_not_be_decoded_is_not_sent() -> None:
+    cases: list[list[Order]] = [
         [Read(1, ())],
         [Read(1, (0,) * (MOST_ROWS + 1))],
         [Read(1, (-1,))],
@@ -101,28 +100,25 @@ def test_changed_message_is_refused_or_is_another_one(
         [Rest(), Mark(1)],
         [Read(1, (5,)), Read(1, (6,))],
         [Mark(1)] * LENGTH,
-    ],
-)
-def test_what_could_not_be_decoded_is_not_sent(orders: list[Order]) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        encode(1, orders)
+    ]
+    for orders in cases:
+        with pytest.raises(ValueError, match=r"\w"):
+            encode(1, orders)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_damaged_message_is_refused() -> None:
+    changes: list[Callable[[list[int]], list[int]]] = [
         lambda message: message[:-1],
         lambda message: [0] * LENGTH,
         lambda message: [0, *message[1:]],
         lambda message: [*message[:2], message[2] + 1, *message[3:]],
         lambda message: [*message[:2], message[2] - 1, *message[3:]],
         lambda message: [*message[:3], 99, *message[4:]],
-    ],
-)
-def test_damaged_message_is_refused(change: Callable[[list[int]], list[int]]) -> None:
+    ]
     message = encode(5, [Mark(1), Read(2, (3, 4))])
-    with pytest.raises(NotAnOrder):
-        decode(5, change(message))
+    for change in changes:
+        with pytest.raises(NotAnOrder):
+            decode(5, change(message))
 
 
 def test_message_of_another_number_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Sessions that read with a group: when the other ranks rest, and what is as with one process."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -24,17 +24,12 @@ from engine.session import Session
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 from tests.support.engine.helpers import build_wide
-from tests.support.engine.ranks import Held, Ranks, alone, lead, leading, started
+from tests.support.engine.ranks import Held, Ranks, alone, lead, leading
 from tests.support.engine.sessions import QUESTION, VOCABULARY, tokens_of
+from tests.support.mostly_slow import mostly_slow
 
 TARGET = partial(build_wide, "qwen3_5", vocabulary=VOCABULARY)
 PIPELINE = Held(TARGET, "pipeline")
-
-
-@pytest.fixture(scope="module")
-def two() -> Iterator[Ranks]:
-    with started(2) as ranks:
-        yield ranks
 
 
 def drafting(target: LoadedModel, **options: Any) -> Session:
@@ -75,7 +70,7 @@ def judged(target: LoadedModel) -> list[Any]:
 
 @pytest.mark.parametrize(
     "work",
-    [answered_in_turns, answered_with_quantized_caches, judged],
+    mostly_slow([answered_in_turns, answered_with_quantized_caches, judged], quick=[judged]),
     ids=lambda each: each.__name__,
 )
 def test_as_with_one_process(

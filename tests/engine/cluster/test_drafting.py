@@ -1,7 +1,7 @@
 """Drafters that read the target's states, or borrow parts of it, draft on rank 0 as by themselves;
 those that would read with its layers are refused."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,8 +17,9 @@ from engine.request import Sampling
 from engine.speculate import RoundDraft, Task, speculate
 from models.sharing import Mode
 from tests.support.engine import heads, mtp
-from tests.support.engine.ranks import Held, Ranks, alone, lead, started
+from tests.support.engine.ranks import Held, Ranks, alone, lead
 from tests.support.engine.shared_targets import shared_target
+from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -46,18 +47,13 @@ def drafts(target: LoadedModel, drafter: str, name: str) -> tuple[list[int], lis
     return tokens, [(each.tokens, each.q) for each in rounds if isinstance(each, RoundDraft)]
 
 
-@pytest.fixture(scope="module")
-def ranks() -> Iterator[Ranks]:
-    with started(2) as two:
-        yield two
+CASES = [("head", "gpt_oss"), ("MTP", "qwen3_5")]
 
 
-@pytest.mark.parametrize(("drafter", "name"), [("head", "gpt_oss"), ("MTP", "qwen3_5")])
-def test_a_drafter_of_states_drafts_as_by_one_process(
-    ranks: Ranks, drafter: str, name: str
-) -> None:
+@pytest.mark.parametrize(("drafter", "name"), mostly_slow(CASES, quick=CASES[:1]))
+def test_a_drafter_of_states_drafts_as_by_one_process(two: Ranks, drafter: str, name: str) -> None:
     held = Held(partial(shared_target, name), "pipeline")
-    ours, _ = ranks.call(lead, held, drafts, drafter, name)
+    ours, _ = two.call(lead, held, drafts, drafter, name)
     theirs = drafts(alone(shared_target(name)), drafter, name)
     assert ours == theirs
     assert len(theirs[1]) > 3
@@ -69,10 +65,10 @@ def what_is_said_of_early_exit(target: LoadedModel) -> str:
     return refused.value.obstacle
 
 
-@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
-def test_a_drafter_that_reads_with_the_layers_is_refused(ranks: Ranks, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", mostly_slow(["pipeline", "tensor"], quick=["pipeline"]))
+def test_a_drafter_that_reads_with_the_layers_is_refused(two: Ranks, mode: Mode) -> None:
     held = Held(partial(shared_target, "llama"), mode)
-    assert ranks.call(lead, held, what_is_said_of_early_exit)[0] == "unsupported"
+    assert two.call(lead, held, what_is_said_of_early_exit)[0] == "unsupported"
 
 
 def layers_and_last_tap(target: LoadedModel) -> tuple[int, int, int]:
@@ -81,6 +77,6 @@ def layers_and_last_tap(target: LoadedModel) -> tuple[int, int, int]:
     return len(decoder.model.layers), decoder.depth, int(last)
 
 
-def test_the_depth_is_that_of_the_whole_target(ranks: Ranks) -> None:
+def test_the_depth_is_that_of_the_whole_target(two: Ranks) -> None:
     held = Held(partial(shared_target, "llama"), "pipeline", (2, 4))
-    assert ranks.call(lead, held, layers_and_last_tap)[0] == (2, 6, 6)
+    assert two.call(lead, held, layers_and_last_tap)[0] == (2, 6, 6)

@@ -22,7 +22,7 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "theirs" / "story"
     path.parent.mkdir()
-    write_folder("llama", path)
+    write_folder("llama", path, layers=1)
     return path
 
 
@@ -38,7 +38,7 @@ def test_it_is_where_rank_0_has_it(theirs: Path) -> None:
 def test_it_is_found_anywhere_under_any_name(theirs: Path) -> None:
     known = wanted(theirs)
     models_folder().mkdir(parents=True)
-    write_folder("qwen2", models_folder() / "another")
+    write_folder("qwen2", models_folder() / "another", layers=1)
     theirs.rename(models_folder() / "renamed")
     assert find(known).path == models_folder() / "renamed"
 
@@ -57,7 +57,7 @@ def test_other_weights_of_that_name_are_not_the_model(theirs: Path, at: str) -> 
     shutil.rmtree(theirs)
     other = theirs if at == "the same place" else models_folder() / "story"
     other.parent.mkdir(parents=True, exist_ok=True)
-    write_folder("llama", other, seed=1)
+    write_folder("llama", other, seed=1, layers=1)
     with pytest.raises(Problem, match="other weights"):
         find(known)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 from threading import Event, Thread, current_thread, main_thread
@@ -24,9 +25,14 @@ from models.memory.machine import Machine, this_machine
 from tests.support.children import children_with
 from tests.support.engine import scripted_follower
 
-SECONDS = 30  # for hangs only
-QUICK = Deadlines(start=SECONDS, join=SECONDS, silence=0.1, round=0.1, broken=0.02, beat=0.01)
-PATIENT = Deadlines(beat=0.01)
+SECONDS = 120  # for hangs only
+PATIENT = Deadlines(
+    *(SECONDS,) * 4,  # start, join, silence, round
+    broken=SECONDS,
+    beat=0.01,
+)
+SILENCE, ROUND = replace(PATIENT, silence=0.1), replace(PATIENT, round=0.1)
+BROKEN = replace(PATIENT, broken=0.02)
 APART = Problem("They do not find each other.", "Check the cables.")
 FIND = Find("0123", "4567", "A model", "/a/model", "Copy it.")
 LOAD = Load("pipeline", (1, 1), expand=False)
@@ -201,14 +207,14 @@ def test_one_that_ends_at_another_time_is_told_once_and_elsewhere(start: Start) 
 
 
 def test_one_that_answers_no_ping_is_lost_where_it_works(start: Start) -> None:
-    group = start({}, {"on": {"work": "mute"}}, deadlines=QUICK)
+    group = start({"on": {"work": "mute"}}, deadlines=SILENCE)
     group.meet()
     group.followers.wake()
-    assert "mac2 does not answer" in group.lost.get(timeout=SECONDS).message
+    assert "mac1 does not answer" in group.lost.get(timeout=SECONDS).message
 
 
 def test_one_that_is_stopped_is_lost_and_ended(start: Start) -> None:
-    group = start({}, deadlines=QUICK)
+    group = start({}, deadlines=SILENCE)
     group.meet()
     process = stopped(group, 1)
     group.followers.wake()
@@ -217,11 +223,11 @@ def test_one_that_is_stopped_is_lost_and_ended(start: Start) -> None:
 
 
 def test_a_mac_may_sleep_while_nothing_is_asked(start: Start) -> None:
-    group = start({}, deadlines=QUICK)
+    group = start({}, deadlines=SILENCE)
     group.meet()
     process = stopped(group, 1)
     with pytest.raises(Exception):  # noqa: B017, PT011 # nothing comes
-        group.lost.get(timeout=0.5)
+        group.lost.get(timeout=0.3)
     process.send_signal(signal.SIGCONT)
     assert group.ask(LOAD, Loaded) == [Loaded(7)]
 
@@ -235,7 +241,7 @@ def test_a_wait_that_does_not_end_names_the_rank_whose_states_do_not_arrive(star
 
     done, works = ({"kind": "pong", "message": 5, "waits": waits} for waits in (True, False))
     group = start(
-        {"on": {"ping": works}}, {"on": {"ping": done}}, deadlines=QUICK, standing=standing
+        {"on": {"ping": works}}, {"on": {"ping": done}}, deadlines=ROUND, standing=standing
     )
     group.meet()
     asked.wait()
@@ -270,15 +276,15 @@ def test_one_that_cannot_be_started_has_a_remedy_of_its_own(start: Start) -> Non
 
 
 def test_waits_that_end_are_none(start: Start) -> None:
-    group = start({}, deadlines=QUICK, standing=object)
+    group = start({}, deadlines=ROUND, standing=object)
     group.meet()
     with pytest.raises(Exception):  # noqa: B017, PT011 # nothing comes
-        group.lost.get(timeout=0.5)
+        group.lost.get(timeout=0.3)
 
 
 def test_a_pass_that_failed_on_another_rank_is_told_where_none_has_ended(start: Start) -> None:
     broken = {"kind": "broken", "reason": "[ring] the connection was lost"}
-    group = start({"on": {"work": broken}}, deadlines=QUICK)
+    group = start({"on": {"work": broken}}, deadlines=BROKEN)
     group.meet()
     group.followers.wake()
     assert "A pass failed on mac1" in group.lost.get(timeout=SECONDS).message
@@ -293,7 +299,7 @@ def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_ended(start: Star
 
 def test_a_failed_pass_of_rank_0_is_explained_by_the_rank_that_refused(start: Start) -> None:
     refused = {"kind": "refused", "message": "It could not connect.", "remedy": "Wait."}
-    group = start({}, {"on": {"load": refused}}, deadlines=Deadlines(broken=SECONDS))
+    group = start({}, {"on": {"load": refused}}, deadlines=PATIENT)
     group.meet()
     group.followers.tell([LOAD, LOAD])
     assert group.followers.why(APART).message == "mac2: It could not connect."

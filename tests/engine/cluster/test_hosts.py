@@ -84,38 +84,38 @@ def test_which_machine_is_this_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ("{", "JSON"),
-        (3, "a number"),
-        ({"hosts": []}, "0 Macs"),
-        (RING | {"hosts": RING["hosts"][:1]}, "1 Macs"),
-        (RING | {"hosts": [RING["hosts"][0]] * 17}, "17 Macs"),
-        (RING | {"backend": "mpi"}, "backend"),
-        (RING | {"envs": ["nothing"]}, "NAME=value"),
-        (RING | {"more": 1}, "more"),
-        (changed(RING, 1, ssh="-oProxyCommand=x"), "name of a Mac"),
-        (changed(RING, 1, ssh=""), "name of a Mac"),
-        (changed(RING, 1, ssh="mac2 reboot"), "name of a Mac"),
-        (changed(RING, 1, ssh="mac2\n"), "name of a Mac"),
-        (changed(RING, 1, ips=[]), "no address"),
-        (changed(RING, 1, ips=["0.0.0.0"]), "IPv4"),
-        (changed(RING, 1, ips=["mac2.local"]), "IPv4"),
-        (changed(RING, 1, ips=["fe80::1"]), "IPv4"),
-        (changed(RING, 1, ips=["192.168.0.2", "192.168.1.2"]), "more addresses"),
-        (changed(RING, 1, rdma=[3]), "RDMA"),
-        (changed(JACCL, 1, rdma=["rdma_en2", None]), "RDMA"),
-        (changed(JACCL, 1, rdma=["rdma_en2", "rdma_en3", None]), "RDMA"),
-    ],
-)
-def test_what_is_none_is_refused_with_the_reason(tmp_path: Path, value: Any, word: str) -> None:
-    path = written(tmp_path, value)
-    with pytest.raises(Problem) as caught:
-        read_hosts(path)
-    assert str(path) in caught.value.message
-    assert word in caught.value.message
-    assert "mlx.distributed_config" in caught.value.remedy
+REFUSED: list[tuple[Any, str]] = [
+    ("{", "JSON"),
+    (3, "a number"),
+    ({"hosts": []}, "0 Macs"),
+    (RING | {"hosts": RING["hosts"][:1]}, "1 Macs"),
+    (RING | {"hosts": [RING["hosts"][0]] * 17}, "17 Macs"),
+    (RING | {"backend": "mpi"}, "backend"),
+    (RING | {"envs": ["nothing"]}, "NAME=value"),
+    (RING | {"more": 1}, "more"),
+    (changed(RING, 1, ssh="-oProxyCommand=x"), "name of a Mac"),
+    (changed(RING, 1, ssh=""), "name of a Mac"),
+    (changed(RING, 1, ssh="mac2 reboot"), "name of a Mac"),
+    (changed(RING, 1, ssh="mac2\n"), "name of a Mac"),
+    (changed(RING, 1, ips=[]), "no address"),
+    (changed(RING, 1, ips=["0.0.0.0"]), "IPv4"),
+    (changed(RING, 1, ips=["mac2.local"]), "IPv4"),
+    (changed(RING, 1, ips=["fe80::1"]), "IPv4"),
+    (changed(RING, 1, ips=["192.168.0.2", "192.168.1.2"]), "more addresses"),
+    (changed(RING, 1, rdma=[3]), "RDMA"),
+    (changed(JACCL, 1, rdma=["rdma_en2", None]), "RDMA"),
+    (changed(JACCL, 1, rdma=["rdma_en2", "rdma_en3", None]), "RDMA"),
+]
+
+
+def test_what_is_none_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for value, word in REFUSED:
+        path = written(tmp_path, value)
+        with pytest.raises(Problem) as caught:
+            read_hosts(path)
+        assert str(path) in caught.value.message
+        assert word in caught.value.message, value
+        assert "mlx.distributed_config" in caught.value.remedy
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

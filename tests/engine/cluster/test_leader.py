@@ -3,7 +3,7 @@ model, in a group of one."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import product
 from typing import Any
@@ -21,6 +21,7 @@ from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS, Leader, LeadingDecoder
 from engine.cluster.share import Part, Share
 from models.errors import Problem
+from tests.engine.cluster import test_cluster_mutants as mutants
 from tests.support.engine.helpers import BLOCK, CORE, build_wide, contents
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
@@ -67,11 +68,7 @@ STEPS = ("read", "round", "rewind", "bookmark", "lengthen", "copy", "another", "
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
     """Something that is done to one of the decoders, which may come and go."""
-    kind = draw(
-        st.sampled_from(
-            ["read", "round", "rewind", "bookmark", "lengthen", "copy", "another", "close"]
-        )
-    )
+    kind = draw(st.sampled_from(STEPS))
     which, number = draw(st.integers(0, 9)), draw(st.integers(0, 40))
 
     def step(decoders: list[LeadingDecoder]) -> None:
@@ -125,6 +122,10 @@ def test_follower_holds_what_the_leader_does(
         leader.quit()
         follower = Follower(ours)
         follower.run(lambda: True)
+    require_the_same(follower, leader, decoders)
+
+
+def require_the_same(follower: Follower, leader: Leader, decoders: list[LeadingDecoder]) -> None:
     assert follower.texts == leader.texts
     assert [*follower.decoders] == [each.number for each in decoders]
     for leading in decoders:
@@ -137,6 +138,32 @@ def test_follower_holds_what_the_leader_does(
             assert type(one) is type(other)
             for a, b in zip(contents(one), contents(other), strict=True):
                 assert mx.array_equal(a, b)
+
+
+FORGETTING = (
+    *(mutants.forget_a_rewind, mutants.forget_to_mark, mutants.forget_a_pass),
+    *(mutants.lose_a_message, mutants.mishear_a_token),
+)
+
+
+@pytest.mark.parametrize("mutant", FORGETTING, ids=lambda mutant: mutant.__name__)
+def test_a_follower_that_forgets_holds_something_else(
+    mutant: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    for broken in (nullcontext, mutant):
+        with sent():
+            leader = Leader(part("qwen3_5"))
+            decoder = LeadingDecoder(leader.part.model, leader=leader)
+            for number in range(10):
+                decoder.begin_round([0] * (decoder.length + 1))
+                mx.eval(decoder.read(text(4, seed=number)))
+                decoder.rewind(decoder.length - 2)
+            leader.quit()
+            follower = Follower(leader.part)
+            noticed = pytest.raises((AssertionError, OutOfStep, orders.NotAnOrder))
+            with nullcontext() if broken is nullcontext else noticed, broken():
+                follower.run(lambda: True)
+                require_the_same(follower, leader, [decoder])
 
 
 def test_one_message_before_a_pass() -> None:
@@ -196,31 +223,31 @@ def test_compared_now_and_then() -> None:
     assert sum(isinstance(order, orders.Compare) for order in told(messages)) == 2
 
 
-@pytest.mark.parametrize("of_all_ranks", [False, True])
-def test_nothing_is_read_once_the_ranks_have_lost_each_other(of_all_ranks: bool) -> None:
-    with sent() as messages:
-        leader = Leader(part("llama"))
-        decoder = LeadingDecoder(leader.part.model, leader=leader)
-        decoder.read(text(3))
-        if of_all_ranks:
-            with (
-                mock.patch.object(collectives, "agrees", return_value=False),
-                pytest.raises(Problem, match="lost each other"),
-            ):
-                decoder.rest()
-        else:  # the others have begun the pass
-            with (
-                mock.patch.object(type(leader.part), "begin", side_effect=MemoryError),
-                pytest.raises(MemoryError),
-            ):
-                decoder.read(text(3))
-        assert leader.over
-        count = len(messages)
-        with pytest.raises(Problem, match="lost each other"):
+def test_nothing_is_read_once_the_ranks_have_lost_each_other() -> None:
+    for of_all_ranks in (False, True):
+        with sent() as messages:
+            leader = Leader(part("llama"))
+            decoder = LeadingDecoder(leader.part.model, leader=leader)
             decoder.read(text(3))
-        decoder.rest()
-        leader.quit()
-        assert len(messages) == count
+            if of_all_ranks:
+                with (
+                    mock.patch.object(collectives, "agrees", return_value=False),
+                    pytest.raises(Problem, match="lost each other"),
+                ):
+                    decoder.rest()
+            else:  # the others have begun the pass
+                with (
+                    mock.patch.object(type(leader.part), "begin", side_effect=MemoryError),
+                    pytest.raises(MemoryError),
+                ):
+                    decoder.read(text(3))
+            assert leader.over
+            count = len(messages)
+            with pytest.raises(Problem, match="lost each other"):
+                decoder.read(text(3))
+            decoder.rest()
+            leader.quit()
+            assert len(messages) == count
 
 
 def test_what_comes_back_changed_is_not_what_was_sent() -> None:

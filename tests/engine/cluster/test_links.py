@@ -2,15 +2,12 @@
 
 import socket
 
-import pytest
-
 from engine.cluster.hosts import is_ipv4
 from engine.cluster.links import open_network, point_to_point, this_mac
 
 
-@pytest.mark.parametrize(
-    ("network", "alone"),
-    [
+def test_a_cable_is_told_from_a_network() -> None:
+    for network, alone in (
         ("127.0.0.1/8", True),
         ("169.254.7.7/16", True),  # a cable between two Macs that was never set up
         ("192.168.0.1/30", True),  # as mlx.distributed_config sets one up
@@ -19,19 +16,14 @@ from engine.cluster.links import open_network, point_to_point, this_mac
         ("192.168.0.1/29", False),
         ("192.168.1.5/24", False),
         ("10.0.0.5/8", False),
-    ],
-)
-def test_a_cable_is_told_from_a_network(network: str, alone: bool) -> None:
-    assert point_to_point(network) is alone
-    assert open_network(["", "127.0.0.1/8", network]) == ("" if alone else network)
+    ):
+        assert point_to_point(network) is alone, network
+        assert open_network(["", "127.0.0.1/8", network]) == ("" if alone else network)
 
 
-@pytest.mark.parametrize(
-    ("address", "is_one"),
-    [("10.0.0.1", True), ("0.0.0.0", False), ("fe80::1", False), ("mac2", False), ("", False)],
-)
-def test_addresses_of_a_ring(address: str, is_one: bool) -> None:
-    assert is_ipv4(address) is is_one
+def test_addresses_of_a_ring() -> None:
+    addresses = ("10.0.0.1", "0.0.0.0", "fe80::1", "mac2", "")
+    assert [each for each in addresses if is_ipv4(each)] == ["10.0.0.1"]
 
 
 def test_this_mac_says_where_it_is_and_has_a_free_port_there() -> None:

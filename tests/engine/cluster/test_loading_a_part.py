@@ -2,7 +2,6 @@
 is what the whole model does, in the same number type."""
 
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from engine.loading import LoadedModel, load
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.sharing import Mode
-from tests.support.engine.ranks import Ranks, started
+from tests.support.engine.ranks import Ranks
 from tests.support.engine.shared_targets import config_of
 from tests.support.engine.tiny import build, byte_tokenizer, save
 from tests.support.mostly_slow import mostly_slow
@@ -73,12 +72,6 @@ def write_folder(path: Path, name: str, *, bits: int | None = None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ranks() -> Iterator[Ranks]:
-    with started(2) as two:
-        yield two
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("plain"), "qwen3")
 
@@ -108,10 +101,10 @@ def size_of_share(loaded: LoadedModel, own: range, *, divided: int = 1) -> int:
 
 @pytest.mark.parametrize(("bits", "expand"), mostly_slow(CASES, quick=[(4, False)]))
 def test_layers_of_a_pipeline_are_those_of_the_whole_model(
-    ranks: Ranks, folder: Path, quantized: Path, bits: int | None, expand: bool
+    two: Ranks, folder: Path, quantized: Path, bits: int | None, expand: bool
 ) -> None:
     path = quantized if bits else folder
-    told = ranks.call(use_part, path, "pipeline", (2, 4), expand)
+    told = two.call(use_part, path, "pipeline", (2, 4), expand)
     loaded, logits = whole(path, expand=expand)
     np.testing.assert_array_equal(told[0].logits, logits)
     for each, own in zip(told, (range(4, 6), range(4)), strict=True):
@@ -120,13 +113,14 @@ def test_layers_of_a_pipeline_are_those_of_the_whole_model(
         assert each.held_bytes == pytest.approx(each.size_bytes, rel=0.05)
 
 
-@pytest.mark.parametrize(("bits", "expand"), mostly_slow(CASES, quick=[(4, False)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("bits", "expand"), CASES)
 def test_parts_of_every_layer_are_halves_of_its_matrices(
-    ranks: Ranks, folder: Path, quantized: Path, bits: int | None, expand: bool
+    two: Ranks, folder: Path, quantized: Path, bits: int | None, expand: bool
 ) -> None:
     path = quantized if bits else folder
     loaded, logits = whole(path, expand=expand)
-    for each in ranks.call(use_part, path, "tensor", (), expand):
+    for each in two.call(use_part, path, "tensor", (), expand):
         assert each.size_bytes == size_of_share(loaded, range(6), divided=2)
         assert each.held_bytes <= 1.05 * each.size_bytes + KEPT_WHOLE * 7 * 6
         if each.logits is not None:

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -27,17 +26,13 @@ def end_on_one(group: Group) -> None:
     time.sleep(60)
 
 
-@pytest.fixture(scope="module")
-def ranks() -> Iterator[Ranks]:
-    with started(2) as two:
-        yield two
+@pytest.mark.slow
+def test_every_rank_answers_call_after_call(two: Ranks) -> None:
+    assert two.call(sum_of, 7) == [(0, [7]), (1, [7])]
+    assert two.call(sum_of, 8) == [(0, [8]), (1, [8])]
 
 
-def test_every_rank_answers_call_after_call(ranks: Ranks) -> None:
-    assert ranks.call(sum_of, 7) == [(0, [7]), (1, [7])]
-    assert ranks.call(sum_of, 8) == [(0, [8]), (1, [8])]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "said", "seconds"),
     [(fail_on_one, "ValueError: no", 60.0), (end_on_one, "it has ended", 60.0)],

@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from models.errors import Problem
 from tests.engine.replies.reading import TIME, WEATHER, read
 from tests.engine.replies.rendering import CASES, Case, arguments_for, rendered, template_of
 from tests.support.engine.tiny import byte_tokenizer
-from tests.support.mostly_slow import examples
+from tests.support.mostly_slow import examples, mostly_slow
 
 EOS = 256
 STRICT = (replace(WEATHER, strict=True), replace(TIME, strict=True))
@@ -238,8 +239,13 @@ def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str 
     return None
 
 
-@pytest.mark.parametrize("tools", [STRICT, FREE], ids=["strict", "free"])
-@pytest.mark.parametrize("choice", ["required", "auto"])
+@pytest.mark.parametrize(
+    ("tools", "choice"),
+    mostly_slow(
+        product((STRICT, FREE), ("required", "auto")), quick=[(STRICT, "required"), (FREE, "auto")]
+    ),
+    ids=lambda value: value if isinstance(value, str) else "strict" if value == STRICT else "free",
+)
 def test_whatever_passes_is_read(family: Family, tools: Sequence[Tool], choice: Choice) -> None:
     grammar = family.grammar(tools, choice=choice, parallel=choice == "auto" and tools == STRICT)
     chance = random.Random(5)

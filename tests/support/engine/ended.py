@@ -39,6 +39,15 @@ def assert_refused(ended: Run, *words: str) -> None:
         assert word in ended.err, ended.err
 
 
+def unlike_refusal(ended: Run, *words: str) -> str:
+    """How it differs from what `assert_refused` wants, for tables; empty where it does not."""
+    try:
+        assert_refused(ended, *words)
+    except AssertionError:
+        return str(ended)
+    return ""
+
+
 def contents(folder: Path) -> dict[Path, bytes | None]:
     """All that lies under `folder`; None for a folder."""
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}

@@ -30,6 +30,7 @@ from tests.support.engine import tiny
 from tests.support.engine.helpers import task, write
 from tests.support.engine.mtp import TARGETS, build_target, untrained
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
+from tests.support.mostly_slow import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -52,8 +53,14 @@ def loaded(tmp_path: Path) -> LoadedModel:
     return load(ModelFolder(tmp_path / "any"))
 
 
-@pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+@pytest.mark.parametrize(
+    ("subject", "bits"),
+    mostly_slow(
+        [*((each, 8) for each in SUBJECTS), *((each, 4) for each in SUBJECTS[::5])],
+        quick=[(SUBJECTS[0], 4)],
+    ),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_every_packaging_still_drafts(
     subject: Subject, bits: int, loaded: LoadedModel, tmp_path: Path
 ) -> None:
@@ -119,7 +126,9 @@ def unpacked(folder: Path) -> dict[str, mx.array]:
     return matrices
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["beside", "inside"])
+@pytest.mark.parametrize(
+    "beside", mostly_slow([True, False], quick=[False]), ids=["beside", "inside"]
+)
 def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
     source = target_with_module(tmp_path / "source", beside=beside)
     settings = Quantization(4, group_size=32)
@@ -141,7 +150,7 @@ def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
     assert drafter.name == "MTP"
 
 
-@pytest.mark.parametrize("bits", [None, 8, 4])
+@pytest.mark.parametrize("bits", mostly_slow([None, 8, 4], quick=[4]))
 def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
     source = target_with_module(tmp_path / "source", beside=False)
     made = convert_source(
