@@ -177,7 +177,7 @@ def test_any_bytes_are_read(data: st.DataObject, tmp_path_factory: pytest.TempPa
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content)
-    assert all(0 <= token < len(VOCABULARY) for each in texts(opened(folder)) for token in each)
+    assert texts(opened(folder)) in ([], [ANSWER])
 
 
 def test_short_answers_and_repeated_ones_are_kept_once_or_not(folder: Path) -> None:

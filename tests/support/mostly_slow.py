@@ -27,5 +27,9 @@ def mostly_slow(cases: Iterable[Any], *, quick: Collection[Any]) -> list[Any]:
 
 
 def examples(count: int) -> int:
-    """For `max_examples`: `count` in `make test-all`, and the quick profile's share of it else."""
-    return max(1, count * hypothesis.settings().max_examples // ALL_EXAMPLES)
+    """For `max_examples`: `count` in `make test-all`, and the quick profile's share of it else.
+
+    Never fewer than five, unless it says so: the first is the simplest that there is.
+    """
+    share = count * hypothesis.settings().max_examples // ALL_EXAMPLES
+    return max(min(count, 5), share)

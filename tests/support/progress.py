@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+from _pytest.subtests import SubtestReport
 from _pytest.terminal import TerminalReporter
 
 STEPS = 10
@@ -27,6 +28,8 @@ class Progress:
         self._all = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if isinstance(report, SubtestReport):  # its test is counted
+            return
         if report.failed:
             self._outcomes["failed"] += 1
             self._reporter.write_line(f"FAILED {report.nodeid} ({report.when})")
@@ -48,7 +51,8 @@ class Progress:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Passed tests count, and write nothing."""
-    return ("passed", "", "") if report.when == "call" and report.passed else None
+    quiet = report.when == "call" and report.passed and not isinstance(report, SubtestReport)
+    return ("passed", "", "") if quiet else None
 
 
 @pytest.hookimpl(trylast=True)  # when there is a reporter

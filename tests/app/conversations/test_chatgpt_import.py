@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import LARGEST_BYTES, parse, read_chats, to_json
@@ -168,6 +168,7 @@ messages = st.fixed_dictionaries(
 nodes = values | st.fixed_dictionaries({}, optional={"parent": names, "message": messages})
 
 
+@example(mapping={"a": node(None, "user", "x")}, current="a")
 @given(mapping=st.dictionaries(names, nodes), current=names | values)
 def test_any_mapping_gives_a_chat_or_a_problem(mapping: Any, current: Any) -> None:
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import parse, read_chats, to_json, to_markdown
@@ -220,6 +220,7 @@ jsons = st.recursive(
 )
 
 
+@example({"messages": [{"role": "user", "content": "x"}]})
 @given(jsons | jsons.map(lambda value: [value]) | jsons.map(lambda value: {"messages": [value]}))
 def test_any_json_gives_chats_or_a_problem(value: Any) -> None:
     data = json.dumps(value).encode()

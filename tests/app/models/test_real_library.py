@@ -137,6 +137,7 @@ def test_closing_pauses_and_the_next_start_resumes(
     until(hub.held.is_set)
     until(lambda: window.library.downloads.all[0].done_bytes > 0)
     children = children_with("engine")
+    assert children
     window.close()
     assert not any(child.is_running() for child in children)
     hub.hold_after = None

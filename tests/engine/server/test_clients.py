@@ -19,6 +19,8 @@ TEMPLATES = DATA.parent / "templates"
 FAMILIES = sorted(path.stem for path in TEMPLATES.glob("*.jinja"))
 TEMPLATE = "{{ tools }} <tool_call>{...}</tool_call> <think></think>"
 CLIENTS = sorted(path.stem for path in DATA.glob("*.json"))
+assert FAMILIES
+assert CLIENTS
 
 
 def requests_of(client: str) -> list[dict[str, Any]]:
