@@ -137,9 +137,6 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Help", "log", "Show the log"),
     Command("Help", "report", "Report a problem"),
     "Help",
-    Command("Help", "updates", "Check for updates"),
-    Command("Help", "automatic_updates", "Check for updates automatically", checkable=True),
-    "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
 _MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has a key of its own

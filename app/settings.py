@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -329,40 +328,6 @@ class Settings(_Stored):
     @last_folder.setter
     def last_folder(self, folder: str) -> None:
         self._keep("last_folder", folder)
-
-    @property
-    def automatic_updates(self) -> bool:
-        """Whether the app may ask by itself whether there is a newer version."""
-        return self._text("updates/automatic", "True") == "True"
-
-    @automatic_updates.setter
-    def automatic_updates(self, on: bool) -> None:
-        self._keep("updates/automatic", str(on))
-
-    @property
-    def updates_checked(self) -> float:
-        """When the app last asked, in seconds since 1970; 0 for never."""
-        try:
-            return float(self._text("updates/checked", "0"))
-        except ValueError:
-            return 0.0
-
-    @updates_checked.setter
-    def updates_checked(self, seconds: float) -> None:
-        self._keep("updates/checked", repr(seconds))
-
-    @property
-    def newest_feed(self) -> str:
-        """When the newest feed that was seen was made, as ISO 8601; empty for none."""
-        text = self._text("updates/newest_feed", "")
-        try:
-            return text if datetime.fromisoformat(text).tzinfo else ""
-        except ValueError:
-            return ""
-
-    @newest_feed.setter
-    def newest_feed(self, made: str) -> None:
-        self._keep("updates/newest_feed", made)
 
     def save(self) -> None:
         """Write to the disk now."""

@@ -10,7 +10,6 @@ from typing import get_args
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import (
-    QAction,
     QDesktopServices,
     QFontDatabase,
     QResizeEvent,
@@ -67,8 +66,8 @@ def open_folder(folder: Path) -> None:
 class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
-    Signals: `changed()`, a setting that is neither of the theme nor of updates; `deletion_asked()`,
-    of what is kept of documents.
+    Signals: `changed()`, a setting that is not of the theme; `deletion_asked()`, of what is kept
+    of documents.
     """
 
     changed = Signal()
@@ -80,18 +79,17 @@ class SettingsDialog(QDialog):
         theme: Theme,
         *,
         folders: Mapping[str, Path],
-        updates: QAction,
         opening: Callable[[Path], None] = open_folder,
         parent: QWidget | None = None,
     ) -> None:
-        """`folders` are shown under their names; `updates` is the action of automatic checks."""
+        """`folders` are shown under their names."""
         super().__init__(parent)
         self._settings, self._theme, self._opening = settings, theme, opening
         self._new = settings_from_json(settings.new_settings) or DEFAULTS
         self.setWindowTitle("Settings")
         pages = QTabWidget()
         pages.setDocumentMode(True)
-        pages.addTab(self._general(folders, updates), "General")
+        pages.addTab(self._general(folders), "General")
         pages.addTab(self._new_conversations(), "New conversations")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         buttons.rejected.connect(self.reject)
@@ -114,7 +112,7 @@ class SettingsDialog(QDialog):
 
     # The pages
 
-    def _general(self, folders: Mapping[str, Path], updates: QAction) -> QWidget:
+    def _general(self, folders: Mapping[str, Path]) -> QWidget:
         form = _Form()
         theme = _choices("Theme", _THEMES, self._settings.theme, self._choose_theme)
         form.add("Theme", theme)
@@ -128,7 +126,6 @@ class SettingsDialog(QDialog):
         form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
-        form.add("Updates", self._updates_box(updates))
         return form
 
     def _new_conversations(self) -> QWidget:
@@ -245,15 +242,6 @@ class SettingsDialog(QDialog):
         box = EdgedCheckBox("When an answer ends while you are elsewhere")
         box.setChecked(self._settings.notifications)
         box.toggled.connect(self._choose_notifications)
-        return box
-
-    def _updates_box(self, updates: QAction) -> QWidget:
-        if not updates.isVisible():
-            return _label("No update feed is set up.")
-        box = EdgedCheckBox("Check once a day")
-        box.setChecked(updates.isChecked())
-        box.toggled.connect(updates.setChecked)
-        updates.toggled.connect(box.setChecked)
         return box
 
     # What is chosen

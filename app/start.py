@@ -25,8 +25,6 @@ from app.one_window import SecondStarts, show_first_window
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
-from app.updates.feed import Origin
-from app.updates.presenter import UpdatePresenter
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
@@ -84,9 +82,6 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     second_starts.asked.connect(windows.come_forward)
     qt.aboutToQuit.connect(second_starts.close)
     window.painted.connect(lambda: keep_quick(windows))
-    updates = UpdatePresenter(windows, origin=Origin())
-    window.painted.connect(updates.controller.begin)
-    qt.aboutToQuit.connect(updates.controller.close)
     qt.aboutToQuit.connect(leave_texts)
     for one in reversed(windows.all):
         one.show()

@@ -191,7 +191,6 @@ class WindowDialogs(QObject):
             application.settings,
             application.theme,
             folders={"Models": models_folder(), "Conversations": self._places.data},
-            updates=self._menus.actions["automatic_updates"],
             parent=self._window,
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -16,12 +16,12 @@ from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
 from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
 from bundle.sizes import part_sizes, size_bytes, starter_bytes
-from configuration import REPOSITORY, Configuration, read_configuration
+from configuration import REPOSITORY, Configuration, Prune, read_configuration
 from image.downloads import make_downloads
 from models.errors import Problem
 from sign.signing import sign_bundle
 from verify.run import verify_bundle
-from verify.twin import matrix_library, self_test
+from verify.twin import import_all, matrix_library, self_test
 
 DIST = REPOSITORY / "dist"
 TWIN = REPOSITORY / "build" / "twin"
@@ -38,9 +38,11 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
     set_times(app)
     sign_bundle(app, identifier=configuration.application.identifier)
     set_times(app)
-    whole, weights = size_bytes(app), starter_bytes(app)
-    print(f"{_shown(app)}: {_megabytes(whole)}, {_megabytes(whole - weights)} without the starter")
-    print("\n".join(_largest_parts(app)))
+    whole, of_starter = size_bytes(app), starter_bytes(app, configuration.prune)
+    print(
+        f"{_shown(app)}: {_megabytes(whole)}, {_megabytes(whole - of_starter)} without the starter"
+    )
+    print("\n".join(_largest_parts(app, configuration.prune)))
     return verify(app, configuration)
 
 
@@ -65,7 +67,12 @@ def build_twin(configuration: Configuration) -> int:
     app = TWIN / f"{configuration.application.name}.app"
     assemble_for_twin(app, configuration, python=python)
     set_times(app)
-    report = {"matrix_library": matrix_library(app, python), **self_test(app, python)}
+    left_out = configuration.prune.lines("wheels")
+    report = {
+        "matrix_library": matrix_library(app, python),
+        "modules_imported": import_all(app, python, left_out=left_out),
+        **self_test(app, python),
+    }
     print(json.dumps(report, indent=2))
     return 0
 
@@ -73,7 +80,7 @@ def build_twin(configuration: Configuration) -> int:
 def make_locks(configuration: Configuration) -> int:
     """Choose the wheels to ship again, for both systems."""
     for platform in (macos(configuration.application.minimum_macos), linux()):
-        wheels = resolve(platform)
+        wheels = resolve(platform, leave_out=configuration.prune.lines("wheels"))
         write_lock(platform.lock, wheels)
         print(f"{_shown(platform.lock)}: {len(wheels)} wheels")
     return 0
@@ -100,9 +107,9 @@ def sign(app: Path) -> int:
     return 0
 
 
-def _largest_parts(app: Path) -> list[str]:
+def _largest_parts(app: Path, prune: Prune) -> list[str]:
     """A line for each part that takes a share worth knowing, and one for the others."""
-    sizes = part_sizes(app)
+    sizes = part_sizes(app, prune)
     largest = {part: size for part, size in sizes.items() if size >= _WORTH_KNOWING_BYTES}
     largest[f"{len(sizes) - len(largest)} others"] = sum(sizes.values()) - sum(largest.values())
     return [f"{_megabytes(size):>10}  {part}" for part, size in largest.items()]

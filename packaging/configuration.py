@@ -4,10 +4,10 @@ Knows where those files lie; not what is done with what they say.
 """
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pathspec import GitIgnoreSpec
 
@@ -33,9 +33,11 @@ class Application:
 
 @dataclass(frozen=True)
 class SizeBudget:
-    """The largest sizes that may be shipped, in bytes; the first two without the starter."""
+    """The largest sizes that may be shipped, in bytes: of the bundle and of its image, each without
+    the starter and with it."""
 
     app_bytes: int
+    app_with_starter_bytes: int
     image_bytes: int
     image_with_starter_bytes: int
 
@@ -51,20 +53,33 @@ class Runtime:
     source_sha256: str
 
 
+type Part = Literal[
+    "wheels", "stdlib", "extensions", "packages", "own", "own_for_mac", "own_without_starter"
+]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """What is left out of a part of the bundle, and the reason; slipstream.toml names the parts."""
+
+    of: Part
+    why: str
+    paths: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Prune:
-    """What is excluded from each part, as lines of a .gitignore.
+    """Everything that is left out of the bundle, in order."""
 
-    `own` is of our own packages; beside it `own_for_mac` where they go to a Mac, and
-    `own_without_starter` where the starter's weights do not come along.
-    """
+    exclusions: tuple[Exclusion, ...]
 
-    stdlib: str
-    extensions: str
-    packages: str
-    own: str
-    own_for_mac: str
-    own_without_starter: str
+    def lines(self, *parts: Part) -> tuple[str, ...]:
+        """Return the paths of these parts, in the order of the table."""
+        return tuple(path for one in self.exclusions if one.of in parts for path in one.paths)
+
+    def excluded(self, *parts: Part) -> Callable[[str], bool]:
+        """Return whether a path is left out of these parts; see `excluded`."""
+        return excluded(self.lines(*parts))
 
 
 @dataclass(frozen=True)
@@ -83,13 +98,23 @@ class Configuration:
     stamped_newer: dict[str, str]
 
 
-def excluded(lines: str) -> Callable[[str], bool]:
+def excluded(lines: Sequence[str]) -> Callable[[str], bool]:
     """Whether a path, relative and with forward slashes, is excluded by the last line that matches.
 
     A folder takes its contents along. A later line may ask for a part of them back, which git
     itself would not find; as in git, it has to name the files where files were excluded.
     """
-    return GitIgnoreSpec.from_lines(lines.splitlines()).match_file
+    return GitIgnoreSpec.from_lines(lines).match_file
+
+
+def _exclusion(entry: dict[str, Any]) -> Exclusion:
+    """Read an entry of the table. Raises ValueError where it lacks a reason or names no part."""
+    found = Exclusion(of=entry["of"], why=entry["why"].strip(), paths=tuple(entry["paths"]))
+    if found.of not in get_args(Part.__value__):
+        raise ValueError(f"[[prune]] has an entry of {found.of!r}, which is no part of the bundle.")
+    if not found.why or not found.paths:
+        raise ValueError(f"[[prune]] has an entry without a reason or a path: {entry}")
+    return found
 
 
 def read_configuration(
@@ -103,6 +128,6 @@ def read_configuration(
         application=Application(**tables["application"]),
         budget=SizeBudget(**tables["budget"]),
         runtime=Runtime(**tables["runtime"]),
-        prune=Prune(**tables["prune"]),
+        prune=Prune(tuple(map(_exclusion, tables["prune"]))),
         stamped_newer=tables["verify"]["stamped_newer"],
     )

@@ -127,6 +127,11 @@ def is_macho(path: Path) -> bool:
     return start[:4] in MAGICS
 
 
+def is_program(data: bytes) -> bool:
+    """Whether a 64-bit image of one architecture is run by itself; a library or a module is not."""
+    return data[:4] == MAGIC_64 and data[12:16] == EXECUTE.to_bytes(4, "little")
+
+
 def architectures(data: bytes) -> tuple[str, ...]:
     """The architectures in a Mach-O file, in its order. Raises MachoError if it is none."""
     try:

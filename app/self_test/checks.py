@@ -6,7 +6,6 @@ happens in a temporary home, so that a person's data is not touched. Knows what 
 opens no window itself, so that one that crashes or hangs is reported too.
 """
 
-import importlib
 import json
 import multiprocessing
 import os
@@ -127,7 +126,7 @@ def examine(
     except Problem as problem:
         failures.append(str(problem))
     spawned = spawn()
-    failures += judge_spawned(spawned) + load_check()
+    failures += judge_spawned(spawned)
     unchanged = not bundle or file_states(bundle) == before
     if not unchanged:
         failures.append("The test changed files in the bundle.")
@@ -275,15 +274,6 @@ def judge_spawned(spawned: SpawnedProcess) -> list[str]:
         return [f"multiprocessing cannot start a process: {spawned.failure}."]
     if spawned.executable != sys.executable or spawned.pid == os.getpid():
         return [f"multiprocessing starts another program: {spawned.executable}."]
-    return []
-
-
-def load_check(module: str = "app.updates.check") -> list[str]:
-    """Whether the module that checks for updates loads, as nothing else loads its libraries."""
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        return [f"Updates cannot be checked: {error}."]
     return []
 
 

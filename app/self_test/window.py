@@ -44,7 +44,6 @@ def main(home: Path, picture: Path | None) -> int:
     os.environ[HOME_VARIABLE] = str(home)
     settings = Settings(stored_settings(home))
     settings.pair = Pair(draft_length=_DRAFT_LENGTH)
-    settings.automatic_updates = False
     settings.new_settings = settings_to_json(replace(DEFAULTS, sampling=Sampling()))  # greedy
     settings.save()
     return run_window(["Slipstream"], begin=lambda window: WindowTest(window, picture).begin())

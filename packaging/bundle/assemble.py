@@ -13,6 +13,7 @@ Knows no signatures and no licences: they come after.
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from bundle.build_python import BuildPython
@@ -29,7 +30,8 @@ from bundle.runtime import (
     runtime_wheel,
 )
 from bundle.wheels import unpack
-from configuration import CACHE, REPOSITORY, TIME, Configuration, excluded
+from configuration import CACHE, REPOSITORY, TIME, Configuration, Part, excluded
+from models.errors import Problem
 from models.starter import STARTER, ensure_starter
 
 PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
@@ -62,9 +64,10 @@ def assemble_for_mac(
     platform = macos(application.minimum_macos)
     packages = app / PACKAGES
     components = _add_packages(packages, platform, configuration, application.architecture)
-    prune = configuration.prune
-    lines = prune.own + prune.own_for_mac + ("" if starter else prune.own_without_starter)
-    own = _add_own(app, configuration, lines, starter=starter)
+    parts: list[Part] = ["own", "own_for_mac"]
+    if not starter:
+        parts.append("own_without_starter")
+    own = _add_own(app, configuration, parts, weights=_weights() if starter else None)
     _compile(resources / "python" / LIBRARY, python)
     runtime = configuration.runtime
     wheel = runtime_wheel(runtime)
@@ -91,7 +94,7 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildP
     install_for_twin(resources / "python", python, configuration.prune)
     packages = app / PACKAGES
     _add_packages(packages, linux(), configuration, "x86_64")
-    _add_own(app, configuration, configuration.prune.own, starter=True)
+    _add_own(app, configuration, ["own"], weights=ensure_starter(home=CACHE).path)
     _compile(resources / "python" / LIBRARY, python)
 
 
@@ -121,7 +124,7 @@ def _add_packages(
 ) -> list[Component]:
     wheels = read_lock(platform.lock)
     fetch(wheels, platform)
-    is_excluded = excluded(configuration.prune.packages)
+    is_excluded = configuration.prune.excluded("packages")
     return [
         _component(wheel, unpack(wheel, folder, architecture=architecture, is_excluded=is_excluded))
         for wheel in wheels
@@ -176,18 +179,21 @@ def _own_components(
     return [own, weights] if starter else [own]
 
 
-def _add_own(app: Path, configuration: Configuration, lines: str, *, starter: bool) -> Path:
-    """Put our packages among the others as pip would, without what `lines` exclude; their
-    *.dist-info."""
-    is_excluded = excluded(lines)
+def _add_own(
+    app: Path, configuration: Configuration, parts: Sequence[Part], *, weights: Path | None
+) -> Path:
+    """Put our packages among the others as pip would, and return their *.dist-info.
+
+    What the table leaves out of `parts` is not among them; the starter's `weights` are, if any.
+    """
+    is_excluded = configuration.prune.excluded(*parts)
     for package in _OWN:
         for path in sorted((REPOSITORY / package).rglob("*")):
             name = path.relative_to(REPOSITORY).as_posix()
             if path.is_file() and not is_excluded(name):
                 _copy(path, app / PACKAGES / name)
-    if starter:
-        imported = ensure_starter(home=CACHE).path
-        for path in sorted(imported.iterdir()):
+    if weights is not None:
+        for path in sorted(weights.iterdir()):
             _copy(path, app / STARTER_WEIGHTS / STARTER.name / path.name)
     metadata = app / PACKAGES / f"slipstream-{configuration.version}.dist-info"
     _copy(REPOSITORY / "LICENSE", metadata / "licenses" / "LICENSE")
@@ -199,6 +205,17 @@ def _add_own(app: Path, configuration: Configuration, lines: str, *, starter: bo
     return metadata
 
 
+def _weights() -> Path:
+    """Return the folder of the starter's weights, which are fetched once. Raises Problem."""
+    try:
+        return ensure_starter(home=CACHE).path
+    except Problem as problem:
+        raise Problem(
+            problem.message,
+            f"{problem.remedy} Or leave the starter out: make app STARTER=no",
+        ) from problem
+
+
 def _copy(path: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)
@@ -206,5 +223,5 @@ def _copy(path: Path, target: Path) -> None:
 
 def _compile(library: Path, python: BuildPython) -> None:
     """Compile all but model architectures, few of which are ever imported."""
-    architectures = "/site-packages/transformers/models/*/\n/site-packages/mlx_lm/models/"
+    architectures = ("/site-packages/transformers/models/*/", "/site-packages/mlx_lm/models/")
     compile_all(library, python.executable, is_excluded=excluded(architectures))

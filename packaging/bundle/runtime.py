@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from bundle.build_python import BuildPython
 from bundle.resolve import LockedWheel, fetch, macos
-from configuration import CACHE, Configuration, Prune, Runtime, excluded
+from configuration import CACHE, Configuration, Prune, Runtime
 from macho import thin
 from models.download import file_sha256
 from models.errors import Problem
@@ -64,7 +64,7 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
     binaries, extensions = library / "bases" / "lib", library / "lib-dynload"
     binaries.mkdir(parents=True)
     extensions.mkdir()
-    is_excluded = excluded(configuration.prune.extensions)
+    is_excluded = configuration.prune.excluded("extensions")
     with zipfile.ZipFile(wheel.path) as archive:
         for name in archive.namelist():
             place, _, file = name.rpartition("/")
@@ -75,7 +75,7 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
             else:
                 continue
             path.write_bytes(thin(archive.read(name), application.architecture))
-    _extract_stdlib(source_archive(runtime), library, excluded(configuration.prune.stdlib))
+    _extract_stdlib(source_archive(runtime), library, configuration.prune.excluded("stdlib"))
     data = library / "_sysconfigdata__darwin_darwin.py"
     data.write_text(_SYSCONFIG_DATA, encoding="utf-8")
 
@@ -102,8 +102,8 @@ def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
     library = folder / LIBRARY
     (library / "bases" / "lib").mkdir(parents=True)
     shutil.copyfile(python.library, library / "bases" / "lib" / "Python")
-    _copy(python.extensions, library / "lib-dynload", excluded(prune.extensions))
-    _copy(python.stdlib, library, excluded(prune.stdlib))
+    _copy(python.extensions, library / "lib-dynload", prune.excluded("extensions"))
+    _copy(python.stdlib, library, prune.excluded("stdlib"))
 
 
 def source_archive(runtime: Runtime) -> Path:

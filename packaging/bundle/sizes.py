@@ -1,26 +1,39 @@
 """How large a bundle is, and what each of its parts takes of that.
 
-Knows where assemble puts what, and that a wheel's RECORD lists its files.
+Knows where assemble puts what, which of our files belong to the starter (the table in
+slipstream.toml says it), and that a wheel's RECORD lists its files.
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bundle.assemble import PACKAGES, STARTER_WEIGHTS
+from configuration import Prune
 
 
 def size_bytes(folder: Path) -> int:
-    """The size of all files in `folder` together."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    """Return the size of all files in `folder` together."""
+    return sum(path.lstat().st_size for path in _files(folder))
 
 
-def starter_bytes(app: Path) -> int:
-    """What the starter's weights add to the bundle's size; 0 where they are not there."""
-    return size_bytes(app / STARTER_WEIGHTS)
+def starter_bytes(app: Path, prune: Prune) -> int:
+    """Return what the starter takes: its weights, and the head that drafts for them alone.
+
+    This is what `make app STARTER=no` leaves out; 0 where it was.
+    """
+    is_starters = prune.excluded("own_without_starter")
+    drafters = app / PACKAGES / "resources" / "drafters"
+    head = (path for path in _files(drafters) if is_starters(_own_name(path, app)))
+    return size_bytes(app / STARTER_WEIGHTS) + sum(path.lstat().st_size for path in head)
 
 
-def part_sizes(app: Path) -> dict[str, int]:
-    """The bytes of each wheel, with what was compiled of it, and of all else, the largest first."""
+def part_sizes(app: Path, prune: Prune) -> dict[str, int]:
+    """Return the bytes of each part, the largest first.
+
+    The parts are the wheels, each with what was compiled of it, and all else.
+    """
+    is_starters = prune.excluded("own_without_starter")
     packages = app / PACKAGES
     owners = {
         packages / line.partition(",")[0]: record.parent.name.partition("-")[0]
@@ -28,13 +41,14 @@ def part_sizes(app: Path) -> dict[str, int]:
         for line in record.read_text(encoding="utf-8").splitlines()
     }
     sizes: Counter[str] = Counter()
-    for path in app.rglob("*"):
-        if not path.is_dir() or path.is_symlink():
-            sizes[_part(path, app, owners)] += path.lstat().st_size
+    for path in _files(app):
+        sizes[_part(path, app, owners, is_starters)] += path.lstat().st_size
     return dict(sizes.most_common())
 
 
-def _part(path: Path, app: Path, owners: dict[Path, str]) -> str:
+def _part(
+    path: Path, app: Path, owners: dict[Path, str], is_starters: Callable[[str], bool]
+) -> str:
     source = path
     if path.suffix == ".pyc":
         source = path.parent.parent / f"{path.name.partition('.')[0]}.py"
@@ -43,7 +57,16 @@ def _part(path: Path, app: Path, owners: dict[Path, str]) -> str:
     if path.is_relative_to(app / STARTER_WEIGHTS):
         return "the starter's weights"
     if path.is_relative_to(app / PACKAGES):
-        return "slipstream"
+        return "the starter's head" if is_starters(_own_name(path, app)) else "slipstream"
     if path.is_relative_to(app / "Contents" / "Resources" / "python"):
         return "python"
     return "launchers, icon, licences and seal"
+
+
+def _own_name(path: Path, app: Path) -> str:
+    """Return the name of one of our files as the table has it."""
+    return path.relative_to(app / PACKAGES).as_posix()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())

@@ -43,7 +43,7 @@ def make_downloads(app: Path, folder: Path, configuration: Configuration) -> lis
     if size_bytes > most_bytes:
         raise Problem(
             f"The image has {size_bytes:,} bytes, more than the {most_bytes:,} that it may have.",
-            "Leave something out: see [prune] in slipstream.toml.",
+            "Leave something out: see [[prune]] in slipstream.toml.",
         )
     sums = folder / f"{stem}.sha256"
     lines = [f"{_file_sha256(path)}  {path.name}\n" for path in (image, archive)]

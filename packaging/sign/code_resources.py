@@ -109,9 +109,11 @@ def leads_outside(root: Path, link: Path) -> bool:
 def _files(root: Path, executable: str) -> Iterator[str]:
     """Every file and symbolic link that a seal may list, relative to root."""
     for folder, names, files in os.walk(root):
-        links = [name for name in names if (Path(folder) / name).is_symlink()]
+        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
+        place = Path(folder).relative_to(root)
+        start = f"{place.as_posix()}/" if place.parts else ""
         for name in files + links:
-            path = (Path(folder) / name).relative_to(root).as_posix()
+            path = f"{start}{name}"
             if path != executable and not _NEVER_LISTED.match(path):
                 yield path
 

@@ -104,7 +104,7 @@ def _sign_root(
 def _sign_part(path: Path, signer: _Signer) -> None:
     """Sign a program or library that is no bundle's main executable, unless its signature holds."""
     data = path.read_bytes()
-    is_program = macho.read(data).file_type == macho.EXECUTE
+    is_program = macho.is_program(data)
     if not is_program and _holds(data):
         return
     _replace(

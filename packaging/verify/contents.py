@@ -174,9 +174,14 @@ def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
     return (int(found[1]), int(found[2])) <= oldest
 
 
-def size(app: Path, *, most_bytes: int) -> Iterator[Finding]:
-    """Whether the bundle without the starter's weights is larger than it may be."""
-    without = size_bytes(app) - starter_bytes(app)
-    if without > most_bytes:
-        message = f"{without / 1e6:.1f} MB without the starter, more than {most_bytes / 1e6:.1f}"
-        yield Finding("size", "", message)
+def size(app: Path, *, config: Configuration) -> Iterator[Finding]:
+    """Yield where the bundle is larger than it may be: without the starter, or with it."""
+    whole, of_starter = size_bytes(app), starter_bytes(app, config.prune)
+    budget = config.budget
+    sizes = {"without the starter": (whole - of_starter, budget.app_bytes)}
+    if of_starter:
+        sizes["with the starter"] = (whole, budget.app_with_starter_bytes)
+    for what, (found, most) in sizes.items():
+        if found > most:
+            message = f"{found / 1e6:.1f} MB {what}, more than {most / 1e6:.1f}"
+            yield Finding("size", "", message)

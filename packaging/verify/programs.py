@@ -148,10 +148,15 @@ def symbols(programs: Programs) -> Iterator[Finding]:
     """Imports that the bundle's libraries should export and do not."""
     images = {programs.app / program.path: program.image for program in programs.readable}
     for program in programs.readable:
+        places = {  # looked for once, as a binding imports thousands of symbols from a library
+            library.name: resolve(programs, program, library.name)
+            for library in program.image.libraries
+            if library.name.startswith("@")
+        }
         for wanted in program.image.imports:
             if wanted.weak or not wanted.library.startswith("@"):
                 continue
-            path = resolve(programs, program, wanted.library)
+            path = places.get(wanted.library)
             if path in images and not _has(programs, path, images, wanted.symbol):
                 message = f"imports {wanted.symbol}, which {wanted.library} does not have"
                 yield Finding("symbols", program.path, message)

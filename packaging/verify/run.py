@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configuration import REPOSITORY, Configuration
-from verify import Finding, contents, notices, programs, seals
+from verify import Finding, contents, imports, notices, programs, seals
 
 type Release = tuple[int, int]
 
@@ -31,12 +31,13 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from programs.python_symbols(found)
     yield from programs.newer_symbols(found, oldest=oldest)
     yield from programs.metal_libraries(app, oldest=oldest)
+    yield from imports.imports(app)
     yield from contents.wheels(app, oldest=oldest, architecture=architecture)
     yield from contents.names(app)
     yield from contents.permissions(app)
     yield from contents.strays(app, python=config.runtime.version.rpartition(".")[0])
     yield from contents.build_paths(app, machine_paths=(REPOSITORY,))
-    yield from contents.size(app, most_bytes=config.budget.app_bytes)
+    yield from contents.size(app, config=config)
     yield from notices.licence_texts(app)
     yield from notices.bill_of_materials(app)
     yield from seals.links(app)

@@ -22,6 +22,7 @@ from configuration import REPOSITORY
 from models.errors import Problem
 
 _SELF_TEST_SECONDS = 300
+_IMPORT_ALL = Path(__file__).with_name("import_all.py")
 _UNSHARE = ("unshare", "--mount", "--propagation", "private")
 _MOUNTS = """
 set -e
@@ -119,6 +120,34 @@ def matrix_library(app: Path, python: BuildPython) -> str:
             "See what slipstream.toml excludes of scipy-openblas32 and resources/blas.",
         )
     return library
+
+
+def import_all(app: Path, python: BuildPython, *, left_out: Sequence[str]) -> int:
+    """Import all that the application may, in the twin, and return how many modules that are.
+
+    `left_out` are the packages that were left out as a whole. Raises Problem where a module lacks
+    something, such as a file that slipstream.toml leaves out.
+    """
+    program = _IMPORT_ALL.read_text(encoding="utf-8")
+    packages = [name.replace("-", "_") for name in left_out]
+    ran = run_in_twin(app, python, ["python3", "-c", program, *packages])
+    try:
+        found = json.loads(ran.output)
+        faults, modules = found["faults"], int(found["modules"])
+    except (ValueError, LookupError, TypeError) as error:
+        last = (ran.errors.strip().splitlines() or ["no reason given"])[-1]
+        raise Problem(
+            f"The twin (the build for Linux) cannot import its modules: {last}",
+            "See what slipstream.toml leaves out.",
+        ) from error
+    if faults:
+        name = min(faults)
+        raise Problem(
+            f"{len(faults)} modules do not load in the twin (the build for Linux), among them "
+            f"{name}: {faults[name]}",
+            "Ask back in slipstream.toml for what it needs.",
+        )
+    return modules
 
 
 def _can_mount() -> bool:

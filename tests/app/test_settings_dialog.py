@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -40,8 +39,6 @@ class Opened:
         self.settings = Settings(stored)
         self.settings.presets = presets_to_json((MINE,))
         self.theme = Theme(application, self.settings, dark=lambda: False)
-        self.updates = QAction("Check")
-        self.updates.setCheckable(True)
         self.opened: list[Path] = []
         self.changes = 0
         self.folder = folder
@@ -54,7 +51,6 @@ class Opened:
             self.settings,
             self.theme,
             folders={"Models": self.folder, "Elsewhere": self.folder / "none"},
-            updates=self.updates,
             opening=self.opened.append,
         )
         self._qtbot.addWidget(self.dialog)
@@ -175,24 +171,16 @@ def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
     assert opened.settings.new_settings == ""
 
 
-def test_folders_and_updates(opened: Opened) -> None:
+def test_folders(opened: Opened) -> None:
     buttons = {one.accessibleName(): one for one in opened.dialog.findChildren(QPushButton)}
     buttons["Open the folder: Models"].click()
     assert opened.opened == [opened.folder]
     assert not buttons["Open the folder: Elsewhere"].isEnabled()
-    opened.field(QCheckBox, "Updates").setChecked(True)
-    assert opened.updates.isChecked()
-    opened.updates.setChecked(False)
-    assert not opened.field(QCheckBox, "Updates").isChecked()
-    opened.updates.setVisible(False)
-    opened.show()
-    names = [box.accessibleName() for box in opened.dialog.findChildren(QCheckBox)]
-    assert "Updates" not in names
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_a_box_to_check_has_an_edge(opened: Opened, colours: Palette) -> None:
-    box = opened.field(QCheckBox, "Updates")
+    box = opened.field(QCheckBox, "Notifications")
     box.setPalette(qt_palette(colours))
     image = box.grab().toImage()
     middle = image.height() // 2

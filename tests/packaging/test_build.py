@@ -56,7 +56,8 @@ def test_picking_the_wheels_anew(
     monkeypatch.setattr("bundle.resolve.PACKAGING", tmp_path)
     monkeypatch.setattr(build, "REPOSITORY", tmp_path)
 
-    def resolve(platform: Platform) -> list[LockedWheel]:
+    def resolve(platform: Platform, *, leave_out: tuple[str, ...]) -> list[LockedWheel]:
+        assert "hf-xet" in leave_out
         return [LockedWheel("tiny", "1", f"tiny-1-{platform.name}.whl", "ab" * 32)]
 
     monkeypatch.setattr(build, "resolve", resolve)

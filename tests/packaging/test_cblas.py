@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cblas import MACHINES, SHIMS, make_shims
-from configuration import excluded, read_configuration
+from configuration import read_configuration
 
 NUMBERS = {"x86_64": 62, "aarch64": 183}  # elf.h: EM_X86_64, EM_AARCH64
 CALLED = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm"}
@@ -96,5 +96,5 @@ def test_they_are_what_the_source_gives(tmp_path: Path) -> None:
 def test_a_mac_gets_none() -> None:
     prune = read_configuration().prune
     name = "resources/blas/x86_64.so"
-    assert excluded(prune.own + prune.own_for_mac)(name)
-    assert not excluded(prune.own)(name)  # the twin does
+    assert prune.excluded("own", "own_for_mac")(name)
+    assert not prune.excluded("own")(name)  # the twin does

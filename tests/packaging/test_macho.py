@@ -53,6 +53,21 @@ def test_what_an_image_says() -> None:
     assert image.signature_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (TinyMacho(file_type=EXECUTE).build(), True),
+        (TinyMacho().build(), False),
+        (universal({ARM64: TinyMacho(file_type=EXECUTE).build()}), False),
+        (b"#!/bin/sh\n", False),
+        (b"", False),
+    ],
+    ids=["a program", "a library", "a universal one", "a script", "nothing"],
+)
+def test_what_is_run_by_itself(data: bytes, expected: bool) -> None:
+    assert macho.is_program(data) is expected
+
+
 def test_imports_that_only_the_loader_s_own_table_has() -> None:
     image = macho.read(TinyMacho(chained_imports=(("_a", 1, False), ("_b", 1, True))).build())
     assert image.imports == (Import("_a", SYSTEM, weak=False), Import("_b", SYSTEM, weak=True))

@@ -159,12 +159,6 @@ def test_a_process_that_cannot_be_spawned_is_reported(monkeypatch: pytest.Monkey
     assert spawn().failure
 
 
-def test_missing_libraries_are_reported() -> None:
-    assert self_test.load_check() == []
-    (told,) = self_test.load_check("app.updates.nothing")
-    assert "nothing" in told
-
-
 @pytest.fixture
 def no_starter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "lend_starter", lambda home: None)

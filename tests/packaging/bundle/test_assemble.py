@@ -18,8 +18,10 @@ from bundle.assemble import (
 from bundle.build_python import BuildPython, find_python
 from bundle.licences import Component
 from bundle.runtime import LIBRARY
+from bundle.sizes import size_bytes, starter_bytes
 from cblas import MACHINES
 from configuration import CACHE, read_configuration
+from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.starter import STARTER
 from tests.support.packaging.tiny_wheel import write_wheel
@@ -112,6 +114,26 @@ def test_without_the_starter(tmp_path: Path):
     assert not has_starter(app)
     assert not [name for name in _files(app) if "smollm2" in name]
     assert STARTER.name not in {component.name for component in components}
+
+
+def test_without_the_starter_both_count_alike(tmp_path: Path):
+    """What `make app` says of itself without the starter is what `make app STARTER=no` makes."""
+    with_it, without = tmp_path / "with" / "Slipstream.app", tmp_path / "without" / "Slipstream.app"
+    _assemble(with_it)
+    _assemble(without, starter=False)
+    of_starter = starter_bytes(with_it, CONFIGURATION.prune)
+    assert of_starter > 10_000_000
+    assert size_bytes(with_it) - of_starter == size_bytes(without)
+
+
+def test_weights_that_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def ensure(*, home: Path) -> ModelFolder:
+        raise Problem("The package index does not answer.", "Check the network connection.")
+
+    monkeypatch.setattr(assemble, "ensure_starter", ensure)
+    with pytest.raises(Problem, match="Or leave the starter out: make app STARTER=no"):
+        _assemble(tmp_path / "Slipstream.app")
+    _assemble(tmp_path / "Slipstream.app", starter=False)
 
 
 def test_what_it_is_made_of(tmp_path: Path):

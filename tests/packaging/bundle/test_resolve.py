@@ -76,8 +76,11 @@ def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
 
 @pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
 def test_what_is_never_asked_is_not_shipped(platform: Platform):
-    """The hub's client prefers hf-xet where it finds it; all that we fetch comes by plain HTTP."""
-    assert {wheel.name for wheel in read_lock(platform.lock)}.isdisjoint({"pip", "hf-xet"})
+    left_out = read_configuration().prune.lines("wheels")
+    assert {"pip", "hf-xet", "fsspec", "requests"} <= set(left_out)
+    locked = {wheel.name for wheel in read_lock(platform.lock)}
+    assert locked.isdisjoint(left_out), "run: make locks"
+    assert locked.isdisjoint({"pynacl", "cffi", "pycparser"})  # nobody asks for them
 
 
 def test_the_mac_gets_the_mlx_that_runs_on_its_oldest_system():
@@ -131,10 +134,12 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.M
 
     monkeypatch.setattr(resolve, "_run", run)
     name = "some_package-1.2+cpu-py3-none-any.whl"
-    assert resolve.resolve(MAC) == [LockedWheel("some-package", "1.2", name, "ab")]
+    wheels = resolve.resolve(MAC, leave_out=("heavy", "idle"))
+    assert wheels == [LockedWheel("some-package", "1.2", name, "ab")]
     (uv, environment), _ = asked
     assert "--python-platform=aarch64-apple-darwin" in uv
     assert "--extra=window" in uv
+    assert {"--no-emit-package=heavy", "--no-emit-package=idle"} <= set(uv)
     assert environment is not None
     assert environment["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
 

@@ -16,7 +16,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolve, "CACHE", tmp_path)
 
 
-def _unpack(tmp_path: Path, members: dict[str, bytes], lines: str = "") -> Path:
+def _unpack(tmp_path: Path, members: dict[str, bytes], *lines: str) -> Path:
     wheel = write_wheel(tmp_path / "wheels", members)
     folder = tmp_path / "site-packages"
     unpack(wheel, folder, architecture="arm64", is_excluded=excluded(lines))

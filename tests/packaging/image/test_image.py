@@ -170,11 +170,12 @@ def test_without_xorriso(
         make_downloads(app, tmp_path, configuration)
 
 
-def test_the_starter_is_weighed(app: Path):
+def test_the_starter_is_weighed(app: Path, configuration: Configuration):
+    prune = configuration.prune
     assert not has_starter(app)
-    assert starter_bytes(app) == 0
+    assert starter_bytes(app, prune) == 0
     before = size_bytes(app)
     (app / STARTER_WEIGHTS).mkdir(parents=True)
     (app / STARTER_WEIGHTS / "weights").write_bytes(bytes(1234))
     assert has_starter(app)
-    assert starter_bytes(app) == size_bytes(app) - before == 1234
+    assert starter_bytes(app, prune) == size_bytes(app) - before == 1234

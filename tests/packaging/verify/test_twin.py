@@ -11,7 +11,7 @@ from bundle.build_python import BuildPython
 from configuration import REPOSITORY
 from models.errors import Problem
 from verify import twin
-from verify.twin import matrix_library, run_in_twin, self_test
+from verify.twin import import_all, matrix_library, run_in_twin, self_test
 
 HERE = Path("/usr/lib")
 PYTHON = BuildPython("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)
@@ -99,6 +99,26 @@ def test_it_must_not_lack_the_fast_library(tmp_path: Path):
         matrix_library(slow, PYTHON)
     with pytest.raises(Problem, match="nothing"):
         matrix_library(broken, PYTHON)
+
+
+def test_everything_is_imported(tmp_path: Path):
+    words = 'echo "{\\"modules\\": $#, \\"faults\\": {}}"'
+    app = _app(tmp_path, words, program="python3")
+    assert import_all(app, PYTHON, left_out=("hf-xet", "pip")) == 4  # -c, a program, and these two
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ('echo \'{"modules": 3, "faults": {"app.b": "no c", "app.a": "no b"}}\'', "app.a: no b"),
+        ("echo the library is missing >&2; exit 1", "the library is missing"),
+        ("echo 7", "no reason given"),
+    ],
+    ids=["a module", "all", "other words"],
+)
+def test_what_does_not_load_is_named(tmp_path: Path, line: str, match: str):
+    with pytest.raises(Problem, match=match):
+        import_all(_app(tmp_path, line, program="python3"), PYTHON, left_out=())
 
 
 def test_one_that_does_not_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

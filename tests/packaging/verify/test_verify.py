@@ -275,7 +275,24 @@ BEFORE_SIGNING = [
         "build paths",
         "direct_url.json: names a folder under /home/",
     ),
-    Fault("too large", put(f"{CODE}/large.bin", bytes(2_000_000)), "size", "more than 1.0"),
+    Fault(
+        "too large",
+        put(f"{CODE}/large.bin", bytes(2_000_000)),
+        "size",
+        "MB without the starter, more than 1.0",
+    ),
+    Fault(
+        "too large with the starter",
+        put(f"{SITE}/resources/starter/smollm2-135m-instruct/model", bytes(4_000_000)),
+        "size",
+        "MB with the starter, more than 3.0",
+    ),
+    Fault(
+        "a module that was left out",
+        put(f"{CODE}/late.py", b"def answer():\n    import left_out\n"),
+        "imports",
+        "late.py: imports left_out, which is not in the bundle",
+    ),
     Fault("licence gone", remove(f"{LICENCES}/mlx-0.32.4"), "licences", "no licence of mlx 0.32.4"),
     Fault(
         "licence empty",
