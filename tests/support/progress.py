@@ -51,8 +51,9 @@ class Progress:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Passed tests count, and write nothing."""
-    quiet = report.when == "call" and report.passed and not isinstance(report, SubtestReport)
-    return ("passed", "", "") if quiet else None
+    if report.when != "call" or not report.passed:
+        return None
+    return ("subtests passed" if isinstance(report, SubtestReport) else "passed", "", "")
 
 
 @pytest.hookimpl(trylast=True)  # when there is a reporter
