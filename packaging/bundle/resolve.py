@@ -154,20 +154,21 @@ def _reported(item: dict[str, dict[str, str]]) -> LockedWheel:
 
 
 def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> bytes:
+    tool = "pip" if tuple(command[: len(_PIP)]) == _PIP else Path(command[0]).name
     try:
         done = subprocess.run(
             command, cwd=REPOSITORY, env=environment, capture_output=True, check=True
         )
     except FileNotFoundError as error:
         raise Problem(
-            f"{Path(command[0]).name} is not installed beside this Python.",
+            f"{tool} is not installed beside this Python.",
             "Install what packaging needs: pip install -e '.[packaging]'",
         ) from error
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="replace").strip().splitlines()
         wrong = [line for line in lines if "error" in line.lower()] or lines or ["no reason given"]
         raise Problem(
-            f"{Path(command[0]).name} could not get the packages: {wrong[0].strip()}",
+            f"{tool} could not get the packages: {wrong[0].strip().rstrip('.')}.",
             "Check the network connection and the package index that pip is set to.",
         ) from error
     return done.stdout

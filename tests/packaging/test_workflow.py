@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from engine.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / ".github" / "workflows" / "macos.yml"
@@ -81,6 +84,16 @@ def test_what_it_names_is_there(workflow: dict[str, Any]) -> None:
     for line in lines:
         assert set(line.split()) <= set(targets), line
     assert os.access(SIGNING, os.X_OK)
+
+
+def test_the_engine_has_the_commands_and_options_that_it_gives(workflow: dict[str, Any]) -> None:
+    engine = vars(typer.main.get_command(app))["commands"]
+    scripts = "\n".join(step.get("run", "") for _, step in steps(workflow)).replace("\\\n", " ")
+    asked = re.findall(r"-m engine (\w+)(.*)", scripts)
+    assert {name for name, _ in asked} == {"bench", "doctor"}
+    for name, rest in asked:
+        options = {option for parameter in engine[name].params for option in parameter.opts}
+        assert set(re.findall(r"(?<=\s)--[\w-]+", rest)) <= options, name
 
 
 def test_scripts_are_sound_shell(workflow: dict[str, Any], tmp_path: Path) -> None:

@@ -147,5 +147,7 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.M
 def test_what_a_tool_says_reaches_the_person():
     with pytest.raises(Problem, match="ERROR: no such thing"):
         resolve._run(["sh", "-c", "echo working; echo 'ERROR: no such thing' >&2; exit 1"])
+    with pytest.raises(Problem, match=r"^pip could not get the packages: ERROR: .*\S\. Check"):
+        resolve._run([*resolve._PIP, "download", "--no-index", "no-such-package"])
     with pytest.raises(Problem, match="no-such-tool is not installed"):
         resolve._run(["/no-such-tool"])
