@@ -40,6 +40,7 @@ def ask(window: Window, text: str) -> None:
     window.composer.send()
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     until(lambda: window.loader.loaded)
     window.conversation.configure(system_prompt="", settings=WITHOUT_END)
@@ -139,6 +140,7 @@ def test_a_long_document_is_read_part_by_part_and_answered_from_the_notes(
     assert tally(events).prompt_tokens >= len(question.sent.text)
 
 
+@pytest.mark.slow
 def test_a_document_is_read_once_whatever_is_asked_of_it(
     window: Window, until: Until, tmp_path: Path
 ) -> None:

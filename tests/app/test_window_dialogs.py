@@ -50,6 +50,7 @@ def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
     qapp.setStyle(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pictures_on_buttons")
 def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until) -> None:
     window = open_window()

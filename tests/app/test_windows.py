@@ -250,6 +250,7 @@ def test_a_text_that_could_not_be_stored_outlasts_its_window(
     assert windows.open().composer.text == "precious"
 
 
+@pytest.mark.slow
 def test_a_closed_window_is_gone_and_is_told_nothing(
     open_windows: OpenWindows, until: Until
 ) -> None:

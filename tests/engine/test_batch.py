@@ -146,7 +146,7 @@ CASES = [
     for precision in PRECISIONS
     if name not in EXPERTS or precision in ("float32", "4-bit")
 ]
-QUICK = [("llama", "4-bit"), ("gemma3_text", "float32"), ("shared keys", "float32")]
+QUICK = [("llama", "4-bit"), ("gemma3_text", "float32")]
 
 
 @pytest.mark.parametrize(("name", "precision"), mostly_slow(CASES, quick=QUICK))

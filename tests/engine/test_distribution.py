@@ -123,6 +123,7 @@ def joint_with_penalties() -> NDArray[np.float64]:
     return expected
 
 
+@pytest.mark.slow
 def test_first_three_tokens_with_penalties() -> None:
     unpenalized = joint(exact(TABLE, WARM), PROMPT, SHORT)
 
@@ -305,6 +306,7 @@ def test_drafter_with_another_vocabulary(columns: int, known: int, temperature: 
         assert (counts == plain).all()
 
 
+@pytest.mark.slow
 def test_drafter_with_a_shuffled_vocabulary() -> None:
     counts, _ = long_text(Shuffled([3, 0, 4, 1, 2]), Fixed(3), WARM, length=600)
 

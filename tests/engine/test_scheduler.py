@@ -133,6 +133,7 @@ def test_together_is_alone(
         assert answers(together) == alone(lambda: make(architecture, kind), jobs)
 
 
+@pytest.mark.slow
 def test_trees_share_passes(make: Callable[..., Session]) -> None:
     """With other trees, and with what has none."""
     together: list[list[bool]] = []

@@ -96,6 +96,7 @@ def test_first_three_tokens_of_trees(rule: AcceptanceRule, sampling: Sampling) -
     assert excess(counts.ravel(), expected.ravel()) < 1.0
 
 
+@pytest.mark.slow
 def test_first_three_tokens_of_trees_with_penalties() -> None:
     # A history of one token less, or of a token beside, would give another distribution.
     counts = short_texts(Branching(DRAFTING["noisy"]), Shaped(LOW), PENALIZED, texts=400)
@@ -176,6 +177,7 @@ def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) 
     assert (excess(counts, exact(TABLE, WARM)) > 1.0) == (mistake is not None)
 
 
+@pytest.mark.slow
 def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
     drafter = TakenForReplaced(DRAFTING["random"])
     counts, _ = long_text(drafter, Shaped(LOW), WARM, length=1_000)

@@ -126,6 +126,7 @@ def test_a_file_is_attached_sent_answered_and_there_when_it_is_opened_again(
     assert seen[1][0] == line, "it is never made anew"
 
 
+@pytest.mark.slow
 def test_the_engine_may_keep_what_it_reads_of_a_whole_document(
     opened: Opened, until: Until, file: Path, asked: Asked, requests: list[Request]
 ) -> None:
@@ -154,6 +155,7 @@ def test_files_that_are_read_by_the_real_reader(
     assert "gone.txt" in gone
 
 
+@pytest.mark.slow
 def test_another_version_and_another_answer_keep_what_was_sent(
     opened: Opened, until: Until, file: Path, asked: Asked
 ) -> None:
@@ -195,6 +197,7 @@ def test_a_message_that_is_edited_takes_no_other_documents(
     attach(window, until, file)
 
 
+@pytest.mark.slow
 def test_what_is_attached_waits_in_its_conversation(
     opened: Opened, until: Until, file: Path
 ) -> None:
@@ -304,6 +307,7 @@ def test_a_deleted_document_is_gone_from_the_prompt(
     assert seen[0][0].content == sent(window).text
 
 
+@pytest.mark.slow
 def test_a_document_is_not_deleted_by_a_look_at_it(
     opened: Opened, until: Until, file: Path
 ) -> None:
@@ -361,6 +365,7 @@ def test_the_composer_says_that_files_can_be_dropped_while_they_are_held_over_th
     assert [held(window, text), held(field, text)] == [False, False]
 
 
+@pytest.mark.slow
 def test_the_hint_goes_with_the_drop(opened: Opened, until: Until, file: Path) -> None:
     window = opened()
     window.composer.show_drop(True)
@@ -399,6 +404,7 @@ def test_who_attached_a_file_can_write_at_once(opened: Opened, until: Until, fil
     assert window.focusWidget() is window.composer.field
 
 
+@pytest.mark.slow
 def test_what_is_there_already_is_not_attached_again(
     opened: Opened, until: Until, file: Path
 ) -> None:
@@ -414,6 +420,7 @@ def test_what_is_there_already_is_not_attached_again(
     assert window.store.unsent_documents(record.id).result() == ()
 
 
+@pytest.mark.slow
 def test_what_could_not_be_stored_comes_back_with_its_documents(
     opened: Opened, until: Until, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,6 +466,7 @@ def test_of_a_long_document_each_question_gets_passages_in_its_own_message(
     assert not {part.offset for part in first.ranges} & {part.offset for part in second.ranges}
 
 
+@pytest.mark.slow
 def test_a_question_about_all_of_it_is_told_what_passages_cannot_do(
     opened: Opened, until: Until, tmp_path: Path
 ) -> None:
@@ -472,6 +480,7 @@ def test_a_question_about_all_of_it_is_told_what_passages_cannot_do(
     assert not window.composer.unready
 
 
+@pytest.mark.slow
 def test_without_room_for_a_passage_nothing_is_sent(
     opened: Opened, until: Until, file: Path
 ) -> None:
@@ -489,6 +498,7 @@ def test_without_room_for_a_passage_nothing_is_sent(
     until(answered(window, 2))
 
 
+@pytest.mark.slow
 def test_how_long_it_takes_to_read_is_known_from_the_answers(
     opened: Opened, until: Until, tmp_path: Path
 ) -> None:
@@ -511,6 +521,7 @@ def test_how_long_it_takes_to_read_is_known_in_the_next_run(
     assert "about 20 s to read" in chips(window)[0]
 
 
+@pytest.mark.slow
 def test_a_race_runs_on_the_message_with_its_documents(
     opened: Opened, until: Until, file: Path
 ) -> None:

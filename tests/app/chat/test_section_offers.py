@@ -192,6 +192,7 @@ def test_the_notes_stand_with_the_answer_folded_and_with_the_question(
     assert "served" in one.seen[-1][0][0].content, "the notes stay in the conversation"
 
 
+@pytest.mark.slow
 def test_progress_is_told(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
@@ -239,6 +240,7 @@ def test_what_was_noted_when_it_is_stopped_is_kept_and_can_be_answered_from(
     assert not one.answer.offer.isVisibleTo(one.answer)
 
 
+@pytest.mark.slow
 def test_where_nothing_was_noted_the_parts_are_offered_again(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
@@ -287,6 +289,7 @@ def test_after_a_crash_the_conversation_is_whole(
         assert "found" in one.sent.text
 
 
+@pytest.mark.slow
 def test_the_same_is_offered_under_an_answer_from_passages(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
@@ -309,6 +312,7 @@ def test_the_same_is_offered_under_an_answer_from_passages(
     assert not one.answer.notes.isVisibleTo(one.answer)
 
 
+@pytest.mark.slow
 def test_another_version_has_the_notes_and_says_what_they_were_made_for(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
@@ -327,6 +331,7 @@ def test_another_version_has_the_notes_and_says_what_they_were_made_for(
     assert one.composer.documents.remark == ""
 
 
+@pytest.mark.slow
 def test_without_a_model_the_notes_wait_for_one(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
@@ -343,6 +348,7 @@ def test_without_a_model_the_notes_wait_for_one(
     assert one.noted[0] == one.noted[1] == len(one.seen) - 1
 
 
+@pytest.mark.slow
 def test_while_another_model_is_loaded_the_next_note_waits(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
@@ -360,6 +366,7 @@ def test_while_another_model_is_loaded_the_next_note_waits(
     assert one.noted[0] == one.noted[1] == len(one.seen) - 1
 
 
+@pytest.mark.slow
 def test_notes_that_wait_for_a_model_can_be_stopped(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
@@ -375,6 +382,7 @@ def test_notes_that_wait_for_a_model_can_be_stopped(
     assert one.seen == []
 
 
+@pytest.mark.slow
 def test_a_later_question_finds_passages_of_what_there_are_notes_on(
     desk: Callable[..., Desk], lease: Path
 ) -> None:
@@ -400,6 +408,7 @@ def test_a_deleted_document_takes_its_notes_along(
     assert not one.answer.notes.isVisibleTo(one.answer)
 
 
+@pytest.mark.slow
 def test_while_notes_are_made_for_a_version_no_document_is_deleted(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path
 ) -> None:
@@ -445,6 +454,7 @@ def test_reasoning_is_no_note(
     assert one.noted[0] == one.noted[1] == len(one.seen) - 2
 
 
+@pytest.mark.slow
 def test_reasoning_without_an_end_is_told(
     desk: Callable[..., Desk], lease: Path, tmp_path: Path
 ) -> None:
@@ -487,6 +497,7 @@ def test_a_note_that_cannot_be_saved_is_saved_with_the_next(
     assert one.stored == one.sent
 
 
+@pytest.mark.slow
 def test_without_the_last_note_on_the_disk_nothing_is_answered_and_nothing_lost(
     desk: Callable[..., Desk], until: Until, lease: Path, refusing: Callable[..., None]
 ) -> None:
@@ -504,6 +515,7 @@ def test_without_the_last_note_on_the_disk_nothing_is_answered_and_nothing_lost(
     assert one.stored == one.sent
 
 
+@pytest.mark.slow
 def test_what_could_not_be_saved_when_it_is_stopped_is_saved_with_the_end(
     desk: Callable[..., Desk],
     until: Until,
@@ -529,6 +541,7 @@ def test_what_could_not_be_saved_when_it_is_stopped_is_saved_with_the_end(
     assert (one.noted[0], one.stored) == (1, one.sent)
 
 
+@pytest.mark.slow
 def test_what_another_model_has_no_room_for_is_offered_no_more(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:
@@ -545,6 +558,7 @@ def test_what_another_model_has_no_room_for_is_offered_no_more(
     until(lambda: one.answer.offer.isVisibleTo(one.answer))
 
 
+@pytest.mark.slow
 def test_what_was_estimated_is_told_anew_once_tokens_are_counted(
     desk: Callable[..., Desk], until: Until, lease: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,6 +574,7 @@ def test_what_was_estimated_is_told_anew_once_tokens_are_counted(
     until(lambda: one.answer.offer.words != estimated)
 
 
+@pytest.mark.slow
 def test_from_the_notes_so_far_it_is_answered_with_the_same_seed(
     desk: Callable[..., Desk], until: Until, lease: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_guesses_that_were_copied_from_a_document_are_counted(
     assert "guesses copied from documents stood" in words(window).line
 
 
+@pytest.mark.slow
 def test_the_menu_of_marked_words_leads_to_them(
     open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
 ) -> None:
@@ -159,6 +160,7 @@ def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(
     assert not window.page_panel.isVisible()
 
 
+@pytest.mark.slow
 def test_one_lens_at_a_time_and_it_is_remembered(
     open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
 ) -> None:
@@ -177,6 +179,7 @@ def test_one_lens_at_a_time_and_it_is_remembered(
     assert not opened(open_window, until, 1).words.marked
 
 
+@pytest.mark.slow
 def test_a_new_answer_is_looked_at_when_it_is_written(
     open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
 ) -> None:
@@ -198,6 +201,7 @@ def test_without_documents_nothing_is_looked_for(
     assert widget(window).view.extraSelections() == []
 
 
+@pytest.mark.slow
 def test_words_from_a_deleted_document_are_marked_no_more(
     open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
 ) -> None:

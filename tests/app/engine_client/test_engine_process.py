@@ -103,6 +103,7 @@ def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
     assert heard.text(plain) == heard.text(id)
 
 
+@pytest.mark.slow
 def test_answers_are_written_side_by_side(start: Start, tiny_folder: Path) -> None:
     heard = start()
     heard.engine.load(tiny_folder, parallel=2)
@@ -171,6 +172,7 @@ def test_a_stopped_engine_can_be_replaced(start: Start, tiny_folder: Path) -> No
     assert len(heard.all("loaded")) == 2
 
 
+@pytest.mark.slow
 def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     heard = start()
     heard.engine.load(tiny_folder)

@@ -68,6 +68,7 @@ def test_the_real_child_imports_a_gguf_file(
     assert open_target(str(folder)) == folder
 
 
+@pytest.mark.slow
 def test_the_child_ends_with_its_parent() -> None:
     """Killed as hard as can be, the parent leaves nothing that goes on."""
     work = """

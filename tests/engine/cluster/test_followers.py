@@ -340,6 +340,7 @@ def test_states_follow_what_is_done(start: Start) -> None:
     assert group.states[-1][1] == RankState(1, "mac1", "ready", layers=(0, 2), needed_bytes=9)
 
 
+@pytest.mark.slow
 def test_closing_ends_all_also_one_that_is_stopped(start: Start) -> None:
     group = start({}, {})
     group.meet()

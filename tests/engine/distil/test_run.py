@@ -466,6 +466,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+@pytest.mark.slow
 def test_minutes_go_on_with_the_time_that_is_left(
     options: DistilOptions, work: Work, clock: Clock
 ) -> None:

@@ -253,6 +253,7 @@ def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
     assert_refused(run("models", "fit", "my model", "--drafter", "mtp"), "no MTP module")
 
 
+@pytest.mark.slow
 def test_fit_on_several_macs(run: Command, imported: Path, hub: HubServer, tmp_path: Path) -> None:
     """Each of them is asked how much memory it has; the model need not be here."""
     hosts = tmp_path / "two.json"
