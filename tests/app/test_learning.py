@@ -66,6 +66,7 @@ def test_earlier_answers_are_kept_while_that_is_switched_on(
     assert asked == [True, False]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("changes", [(False,), (False, True), (False, True, False)])
 def test_the_window_waits_for_no_other_program_and_the_last_change_holds(
     learning: Window, in_use: FileLock, changes: Sequence[bool]

@@ -93,6 +93,7 @@ def stop_an_answer(window: Window, until: Until) -> None:
     assert window.store.message(answer.id).result().state == "cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("characters", [ENDLESS])
 @pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_engines_cost_nothing_that_was_written(
@@ -131,6 +132,7 @@ class TestFullDisk:
         window.conversation.stop()
         until(lambda: not window.answers.busy)
 
+    @pytest.mark.slow
     def test_an_answer_is_kept_until_there_is_room(
         self, window: Window, until: Until, folder: Path
     ) -> None:

@@ -149,6 +149,7 @@ CASES = [
 QUICK = [("llama", "4-bit"), ("gemma3_text", "float32")]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("name", "precision"), mostly_slow(CASES, quick=QUICK))
 def test_each_gets_what_it_would_have_got_alone(name: str, precision: str) -> None:
     for rows in ROWS:

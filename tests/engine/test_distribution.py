@@ -166,6 +166,7 @@ def test_every_token_of_a_long_text(drafting: str, rule: AcceptanceRule) -> None
         assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain_name", mostly_slow(CHAINS, quick=["all"]))
 def test_long_text_behind_every_filter(chain_name: str) -> None:
     sampling = CHAINS[chain_name]
@@ -180,6 +181,7 @@ def test_long_text_behind_every_filter(chain_name: str) -> None:
         assert excess(counts, possible) < 1.0
 
 
+@pytest.mark.slow
 def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judged over the candidates alone; a mutant takes them for the first tokens."""
     monkeypatch.setattr(engine.sampling, "CANDIDATES", 4)
@@ -219,6 +221,7 @@ class Erratic(Untaught):
         pass
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("kind", "policy"),
     mostly_slow(
@@ -283,6 +286,7 @@ class Shuffled(Untaught):
         self._inner.rewind(length)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("columns", "known", "temperature"),
     mostly_slow(
@@ -327,6 +331,7 @@ def test_same_seed_same_text(length: int) -> None:
     assert text(1) != text(2)
 
 
+@pytest.mark.slow
 def test_rounds_do_not_share_their_luck() -> None:
     # Were a key used twice, the first tokens of two texts that differ in nothing but the round
     # they were written in would go together.

@@ -291,6 +291,7 @@ def test_every_row_of_every_split(
     check_against_texts(grammars, text, after)
 
 
+@pytest.mark.slow
 def test_every_spelling_of_a_text(grammars: Grammars) -> None:
     """Many of all ways to write it with the tokens that there are."""
     for text in ("x</t>ab!", "</</t>abc</t>a>>", "\n</t>ab</t>a>", "é<t></t>ab>>"):

@@ -143,6 +143,7 @@ def walk(model: nn.Module, steps: Sequence[tuple[str, int]], *, slack: float = 0
         journey.step(*step)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["qwen3_5", "nemotron_h"])
 @quick
 @given(STEPS)
@@ -316,6 +317,7 @@ def rows_of(model: nn.Module, length: int, sampling: Sampling) -> tuple[Run, int
     return run, sum(passes), sum(drafted), passes
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "sampling"),
     mostly_slow(

@@ -113,8 +113,6 @@ CASES = [
 ]
 QUICK = [
     ("llama", "model", 4, True),
-    ("llama", "head", 2, True),
-    ("gemma3_text", "cascade", 2, True),
     ("qwen3_5", "lookup", 2, False),
 ]
 

@@ -73,6 +73,7 @@ def test_answer_is_the_same_with_every_drafter(architecture: str, tokenizer: Any
     assert len(set(map(str, answers.values()))) == 1, answers
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "trees", "cascade"])
 )
@@ -202,6 +203,7 @@ def test_every_committed_token_is_told_what_it_gave(
 # Ending early
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     mostly_slow(
@@ -228,6 +230,7 @@ def test_cancelling_leaves_the_session_whole(architecture: str, kind: str, token
         assert tokens_of(events) == expected
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     mostly_slow(

@@ -198,6 +198,7 @@ def test_the_answer_is_the_same(target: LoadedModel) -> None:
 # Whether the target reads trees
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("architecture", "branches"), [("llama", True), ("qwen3_5", False)])
 def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
     tokenizer: Any, architecture: str, branches: bool

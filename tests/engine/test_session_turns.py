@@ -72,6 +72,7 @@ def check_reuse(
         assert reused >= min(common, max(0, len(before) - 1))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     mostly_slow(
@@ -104,6 +105,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
     check_reuse(session, events, before, session.encode(chat(edited)))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     mostly_slow(product(CORE, ["model", "head"]), quick=[("llama", "head"), ("qwen3_5", "model")]),

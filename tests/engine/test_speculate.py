@@ -176,6 +176,7 @@ def cases(kinds: Sequence[str], *, quick: Sequence[str]) -> pytest.MarkDecorator
     )
 
 
+@pytest.mark.quick(8)
 @cases([*DRAFTERS], quick=[*DRAFTERS])
 @pytest.mark.usefixtures("beside_host")
 def test_closed_after_any_item_leaves_what_was_committed(architecture: str, kind: str) -> None:
@@ -250,6 +251,7 @@ class Whims:
         pass
 
 
+@pytest.mark.quick(3)
 @cases(["model", "early-exit", "cascade"], quick=["model", "cascade"])
 @pytest.mark.usefixtures("beside_host")
 def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
@@ -367,6 +369,7 @@ def test_same_seed_same_sample(kind: str) -> None:
     assert sample(1) != sample(2)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama", "gemma3_text"]))
 def test_sampled_run_leaves_the_caches_right(architecture: str) -> None:
     model = shallow(architecture)

@@ -61,6 +61,7 @@ COLD = replace(WARM, temperature=0.5)
 FILTERED = replace(WARM, top_p=0.8)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("kind", "rule"),
     mostly_slow(
@@ -104,6 +105,7 @@ def test_first_three_tokens_of_trees_with_penalties() -> None:
     assert excess(counts.ravel(), joint_with_penalties().ravel()) < 1.0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("rule", "guesses"),
     mostly_slow(
@@ -204,6 +206,7 @@ def long_text_of_joint_drafts(
     return long_text(copier_and(kind), FixedTree(6), COLD, length=length, accept=rule)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("kind", "rule"),
     mostly_slow(
@@ -221,6 +224,7 @@ def test_long_text_of_a_copy_beside_another_draft(kind: str, rule: AcceptanceRul
     assert any(each.path and each.path[0] > 0 for each in together)  # the other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_slow(["tree", "chain"], quick=["tree"]))
 def test_first_three_tokens_of_a_copy_beside_another_draft(kind: str) -> None:
     prompt = [2, 1, 0, 4, 2, 1]  # so that there is something to copy

@@ -200,6 +200,7 @@ def test_what_no_engine_can_be_asked_is_refused(start: Start) -> None:
     assert told[0].generation == "http-1"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("death", "reason"),
     [
@@ -349,6 +350,7 @@ def test_silence_is_told_once_and_restarting_ends_it(start: Start) -> None:
     assert not heard.all("died")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("steps", ["rest", "ready take rest", "ready take load rest"])
 def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
     patience = Patience(starting_seconds=0.5, loading_seconds=0.5, answering_seconds=0.5)

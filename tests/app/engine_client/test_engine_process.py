@@ -196,6 +196,7 @@ def test_stopping_a_stopped_engine(start: Start, tiny_folder: Path) -> None:
     assert isinstance(heard.end_of(id), Failed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "seed"), mostly_slow([(1, 6), *product([25], range(4))], quick=[(1, 6)])
 )

@@ -93,6 +93,7 @@ def test_an_idle_process_is_ended_and_started_again(qtbot: QtBot, until: Until) 
     assert not layouts.pid
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.abort()", "sys.exit(3)"])
 def test_a_formula_that_ends_or_holds_the_process_is_malformed(
     qtbot: QtBot, until: Until, trouble: str

@@ -144,6 +144,7 @@ LONG = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("name", "step"),
     mostly_slow(product(LONG, [83, 997]), quick=[("a fence", 83), *product(LONG, [997])]),

@@ -255,6 +255,7 @@ def test_in_a_bundle_the_program_that_is_clicked_on_opens_the_window(
 # The window's part
 
 
+@pytest.mark.quick(2)
 @pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 @pytest.mark.parametrize(
     ("steps", "last"),

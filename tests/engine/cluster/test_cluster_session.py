@@ -68,6 +68,7 @@ def judged(target: LoadedModel) -> list[Any]:
     return [told, tokens_of(events)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "work",
     mostly_slow([answered_in_turns, answered_with_quantized_caches, judged], quick=[judged]),

@@ -184,6 +184,7 @@ def test_one_that_ends_while_rank_0_waits_for_it_is_a_problem_there(start: Start
     assert [each.state for each in group.states[-1]][2] == "lost"
 
 
+@pytest.mark.slow
 def test_one_that_ends_later_is_told_also_where_rank_0_waits_for_it(start: Start) -> None:
     group = start({"on": {"load": "die"}})
     group.meet()

@@ -102,6 +102,7 @@ def steps(draw: st.DrawFn) -> Step:
 EARLY = QuantizedCaches(bits=8, group_size=32, start=21)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "quantized"),
     mostly_slow(product(CORE, (None, EARLY)), quick=[("qwen3_5", None)]),

@@ -99,6 +99,7 @@ def size_of_share(loaded: LoadedModel, own: range, *, divided: int = 1) -> int:
     return size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "expand"), mostly_slow(CASES, quick=[(4, False)]))
 def test_layers_of_a_pipeline_are_those_of_the_whole_model(
     two: Ranks, folder: Path, quantized: Path, bits: int | None, expand: bool

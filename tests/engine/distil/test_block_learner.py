@@ -153,6 +153,7 @@ def test_blocks_from_all_places_are_blocks_from_each(
 # The engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", mostly_slow([1, 2, 4], quick=[4]))
 def test_the_engine_commits_as_much(
     stories: LoadedModel, taught: BlockLearner, story_answers: list[RecordedAnswer], chain: int

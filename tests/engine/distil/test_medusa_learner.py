@@ -112,6 +112,7 @@ def test_it_begins_as_the_target_itself(
         assert np.mean(drafted == expected) > 0.9  # but for the rounding of the stored states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", mostly_slow([1, 2, 4, 8], quick=[4]))
 def test_the_engine_commits_as_much(
     stories: LoadedModel, taught: MedusaLearner, story_answers: list[RecordedAnswer], chain: int

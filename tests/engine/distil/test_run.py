@@ -262,6 +262,7 @@ def test_answers_to_something_else_are_refused(
     assert not other.out.exists()
 
 
+@pytest.mark.slow
 def test_it_is_resumed_with_the_answers_that_it_began_with(
     options: DistilOptions, straight: Straight, tmp_path: Path
 ) -> None:

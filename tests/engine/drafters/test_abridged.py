@@ -149,6 +149,7 @@ def turns(kind: str, architecture: str, sampling: Sampling, *, seed: int) -> Non
             used.rewind(len(prompt))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("on_the_cpu")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
@@ -225,6 +226,7 @@ def test_only_who_reads_the_prompt_asks_what_is_not_needed() -> None:
 # --- The text is the target's
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama"]))
 def test_greedy_texts_are_those_without_drafts(kind: str, architecture: str) -> None:

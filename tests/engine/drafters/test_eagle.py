@@ -288,6 +288,7 @@ def test_tokens_that_the_target_has_not_read(kind: str, tmp_path: Path) -> None:
     assert len(proposed(drafter, TOKENS)) == 4
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     mostly_slow(

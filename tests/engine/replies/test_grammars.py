@@ -110,6 +110,7 @@ def _ordered(given: dict[str, Any], case: Case) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.quick(6)
 @given(data=st.data())
 @settings(max_examples=examples(15))
 def test_what_templates_render_passes_and_is_read(family: Family, data: st.DataObject) -> None:
@@ -239,6 +240,7 @@ def _some_reply(family: Family, grammar: Grammar, chance: random.Random) -> str 
     return None
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize(
     ("tools", "choice"),
     mostly_slow(

@@ -74,6 +74,7 @@ def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float
     assert {1.0, 2.0, 4.0, 8.0, 16.0} >= set(pauses) >= {1.0, 2.0, 4.0}
 
 
+@pytest.mark.slow
 def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client, monkeypatch: pytest.MonkeyPatch):
     client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=1.0)
     client.server.hold_after = 100_000

@@ -396,6 +396,7 @@ def test_nothing_is_found_in_a_sound_bundle(app: Path) -> None:
     assert verify_bundle(app, config=configuration()) == []
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("fault", BEFORE_SIGNING, ids=lambda fault: fault.name)
 def test_a_fault_from_before_signing(app: Path, fault: Fault) -> None:
     fault.make(app)
@@ -405,6 +406,7 @@ def test_a_fault_from_before_signing(app: Path, fault: Fault) -> None:
     assert not {one.check for one in found} & {"signature", "seal", "links"}
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("fault", AFTER_SIGNING, ids=lambda fault: fault.name)
 def test_a_fault_from_after_signing(app: Path, fault: Fault) -> None:
     fault.make(app)

@@ -154,6 +154,7 @@ def last_download(ending: Run) -> Download:
     return Download(**json.loads(ending.out.splitlines()[-1])["download"])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "how",
     [
@@ -232,6 +233,7 @@ def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> Non
     assert lines_of(watched)[-1]["installed"]["name"] == "tiny/other"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "words",
     [["list"], ["pull", NAME, "--json"], pytest.param(["pair"], marks=pytest.mark.slow)],
