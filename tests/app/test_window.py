@@ -171,6 +171,7 @@ def test_after_a_deletion_undo_brings_it_back(open_window: Open, until: Until) -
     until(lambda: len(texts(window)) == 2)
 
 
+@pytest.mark.slow
 def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None:
     window = open_window()
     send(window, "a needle in here")
@@ -267,6 +268,7 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     until(lambda: window.rounds.panel.figure("plain") == before)
 
 
+@pytest.mark.slow
 def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None:
     window = open_window()
     parts = [visible_list(window), *window.rounds.findChildren(QLabel)]

@@ -126,6 +126,7 @@ def test_a_conversation_is_in_one_window_at_a_time(
     until(lambda: marked_elsewhere(first) == ["Chat 1"])
 
 
+@pytest.mark.slow
 def test_a_conversation_can_be_opened_in_a_window_of_its_own(
     pair: tuple[Windows, Window, Window], until: Until
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_conversation_can_be_opened_in_a_window_of_its_own(
     assert len(windows.all) == 3
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["deleted", "archived"])
 def test_what_is_deleted_or_archived_is_left_in_every_window(
     pair: tuple[Windows, Window, Window], until: Until, how: str
@@ -341,6 +343,7 @@ def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(
     assert [window.number for window in open_windows().all] == [2]
 
 
+@pytest.mark.slow
 def test_one_conversation_is_not_restored_twice(open_windows: OpenWindows, until: Until) -> None:
     windows = open_windows()
     fill(windows, 1)
@@ -367,6 +370,7 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
     assert sizes == {windows.application.theme.points}
 
 
+@pytest.mark.slow
 def test_the_library_outlasts_the_window_it_was_opened_from(
     open_windows: OpenWindows, until: Until
 ) -> None:
@@ -386,6 +390,7 @@ def test_the_library_outlasts_the_window_it_was_opened_from(
     assert not dialog.isVisible()
 
 
+@pytest.mark.slow
 def test_there_is_one_race_at_a_time(
     open_windows: OpenWindows, until: Until, tmp_path: Path
 ) -> None:
@@ -400,6 +405,7 @@ def test_there_is_one_race_at_a_time(
     assert "problem" in second.notices.texts
 
 
+@pytest.mark.slow
 def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
     windows = open_windows()
     first, second = windows.current, windows.open()
@@ -413,6 +419,7 @@ def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
     assert not windows.application.backups.isActive()
 
 
+@pytest.mark.slow
 def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
     pair: tuple[Windows, Window, Window], until: Until
 ) -> None:

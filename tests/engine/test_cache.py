@@ -114,6 +114,7 @@ quick = settings(
 thorough = settings(quick, max_examples=examples(100))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
 @quick
 @given(STEPS)
@@ -123,6 +124,7 @@ def test_any_journey_ends_as_a_fresh_replay(
     walk(model_of(architecture), steps)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["gemma3_text", "qwen3_5"])
 @quick
 @given(STEPS)

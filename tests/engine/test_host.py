@@ -182,6 +182,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_measuring_a_pair_is_told(folder: Path) -> None:
     told = hosted(
@@ -469,6 +470,7 @@ def test_it_ends_although_it_is_held_up(
     assert child.end() == -signal.SIGALRM
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_its_parent(folder: Path) -> None:
     # A parent that is killed cannot say quit.
     commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))

@@ -118,6 +118,7 @@ def files(folder: Path) -> list[Path]:
 # Exactly what reading it anew would give
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen2", "qwen3"], quick=["llama"]))
 @pytest.mark.parametrize("request_", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_another_question_is_answered_as_without(
@@ -147,6 +148,7 @@ def test_in_blocks_as_long_as_they_really_are(
     assert tokens_of(given) == tokens_of(answer(new(target, None), [*document, 2]))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "start",
     mostly_slow([ROWS + 3, 2 * ROWS, 3 * ROWS + 5, 7 * ROWS], quick=[2 * ROWS, 3 * ROWS + 5]),
@@ -531,6 +533,7 @@ def test_the_prompt_is_told_as_it_is_found(targets: Any, folder: Path) -> None:
 KINDS = ["model", "early-exit", "head", "cascade", "trees", "suffix"]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=["model", "head", "trees"]))
 def test_every_drafter_drafts_behind_it(targets: Any, folder: Path, kind: str) -> None:
     target = targets("llama")

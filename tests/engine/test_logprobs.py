@@ -44,6 +44,7 @@ def afresh(session: Session, prompt: list[int], tokens: list[int]) -> list[mx.ar
 HOW = ["greedy", "sampled", "repeatable"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("kind", "how"),
     mostly_slow(

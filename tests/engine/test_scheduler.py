@@ -286,6 +286,7 @@ def test_what_cannot_be_answered_fails_at_once(make: Callable[..., Session]) -> 
 # Who begins
 
 
+@pytest.mark.slow
 def test_no_more_than_so_many_at_once(make: Callable[..., Session]) -> None:
     of = scheduler(make(), parallel=2)
     jobs = [job(number) for number in range(5)]

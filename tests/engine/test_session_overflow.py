@@ -32,6 +32,7 @@ def chatted(session: Session, overflow: Overflow, *, turns: int) -> list[list[Ev
     return seen
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("overflow", "first"), [("rolling", 1), ("middle", 3)])
 def test_a_conversation_goes_on_beyond_the_context(
     overflow: Overflow, first: int, tokenizer: Any

@@ -348,6 +348,7 @@ def test_building_a_pass_is_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {(v.draft_seconds, v.verify_seconds) for _, v in run.rounds} == {(2.0, 5.0)}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
 def test_automatic_length_changes_nothing(architecture: str) -> None:
     model = shallow(architecture)

@@ -61,6 +61,7 @@ def branched(run: Run) -> int:
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "size"),
     mostly_slow(product(BRANCHING, SIZES), quick=[("llama", 16), ("gemma3_text", 5)]),
@@ -187,6 +188,7 @@ def test_more_than_one_unread_token_in_front_of_a_tree(unread: int) -> None:
     assert_as_fresh(target, tokens, decoder(model, block=BLOCK))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "name"),
     mostly_slow(
@@ -276,6 +278,7 @@ class Offering(Guessing):
         return super().propose(tokens, choice, sampling, key)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "architecture",
     mostly_slow(["llama", "qwen3_5", "lfm2", "mamba"], quick=["llama", "qwen3_5"]),

@@ -214,6 +214,7 @@ def test_progress_is_told(
     assert "found" in one.answer.notes.text
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("late", [False, True], ids=["in the middle of a note", "at its end"])
 def test_what_was_noted_when_it_is_stopped_is_kept_and_can_be_answered_from(
     desk: Callable[..., Desk], until: Until, lease: Path, tmp_path: Path, late: bool

@@ -356,6 +356,7 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     until(lambda: window.conversation.branch[-1].content == "served")
 
 
+@pytest.mark.slow
 def test_macs_that_cannot_be_joined_offer_the_way_out(
     open_panel: OpenPanel, hosts: Path, until: Until
 ) -> None:

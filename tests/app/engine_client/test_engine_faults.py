@@ -361,6 +361,7 @@ def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
     assert heard.engine.hanging
 
 
+@pytest.mark.slow
 def test_stopping_a_hanging_engine(start: Start) -> None:
     heard = start("ready take text:a hang")
     id = ask(heard)
@@ -404,6 +405,7 @@ def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
     assert heard.all("happened") == []
 
 
+@pytest.mark.slow
 def test_cancelling_what_was_never_sent(start: Start) -> None:
     heard = start("ready kill -- ready serve", delays=(0.5,))
     heard.until_told("died")

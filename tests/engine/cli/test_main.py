@@ -274,6 +274,7 @@ def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
     here = generate("--target", hostile)
     piped = child(

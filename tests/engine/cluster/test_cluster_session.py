@@ -127,6 +127,7 @@ def count_rests(group: Group) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_ranks_rest_however_an_answer_ends(two: Ranks) -> None:
     counts, (followed,) = two.call(count_rests)
     assert counts == [1, 2, 3, 4, 5, 6]

@@ -134,6 +134,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 # What it makes
 
 
+@pytest.mark.slow
 def test_its_head_beats_an_untrained_one_and_the_engine_drafts_with_it(
     options: DistilOptions, stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +196,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "written", "name", "layers"), mostly_slow(KINDS, quick=[KINDS[1]])
 )
@@ -224,6 +226,7 @@ def test_other_kinds_are_distilled_and_drafted_with(
     assert "epoch 3: " in lines[-1]
 
 
+@pytest.mark.slow
 def test_a_second_kind_learns_from_the_answers_that_were_kept(
     options: DistilOptions, work: Work, tmp_path: Path
 ) -> None:
@@ -334,6 +337,7 @@ KILLS: dict[str, Kill] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kill",
     mostly_slow(

@@ -219,6 +219,7 @@ def test_parks_where_drafting_does_not_pay(name: str) -> None:
     assert any(choice.reason.why is Why.PARKED for choice in first.choices)
 
 
+@pytest.mark.slow
 def test_a_parked_drafter_is_tried_as_often_as_the_budget_allows() -> None:
     dear = World(steep, 0.01, 0.02, jitter=0.0)  # a try costs a plain pass and more
     policy = Automatic()
@@ -346,6 +347,7 @@ def drafted_trees(ran: Run) -> list[DraftChoice]:
     return [choice for choice in ran.choices if choice.tree is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrated_", mostly_slow([True, False], quick=[True]))
 def test_trees_where_rows_are_cheap(calibrated_: bool) -> None:
     world = World(lambda rows: 0.05 + 0.0002 * rows, 0.002, 0.55, later=LATER)
@@ -387,6 +389,7 @@ NO_TREES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(NO_TREES, quick=["a Mac, no good"]))
 def test_where_trees_do_not_pay_little_is_lost(name: str) -> None:
     world = NO_TREES[name]
@@ -406,6 +409,7 @@ def test_a_tree_is_tried_where_it_may_be_better() -> None:
     assert 1 <= len(tried) < 0.05 * len(ran.choices)
 
 
+@pytest.mark.slow
 def test_trees_that_keep_less_than_the_chances_promise_are_given_up() -> None:
     """What is accepted behind one alternative need not be accepted behind another."""
 

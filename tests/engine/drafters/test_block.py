@@ -97,6 +97,7 @@ def test_drafts_depend_on_the_committed_tokens(kind: BlockKind) -> None:
     assert not mx.allclose(drafted.distributions, other.distributions, atol=1e-2)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", BLOCK_KINDS)
 def test_what_was_drafted_is_forgotten_after_the_round(kind: BlockKind) -> None:
     target, drafter = ready(kind, TOKENS)
@@ -333,6 +334,7 @@ def plain_text(architecture: str) -> list[int]:
     return plainly(shallow(architecture, vocabulary=SMALL), count=30, prompt=SMALL_PROMPT)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "architecture", mostly_slow(["llama", "gemma3_text", "qwen3_5"], quick=["llama"])
 )

@@ -104,6 +104,7 @@ def mask_behind_the_matrix(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("engine.drafters.eagle.PEagle.masked", masked)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("mutant", "name"),
     [
@@ -218,11 +219,13 @@ def redrafts_as_fresh(kind: str, folder: Path, accepted: int) -> bool:
     return [first, second, third] == [fresh_draft(network, target.model, text, 4) for text in texts]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draft_after_others_is_a_fresh_ones(kind: str, tmp_path: Path) -> None:
     assert all(redrafts_as_fresh(kind, tmp_path, accepted) for accepted in (0, 1, 4))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 @given(
     journey=st.lists(
@@ -365,6 +368,7 @@ def small_pair(kind: str, folder: Path) -> tuple[Drafter, Any, nn.Module]:
     return drafter, network_of(kind, folder, small), small
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampling", mostly_slow(SAMPLINGS, quick=["penalty"]))
 def test_q_is_what_tokens_are_drawn_from(kind: str, sampling: str, tmp_path: Path) -> None:
@@ -378,6 +382,7 @@ def test_q_is_what_tokens_are_drawn_from(kind: str, sampling: str, tmp_path: Pat
     assert error < 1e-4
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_q_before_the_sampler_chain_is_noticed(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -191,6 +191,7 @@ def test_only_kept_tokens_are_proposed() -> None:
 # The text is the target's
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("architecture", "length", "seed"),
     mostly_slow(

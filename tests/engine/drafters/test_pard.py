@@ -58,6 +58,7 @@ def test_masks_and_rejected_tokens_leave_no_trace() -> None:
     assert proposed(drafter, shorter) == proposed(new(), shorter)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text"])
 def test_greedy_text_is_the_targets_own(architecture: str) -> None:
     target = model(architecture, seed=0)

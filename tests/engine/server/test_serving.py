@@ -245,6 +245,7 @@ def test_a_client_that_leaves_ends_its_generation(stream: bool) -> None:
     run(ask())
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_does_not_read_is_dropped_and_holds_nobody_up(stream: bool) -> None:
     async def ask() -> None:

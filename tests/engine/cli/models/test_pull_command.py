@@ -200,6 +200,7 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_pat
     assert run("generate", "--target", NAME, "--prompt", "x", "--max-tokens", 4).code == 0
 
 
+@pytest.mark.slow
 def test_a_hub_that_says_nothing_at_all_is_left_at_once(
     run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
