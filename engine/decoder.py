@@ -73,9 +73,8 @@ class Decoder:
         self._trial = trial
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
-        self._large = sum(each.size for _, each in tree_flatten(model.parameters())) > (
-            _LARGE_LAYER * self.depth
-        )
+        weights: Any = tree_flatten(model.parameters())
+        self._large = sum(each.size for _, each in weights) > _LARGE_LAYER * self.depth
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
         self.recorder = StateRecorder(model)
