@@ -31,6 +31,7 @@ def test_commands_wait_for_something_to_act_on(
     until(answered(window, 2))
     until(lambda: possible(*about_answers) == [False, True, True, True, True, True])
     assert possible("previous_version", "next_version") == [False, False]
+    assert possible("before", "after") == [False, False], "there is one answer"
 
 
 def test_keys_lead_through_conversations_and_versions(open_window: Open, until: Until) -> None:

@@ -181,6 +181,10 @@ def test_plain_rounds_need_room(tokenizer: Any) -> None:
     session = Session(target)
     list(session.answer(QUESTION, Request(max_tokens=200)))
     assert session.plain_passes() == ()
+    list(session.answer(QUESTION, Request(max_tokens=10)))
+    room = target.context_length - len(session._tokens) - 1  # one pass more goes before them
+    assert session.plain_passes(passes=room + 1) == ()
+    assert len(session.plain_passes(passes=room)) == room
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["qwen3_5"]))

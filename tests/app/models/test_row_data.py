@@ -92,7 +92,7 @@ def test_downloads_of_every_status() -> None:
     assert waits.line == waits.actions[0].reason
     assert actions(waits) == {"pause": False, "cancel": False}
     (begins,) = download_rows((Download("a/b", "", "running", 0, 0),))
-    assert (bool(begins.line), begins.progress) == (True, 0.0)
+    assert (begins.line, begins.progress) == ("Reading file sizes…", 0.0)
 
 
 def test_what_is_on_the_disk() -> None:

@@ -157,6 +157,7 @@ def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> 
     assert text in opened.line().text
     assert opened.line().standing == "warning"
     assert not opened.button("OK").isEnabled()
+    assert not opened.button("Save as…").isEnabled()
     opened.choose("Exact (greedy)")
     opened.field(QLineEdit, "Seed").clear()
     assert opened.button("OK").isEnabled()
