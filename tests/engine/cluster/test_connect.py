@@ -121,7 +121,9 @@ def test_a_lost_follower_ends_the_group_with_its_name(
 
 
 @pytest.mark.slow
-def test_followers_never_outlive_their_leader(folder: Path, tmp_path: Path) -> None:
+def test_followers_never_outlive_their_leader(tmp_path: Path) -> None:
+    folder = tmp_path / "llama"
+    write_folder("llama", folder, layers=3)  # one for each
     with led(tmp_path, size=3) as group:
         assert group.hear()["said"] == "connected"
         assert group.ask(load=str(folder), mode="pipeline")["said"] == "loaded"
