@@ -31,9 +31,9 @@ _LARGE_LAYER = 100_000  # weights; in smaller ones beginning with a layer costs 
 def _at_once(stand_in: StandIn, stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
     """What `stand_in` makes of `stock`, but its results are under way when it returns.
 
-    So a CPU computes a pass while the rest of it is built. That gains 6 to 14 % where layers have
-    0.2 million weights or more; tiny ones lose a fifth. On a GPU there is nothing to gain: it
-    computes whatever it is given in larger parts.
+    So a CPU computes a pass while the rest of it is built. A model of 30 layers with 4 million
+    weights each takes 0.93 of the time, one with 50,000 up to 1.2 times as long. On a GPU there is
+    nothing to gain: it computes whatever it is given in larger parts.
     """
     call = stand_in(stock)
 
