@@ -1,6 +1,6 @@
 """Lossless speculative decoding. No Qt; `engine.speculate` is the heart. See README.md."""
 
-from engine.blas import choose_blas
+from engine.cpu.blas import choose_blas
 
 # Symbols are bound when MLX is first imported, so this comes before any module that does.
 choose_blas()

@@ -5,7 +5,7 @@ row goes through the model as a sequence of one token, so nothing is padded: the
 just the rows that there are, and rotary embeddings an offset for each. Only attention looks at
 more than a row. It is computed decoder by decoder, over the decoder's own cache, and a row of a
 tree sees the rows on its path alone. On the CPU each row gets, bit for bit, what it would have got
-alone: where that takes it, path by path, over keys and values in the order of the path.
+alone (`engine.cpu.trees`).
 
 mlx-lm's models call attention by name. A stand-in for that name, during a pass, splits the rows.
 Knows caches and attention; nothing of whose the decoders are. Recurrent layers, and attention that
@@ -15,24 +15,22 @@ a model computes in a way of its own, allow none of it: `can_share` tells.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map
 
-from engine.blas import choose_blas
 from engine.cache import AlignedCache
+from engine.cpu.trees import attend_exactly
 from engine.decoder import Decoder
-from engine.exponentials import attend, can_attend
+from engine.device import backend
 from engine.model_parts import recording, standing_in
 from engine.tree import Tree
 
 _ATTENTION = "scaled_dot_product_attention"
 _ROUNDING = 0.05  # of the logits' own deviation
-_SUMS_IN_TURN = choose_blas().sums_in_turn
 
 
 def read_together(
@@ -48,7 +46,7 @@ def read_together(
 
     `trees`: which of a decoder's tokens stands behind which, where that is not a chain. The caches
     have them in the order of `tokens`: see `Decoder.keep`. `exactly`: whether each row of a tree
-    gets the very bits that it would have got alone; None: on the CPU.
+    gets the very bits that it would have got alone; None: where rows of a chain do.
     """
     trees = trees or [None] * len(decoders)
     sizes = [each.size for each in tokens]
@@ -56,7 +54,7 @@ def read_together(
     if len(decoders) == 1 and shapes[0].is_chain:
         return [decoders[0].read(tokens[0])]
     if exactly is None:
-        exactly = mx.default_device() == mx.cpu
+        exactly = backend().exact_rows
     model, last = decoders[0].model, decoders[0].vocabulary - 1
     starts = [decoder.length for decoder in decoders]
     depths = [(start, tree.depths) for start, tree in zip(starts, shapes, strict=True)]
@@ -131,64 +129,13 @@ class _Part:
         scale: float,
         **options: Any,
     ) -> mx.array:
-        """(1, heads, rows, dim); exactly where that is wanted: all rows at once where the CPU can,
-        else path by path."""
+        """(1, heads, rows, dim); exactly where that is wanted."""
         if mask.as_chain is None:
             held = keys.held, values.held
             return attention(queries, *held, mask=mask.own, scale=scale, **options)
-        if _SUMS_IN_TURN and can_attend(queries, keys.held, values.held, mask.own, **options):
-            return attend(queries, keys.held, values.held, scale, mask.own)
-        paths = _paths(self.tree)
-        outputs = [
-            attention(
-                queries[:, :, mx.array(path.own)],
-                path.seen(keys),
-                path.seen(values),
-                mask=mask.as_chain[path.depths],
-                scale=scale,
-                **options,
-            )
-            for path in paths
-        ]
-        order = [row for path in paths for row in path.own]
-        return mx.concatenate(outputs, axis=2)[:, :, mx.argsort(mx.array(order))]
-
-
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """Rows that end a path of a tree, which see it as if it were alone: its rows in a chain, and as
-    many places as before. `own`: which rows they are; `depths`: how deep; `order`: the path's rows
-    among all, or None where they are the first ones.
-    """
-
-    own: tuple[int, ...]
-    depths: mx.array
-    order: mx.array | None
-
-    def seen(self, part: _Held) -> Any:
-        """Of keys or values, which are several arrays where they are quantized."""
-        return tree_map(partial(self._in_order, first=part.first), part.held)
-
-    def _in_order(self, held: mx.array, first: int) -> mx.array:
-        if self.order is None:
-            return held
-        seen = mx.array(held)
-        seen[..., first : first + self.order.size, :] = held[..., first + self.order, :]
-        return seen
-
-
-@lru_cache(maxsize=8)
-def _paths(tree: Tree) -> tuple[_Path, ...]:
-    """The paths of a tree, and to each the rows that no path before it has."""
-    paths: list[_Path] = []
-    read: set[int] = set()
-    for path in tree.paths:
-        own = tuple(row for row in path if row not in read)
-        read.update(own)
-        in_place = path == tuple(range(len(path)))
-        depths = mx.array([tree.depths[row] for row in own])
-        paths.append(_Path(own, depths, None if in_place else mx.array(path)))
-    return tuple(paths)
+        return attend_exactly(
+            self.tree, attention, queries, keys, values, **mask._asdict(), scale=scale, **options
+        )
 
 
 class _Layer:
@@ -264,7 +211,7 @@ def can_share(model: nn.Module) -> bool:
     """Whether passes over `model` can be shared, and whether it can read trees.
 
     Tried with a few rows of two decoders, of which one has a tree, against passes over what each
-    sees alone: bit for bit on the CPU; on a GPU, where kernels round by the number of rows, nearly.
+    sees alone: bit for bit where rows are exact; elsewhere nearly.
     """
     one, other = Decoder(model), Decoder(model)
     chain, branching = mx.arange(1, 4), mx.arange(7, 12)
@@ -284,7 +231,7 @@ def can_share(model: nn.Module) -> bool:
 
 
 def _alike(logits: mx.array, others: mx.array) -> bool:
-    if mx.default_device() == mx.cpu:
+    if backend().exact_rows:
         return bool(mx.array_equal(logits, others))
     logits, others = logits.astype(mx.float32), others.astype(mx.float32)
     apart = mx.sqrt(mx.mean(mx.square(logits - others)))

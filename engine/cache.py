@@ -33,6 +33,7 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
+from engine.device import backend
 from engine.recurrent import Tape, states_of
 
 
@@ -213,9 +214,7 @@ class Timeline:
         that starts. Those happen between passes, at the same token however it is reached.
         """
         rooms = []
-        if (
-            mx.default_device() == mx.cpu
-        ):  # on a GPU kernels round by the number of rows in any case
+        if backend().exact_rows:
             rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
         if self.quantized and self.length < self.quantized.start:
             rooms.append(self.quantized.start - self.length)
@@ -368,12 +367,11 @@ def _move(layer: Any, positions: mx.array, to: int) -> None:
 def _ours(layer: Any, block: int) -> Any:
     """The cache to use in place of mlx-lm's `layer`.
 
-    On the GPU full attention keeps mlx-lm's: its kernels are made for it, and round by the
-    number of rows in any case.
+    Full attention keeps mlx-lm's where rows are not exact anyway: a GPU's kernels are made for it.
     """
     if type(layer) is RotatingKVCache:
         return AlignedCache(layer.max_size, block=block)
-    if type(layer) is KVCache and mx.default_device() == mx.cpu:
+    if type(layer) is KVCache and backend().exact_rows:
         return AlignedCache(None, block=block)
     return layer
 

@@ -5,7 +5,7 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -14,35 +14,17 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.device import begin
-from engine.exponentials import STAND_INS, StandIn
+from engine.cpu.chunks import TimedChunks
+from engine.cpu.passes import stand_ins
+from engine.device import backend
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from models.drafter_kinds import Tap
 
 PREFILL_ROWS = 512
-_FIRST_ROWS, _FEWEST_ROWS = 64, 32  # on the CPU
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 _POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
-_LARGE_LAYER = 100_000  # weights; in smaller ones beginning with a layer costs more than it gains
-
-
-def _at_once(stand_in: StandIn, stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
-    """What `stand_in` makes of `stock`, but its results are under way when it returns.
-
-    So a CPU computes a pass while the rest of it is built. A model of 30 layers with 4 million
-    weights each takes 0.93 of the time, one with 50,000 up to 1.2 times as long. On a GPU there is
-    nothing to gain: it computes whatever it is given in larger parts.
-    """
-    call = stand_in(stock)
-
-    def call_and_begin(*arrays: Any, **options: Any) -> mx.array:
-        result = call(*arrays, **options)
-        begin(result)
-        return result
-
-    return call_and_begin
 
 
 class Decoder:
@@ -74,13 +56,12 @@ class Decoder:
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         self._recurrences = Recurrences(model)
         weights: Any = tree_flatten(model.parameters())
-        self._large = sum(each.size for _, each in weights) > _LARGE_LAYER * self.depth
+        self._weights_per_layer = sum(each.size for _, each in weights) / max(1, self.depth)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
         self.recorder = StateRecorder(model)
-        # On a GPU kernels round by the number of rows, which must not depend on a clock.
-        self._timed = mx.default_device() == mx.cpu
-        self._prefill_rows = _FIRST_ROWS if self._timed else PREFILL_ROWS
+        # Where kernels round by the number of rows, these must not depend on a clock.
+        self._timed = TimedChunks(PREFILL_ROWS) if backend().exact_rows else None
         self.chunk_seconds = CHUNK_SECONDS
         self._in_blocks = 0
         self._pool_freed_at = 0
@@ -141,14 +122,12 @@ class Decoder:
         Where that fails, nothing was read.
         """
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
-        stand_ins = STAND_INS if mx.default_device() == mx.cpu else {}
-        if self._large:
-            stand_ins = {name: partial(_at_once, one) for name, one in stand_ins.items()}
+        instead = stand_ins(self._weights_per_layer) if backend().own_functions else {}
         self.timeline.advance(rows)
         try:
             with (
                 self._recurrences.recording(tape, caches, rows=rows),
-                standing_in(self.model, stand_ins),
+                standing_in(self.model, instead),
             ):
                 yield caches
         except BaseException:
@@ -166,14 +145,14 @@ class Decoder:
         block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
             border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
-            end = len(tokens) - 1 if self._timed else min(len(tokens) - 1, border)
-            rows = min(end - self.length, self._prefill_rows, self.timeline.room())
+            most = self._timed.rows if self._timed else border - self.length
+            rows = min(len(tokens) - 1 - self.length, most, self.timeline.room())
             began = perf_counter()
             self.read(mx.array(tokens[self.length : self.length + rows]))
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
             if self._timed:
-                self._fit_chunk(rows, perf_counter() - began)
+                self._timed.read(rows, perf_counter() - began, wanted=self.chunk_seconds)
             if self.length == border:
                 if block == self._in_blocks:
                     self._in_blocks = border
@@ -194,13 +173,6 @@ class Decoder:
             rows = min(len(tokens) - 1 - self.length, PREFILL_ROWS, self.timeline.room())
             yield self.read(mx.array(tokens[self.length : self.length + rows]))
             mx.clear_cache()
-
-    def _fit_chunk(self, rows: int, seconds: float) -> None:
-        """Choose the rows of the next chunk by how long the last one took."""
-        if seconds > self.chunk_seconds:
-            self._prefill_rows = max(_FEWEST_ROWS, rows // 2)
-        elif seconds < self.chunk_seconds / 2:
-            self._prefill_rows = min(PREFILL_ROWS, max(self._prefill_rows, 2 * rows))
 
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back; returns the rows that are left for a draft.

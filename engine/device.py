@@ -1,10 +1,40 @@
-"""Where the host and the device meet: the one place that waits."""
+"""Where the host and the device meet: how this process computes, and the one place that waits."""
 
 import gc
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How a process computes, and what follows from it for everybody else.
+
+    name: for a person, and to tell apart what was measured or kept.
+    beside_host: whether the device works while the host goes on. The CPU backend does nearly all of
+        the work before it returns: what is ready first must be fetched before it is given more.
+    exact_rows: whether a pass gives a row the very bits that the row would have got alone. Kernels
+        of a GPU round by the number of rows.
+    own_functions: whether `engine.cpu` computes what MLX computes slowly there, and with weights
+        that are expanded to float32.
+    """
+
+    name: str
+    beside_host: bool
+    exact_rows: bool
+    own_functions: bool
+
+
+CPU = Backend("CPU", beside_host=False, exact_rows=True, own_functions=True)
+GPU = Backend("GPU", beside_host=True, exact_rows=False, own_functions=False)
+BACKENDS = {mx.cpu: CPU, mx.gpu: GPU}
+
+
+def backend() -> Backend:
+    """How this process computes: the backend of its default device. Nothing else asks for that."""
+    return BACKENDS[mx.default_device().type]
 
 
 def fetch(*arrays: mx.array) -> list[Any]:
@@ -38,18 +68,9 @@ def begin(*arrays: mx.array) -> None:
     mx.async_eval(*arrays)
 
 
-def runs_beside_host() -> bool:
-    """Whether the device works while the host goes on, as a GPU does.
-
-    The CPU backend does nearly all of the work before it returns: what is ready first must be
-    fetched before it is given more.
-    """
-    return bool(mx.default_device() == mx.gpu)
-
-
 def start(*arrays: mx.array) -> None:
     """Let the device begin, where it runs beside the host; else once they are fetched."""
-    if runs_beside_host():
+    if backend().beside_host:
         begin(*arrays)
 
 

@@ -25,7 +25,7 @@ import mlx_lm
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.cluster.states import RankState, divided
-from engine.device import finish, free_memory, held_bytes
+from engine.device import backend, finish, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
@@ -542,8 +542,7 @@ def ready() -> protocol.Ready:
         python=platform.python_version(),
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
         mlx_lm=mlx_lm.__version__,
-        device=f"{mx.device_info()['device_name']} "
-        f"({'GPU' if mx.default_device() == mx.gpu else 'CPU'})",
+        device=f"{mx.device_info()['device_name']} ({backend().name})",
     )
 
 

@@ -23,10 +23,10 @@ import mlx.core as mx
 import mlx_lm
 import numpy as np
 
-from engine.blas import choose_blas
 from engine.cache import Timeline
+from engine.cpu.blas import choose_blas
 from engine.decoder import PREFILL_ROWS, Decoder
-from engine.device import raw_bytes
+from engine.device import backend, raw_bytes
 from engine.kept_blocks import KeptBlocks, block_names, used_ns
 from engine.loading import LoadedModel
 from models.errors import Problem
@@ -75,7 +75,7 @@ class KeptPrefixes:
             self._target.precision,
             mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
             mlx_lm.__version__,
-            str(mx.default_device()),
+            backend().name,
             str(mx.device_info()["device_name"]),
             platform.mac_ver()[0],  # whose kernels are the system's
             str(matrices),

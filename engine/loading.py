@@ -11,13 +11,15 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
+from mlx_lm.utils import load_tokenizer
 
+from engine.cpu import weights
+from engine.cpu.rotary import with_rotary
 from engine.decoder import Decoder
 from engine.default_sampling import default_sampling
+from engine.device import backend
 from engine.request import BALANCED, Sampling
-from engine.rotary import with_rotary
 from models.errors import Problem
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder
@@ -65,12 +67,14 @@ def load(
     try:
         with redirect_stdout(StringIO()) as printed:  # some modules print and exit
             model, config = load_weights(folder.path, lazy=True)
-        if mx.default_device() == mx.cpu and (_has_room(model) if expand is None else expand):
+        own = backend().own_functions
+        if own and (_has_room(model) if expand is None else expand):
             precision = _expand(model)
         else:
             precision = _precision(model)
         cut(model)
-        with_rotary(model)
+        if own:
+            with_rotary(model)
         # Evaluated all at once, packed and expanded weights would be in memory together.
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
@@ -103,11 +107,8 @@ def _has_room(model: nn.Module) -> bool:
 
 
 def _expand(model: nn.Module) -> str:
-    """All weights to float32."""
     before = _precision(model)
-    model.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
-    dequantize_model(model)
-    model.set_dtype(mx.float32)  # microscaled weights are expanded to bfloat16
+    weights.expand(model)
     return before if before == "float32" else f"float32 from {before}"
 
 

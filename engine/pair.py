@@ -15,9 +15,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.blas import choose_blas
 from engine.circumstances import power_mode
+from engine.cpu.blas import choose_blas
 from engine.decoder import Decoder
+from engine.device import backend
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
@@ -150,14 +151,14 @@ def _load_model(
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
     """The key under which this pair's calibration is stored. Raises `Problem` without its files."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
-    backend = "GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores"
+    computing = "GPU" if backend().name == "GPU" else f"CPU, {os.cpu_count()} cores"
     return CalibrationKey(
         target=target.folder.fingerprint,
         drafter="+".join(map(_identity, drafters.parts)),
         precision=target.precision,
         caches=f"{quantized.bits}-bit from {quantized.start}" if quantized else "as they are",
         chip=str(mx.device_info()["device_name"]),
-        backend=f"{backend}, {decoder.group}" if decoder.group else backend,
+        backend=f"{computing}, {decoder.group}" if decoder.group else computing,
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
         matrices=str(matrices),
         threads=matrices.threads,

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_top_k
 
-from engine.exponentials import softmax
+from engine.cpu import exponentials
+from engine.device import backend
 from engine.request import Sampling
 
 CANDIDATES = 1024
@@ -108,11 +109,11 @@ def candidates(
     draw once the others are drawn.
     """
     if sampling.greedy:
-        return Candidates(softmax(scored), None)
+        return Candidates(_softmax(scored), None)
     vocabulary = scored.shape[-1]
     nucleus = 0.0 < sampling.top_p < 1.0
     if not nucleus and not sampling.min_p and not 0 < sampling.top_k < vocabulary:
-        return Candidates(softmax(scored / sampling.temperature), None)
+        return Candidates(_softmax(scored / sampling.temperature), None)
     ids: mx.array | None = None
     if vocabulary > (most or CANDIDATES):
         ids = _highest_ids(scored, most or CANDIDATES)
@@ -129,6 +130,13 @@ def candidates(
     if spare:
         kept = mx.maximum(kept, scored / sampling.temperature - _SPARE)
     return Candidates(mx.softmax(kept, axis=-1, precise=True), ids)
+
+
+def _softmax(scores: mx.array) -> mx.array:
+    """Probabilities over a whole vocabulary, float32."""
+    if backend().own_functions:
+        return exponentials.softmax(scores)
+    return mx.softmax(scores, axis=-1, precise=True)
 
 
 def _highest_ids(scored: mx.array, most: int) -> mx.array:

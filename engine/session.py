@@ -20,11 +20,11 @@ import mlx.core as mx
 from engine.accept import AcceptanceRule, by_block
 from engine.answer_events import AnswerEvents, token_logprob
 from engine.batch import can_share
-from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
+from engine.cpu.blas import choose_blas
 from engine.decoder import Decoder
-from engine.device import fetch
+from engine.device import backend, fetch
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
@@ -181,7 +181,7 @@ class Session:
                 )
             finally:
                 self.decoder.rest()
-            if choose_blas().slow and mx.default_device() == mx.cpu:
+            if backend().own_functions and choose_blas().slow:
                 remarks.append(Remark.SLOW_BLAS)
             if contention.heavy:
                 remarks.append(Remark.BUSY_CALIBRATING)

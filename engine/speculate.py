@@ -23,7 +23,7 @@ from engine.accept import (
 )
 from engine.batch import read_together
 from engine.decoder import Decoder
-from engine.device import begin, fetch, runs_beside_host, start
+from engine.device import backend, begin, fetch, start
 from engine.draft_length import (
     DraftCandidate,
     DraftChoice,
@@ -341,7 +341,7 @@ def _show_and_read(
 
     Where the device runs beside the host, both are under way before either is waited for.
     """
-    logits = (yield from _read(asked)) if runs_beside_host() else None
+    logits = (yield from _read(asked)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
     asked.draft_seconds = asked.draft_seconds or perf_counter() - asked.began - asked.begin_seconds
     parents = draft.tree.parents if draft.tree else ()
@@ -497,7 +497,8 @@ def _write_plain(
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    began, left, ahead = perf_counter(), min(choice.rounds, limit - len(tokens)), runs_beside_host()
+    began, ahead = perf_counter(), backend().beside_host
+    left = min(choice.rounds, limit - len(tokens))
     if task.company.in_turns or task.constraint.forcing:
         left = 1
     keys = iter(mx.random.split(key, left))

@@ -1,7 +1,7 @@
 /* What MLX's Linux wheel calls of CBLAS, handed on to an OpenBLAS whose functions have other names.
  *
  * Loaded before MLX, for all to see, so that MLX's calls come here and not to the reference BLAS;
- * engine/blas.py says where they go on to. Products with a few rows, which is what a target reads
+ * engine/cpu/blas.py says where they go on to. Products with a few rows, which is what a target reads
  * in a round and what drafters read, are computed here (few_rows.c). Made by cblas.py.
  */
 #include <stdlib.h>

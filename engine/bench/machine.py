@@ -11,7 +11,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.blas import choose_blas
+from engine.cpu.blas import choose_blas
+from engine.device import backend
 from engine.loading import free_memory_bytes
 
 
@@ -66,9 +67,8 @@ def available_in_vm_stat(printed: str) -> int | None:
 
 
 def _device() -> str:
-    if mx.default_device() == mx.cpu:
-        return "CPU"
-    return f"GPU {mx.device_info().get('device_name', '')}".strip()
+    name = backend().name
+    return name if name == "CPU" else f"{name} {mx.device_info().get('device_name', '')}".strip()
 
 
 def _processor() -> str:

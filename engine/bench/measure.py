@@ -28,6 +28,7 @@ from mlx.utils import tree_flatten
 
 from engine.accept import AcceptanceRule
 from engine.decoder import Decoder
+from engine.device import backend
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Fixed
@@ -270,7 +271,7 @@ def measure_bandwidth(probe_bytes: int = _PROBE_BYTES) -> Bandwidth:
     A product of a row and a matrix is what decoding does; a sum reads with other cores or
     kernels. Neither is the quicker everywhere.
     """
-    kind = mx.float32 if mx.default_device() == mx.cpu else mx.float16
+    kind = mx.float32 if backend().own_functions else mx.float16
     width = max(64, int((probe_bytes / kind.size) ** 0.5) // 64 * 64)
     matrix = mx.full((width, width), 0.5, dtype=kind)
     row = mx.full((1, width), 0.5, dtype=kind)

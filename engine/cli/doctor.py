@@ -19,8 +19,8 @@ from rich.console import Console
 
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
-from engine.blas import MatrixLibrary, choose_blas
 from engine.circumstances import OVERLOADED
+from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.draft_length.calibrate import calibrate
 from engine.kept_blocks import held_bytes, kept_blocks_folder
 from engine.loading import load
@@ -341,8 +341,6 @@ def _window() -> str:
 
 def _device_bytes() -> int:
     """What MLX may use on the GPU; 0 on the CPU, where there is no limit but the memory."""
-    if mx.default_device() == mx.cpu:
-        return 0
     return int(mx.device_info().get("max_recommended_working_set_size", 0))
 
 

@@ -15,7 +15,6 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
-from engine.blas import restart_with_any_kernels
 from engine.cli.cluster import app as cluster_app
 from engine.cli.models.commands import app as models_app
 from engine.cli.models.commands import convert
@@ -30,6 +29,7 @@ from engine.cli.pair_options import (
 )
 from engine.cli.serve import epilog, serve
 from engine.cli.several_macs import HostsFile, ModeOption, TrustNetwork, chosen_macs, leading
+from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from models.errors import Problem
 

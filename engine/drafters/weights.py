@@ -10,11 +10,11 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.utils import dequantize_model
 
-from engine.blas import keep_narrow
+from engine.cpu import weights as cpu
+from engine.cpu.rotary import with_rotary
+from engine.device import backend
 from engine.drafters import DrafterRefused
-from engine.rotary import with_rotary
 
 Tensors = dict[str, mx.array]
 
@@ -79,27 +79,16 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
 
 def expand(network: nn.Module) -> None:
     """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
-    if mx.default_device() != mx.cpu:
-        return
-    with_rotary(network)
-    network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
-    dequantize_model(network)
-    network.set_dtype(mx.float32)
+    if backend().own_functions:
+        with_rotary(network)
+        cpu.expand(network)
 
 
 def narrow(network: nn.Module) -> None:
-    """Of an expanded network round the matrices to bfloat16, and keep them so on a CPU: a drafted
-    token costs what it takes to read them.
-
-    For what came in 8 bits: it has no more of them that matter.
-    """
-    if mx.default_device() != mx.cpu:
-        return
-    for module in network.modules():
-        if isinstance(module, nn.Linear):
-            module.weight = module.weight.astype(mx.bfloat16).astype(mx.float32)
-            mx.eval(module.weight)
-            keep_narrow(module.weight)
+    """Of a network that came in 8 bits and was expanded keep half of the bits: it has no more of
+    them that matter."""
+    if backend().own_functions:
+        cpu.narrow(network)
 
 
 def damaged(folder: Path, why: str) -> DrafterRefused:

@@ -111,7 +111,7 @@ def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
 
 def matrix_library(app: Path, python: BuildPython) -> str:
     """The twin's matrix library. Raises Problem where it is not the fast one."""
-    program = "from engine.blas import choose_blas; print(choose_blas())"
+    program = "from engine.cpu.blas import choose_blas; print(choose_blas())"
     ran = run_in_twin(app, python, ["python3", "-c", program])
     library = ran.output.strip()
     if not library.startswith("OpenBLAS"):

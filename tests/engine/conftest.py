@@ -1,6 +1,7 @@
 """For the engine's tests."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -8,6 +9,7 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.circumstances import Contention, ProcessorTimes
+from engine.device import BACKENDS, CPU
 from tests.support.engine.tiny import byte_tokenizer
 
 END = 256
@@ -39,7 +41,7 @@ def on_the_cpu() -> Iterator[None]:
 def beside_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the loop takes the device for one that runs beside the host."""
     beside: bool = request.param
-    monkeypatch.setattr("engine.speculate.runs_beside_host", lambda: beside)
+    monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=beside))
     return beside
 
 

@@ -20,6 +20,7 @@ import engine.batch
 from engine.batch import can_share, read_together
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
+from engine.device import BACKENDS, GPU
 from models.drafter_kinds import Tap
 from tests.support.engine import gemma4, mtp, tiny
 from tests.support.engine.helpers import (
@@ -314,7 +315,7 @@ def test_what_cannot() -> None:
 
 def test_as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """There, mlx-lm's own caches give masks of three kinds, and rounding is allowed."""
-    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
     for name in ("llama", "gemma3_text"):
         assert_shared_as_alone(model_of(name), LENGTHS[:2], (4, 2))
         assert can_share(model_of(name))

@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.batch
+import engine.cpu.trees
 from engine.batch import can_share, read_together
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
+from engine.device import BACKENDS, GPU
 from engine.model_parts import HiddenStates, StateRecorder
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.helpers import assert_as_fresh, build_wide, decoder
@@ -31,7 +33,7 @@ PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
 QUANTIZED = QuantizedCaches(bits=4, group_size=32, start=21)
 WINDOW = 16  # of gemma3_text; trees may be higher
 BLOCKS = (8, 16, 40, 128)
-AT_ONCE = [False, True] if engine.batch._SUMS_IN_TURN else [False]  # else path by path
+AT_ONCE = [False, True] if engine.cpu.trees._SUMS_IN_TURN else [False]  # else path by path
 UNEVEN = Tree((COMMITTED, COMMITTED, 0, 1, 0, 2, 2, 3, 5, 8))
 
 
@@ -109,13 +111,13 @@ def test_each_token_gets_what_its_path_alone_would(
 )
 def test_sums_over_many_keys(length: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 384, a sum rounds by the places of what is summed."""
-    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     assert_as_alone(model_of("llama"), length, UNEVEN, block=128)
 
 
 @pytest.mark.parametrize("at_once", AT_ONCE)
 def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     tree = Tree((*range(-1, 22), 3, 23, 24))
     for length in (0, 9, 40):
         assert_as_alone(model_of("gemma3_text"), length, tree, block=40)
@@ -153,7 +155,7 @@ def test_with_the_caches_of_a_gpu(
     architecture: str, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Full attention has mlx-lm's own there, and a pass may cross the steps of a window."""
-    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
     model, tree = model_of(architecture), Tree((*UNEVEN.parents, *range(9, 22)))
     whole, single = reader(model, length), reader(model, length)
     logits = read_tree(whole, tree)
@@ -348,7 +350,7 @@ def a_sibling_is_seen() -> Iterator[None]:
         return tuple(tuple(j <= i for j in range(len(tree))) for i in range(len(tree)))
 
     with (
-        mock.patch.object(engine.batch._Path, "seen", lambda path, part: part.held),
+        mock.patch.object(engine.cpu.trees._Path, "seen", lambda path, part: part[0]),
         mock.patch.object(Tree, "before", property(visible)),
     ):
         yield
@@ -360,7 +362,7 @@ MUTANTS = (nothing_is_moved, no_state_is_moved, *MISREADING)
 
 @pytest.mark.parametrize("at_once", AT_ONCE)
 def test_comparison_notices_mutants(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
 
     def compared() -> None:
         model = model_of("gemma3_text")
@@ -396,9 +398,9 @@ def test_the_close_comparison_notices_them_too() -> None:
 @pytest.mark.parametrize("at_once", [*AT_ONCE, None])
 def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """None: as on a GPU."""
-    monkeypatch.setattr(engine.batch, "_SUMS_IN_TURN", at_once)
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
     if at_once is None:
-        monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+        monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
     model = model_of("llama")
     assert can_share(model)
     for mutant in MISREADING:  # one changes nothing without a window and a path by itself

@@ -4,18 +4,19 @@ Passes are slow, all else costs next to nothing. Times are compared with those o
 of several rounds and with a wide margin: something else may keep this machine busy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import mlx.core as mx
 import pytest
 
 from engine.decoder import Decoder
-from engine.device import begin, fetch
+from engine.device import GPU, begin, fetch
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.speculate import RoundDraft, RoundVerdict, speculate
+from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
 from tests.support.engine.slow_passes import SlowPasses, seconds_left
 
@@ -27,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("beside")
 
 
 @pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("engine.device", "engine.speculate"):
-        monkeypatch.setattr(f"{module}.runs_beside_host", lambda: True)
+def beside() -> Iterator[None]:
+    with computing_as(GPU):
+        yield
 
 
 @pytest.fixture(scope="module")

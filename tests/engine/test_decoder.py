@@ -10,6 +10,7 @@ import pytest
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
+from engine.device import BACKENDS, GPU
 from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
 from tests.support.mostly_slow import mostly_slow
@@ -206,11 +207,11 @@ def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
     gpu: bool, least_weights: int, begins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = list[int]()
-    monkeypatch.setattr("engine.decoder._LARGE_LAYER", least_weights)
-    monkeypatch.setattr("engine.decoder.begin", lambda array: begun.append(array.shape[-2]))
+    monkeypatch.setattr("engine.cpu.passes._LARGE_LAYER", least_weights)
+    monkeypatch.setattr("engine.cpu.passes.begin", lambda array: begun.append(array.shape[-2]))
     reader = decoder(build("llama"))
     if gpu:
-        monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
+        monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
 
     reader.read(mx.array(TOKENS[:3]))
 

@@ -14,10 +14,12 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import save_model
 
 from engine import loading
+from engine.device import GPU
 from engine.loading import free_memory_bytes, load
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
+from tests.support.engine.backends import computing_as
 from tests.support.mostly_slow import mostly_slow
 
 PLENTY = 1 << 40
@@ -175,10 +177,10 @@ def test_half_of_the_free_memory_is_enough(
     assert "float32" in load(ModelFolder(tmp_path)).precision
 
 
-def test_on_metal_weights_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_metal_weights_stay_as_they_are(tmp_path: Path) -> None:
     tiny.write_folder("llama", tmp_path, layers=2, bits=4)
-    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
-    loaded = load(ModelFolder(tmp_path))
+    with computing_as(GPU):
+        loaded = load(ModelFolder(tmp_path))
     assert loaded.precision == "4-bit"
     assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
 

@@ -10,7 +10,7 @@ import functools
 import itertools
 from collections.abc import Callable, Container
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -22,11 +22,13 @@ from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 import engine.batch
 import engine.cache
-import engine.decoder
+import engine.cpu.passes
+import engine.cpu.trees
 import engine.speculate
 from engine.accept import VerdictArrays, greedily
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
+from engine.device import CPU
 from engine.draft_length import LONGEST_COPY
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
@@ -38,6 +40,7 @@ from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
+from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.copying import Copying
 from tests.support.engine.heads import untrained_drafter
@@ -228,18 +231,18 @@ def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[s
 def test_no_divergence_in_a_part_of_the_matrix(part: int) -> None:
     for number, (case, kind, length) in enumerate(matrix()[29 * part :: 353]):
         beside_host = bool(number % 2)
-        with mock.patch.object(engine.speculate, "runs_beside_host", return_value=beside_host):
+        with computing_as(replace(CPU, beside_host=beside_host)):
             assert run_of(case, kind, length).tokens == plain_of(case), (case, kind, length)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
 def test_layers_that_are_begun_one_by_one(architecture: str) -> None:
     """As those of real models are, which are larger."""
-    case, begun = Case(architecture, "float32"), mock.Mock(wraps=engine.decoder.begin)
+    case, begun = Case(architecture, "float32"), mock.Mock(wraps=engine.cpu.passes.begin)
     expected = plain_of(case)
     with (
-        mock.patch.object(engine.decoder, "_LARGE_LAYER", 0),
-        mock.patch.object(engine.decoder, "begin", begun),
+        mock.patch.object(engine.cpu.passes, "_LARGE_LAYER", 0),
+        mock.patch.object(engine.cpu.passes, "begin", begun),
     ):
         runs = [run_of(case, kind, 5) for kind in ("noisy", "trees")]
     assert begun.call_count > COUNT
@@ -416,8 +419,8 @@ def keep_the_first_rows() -> AbstractContextManager[Any]:
 def show_all_rows() -> AbstractContextManager[Any]:
     """Of a tree that is read path by path."""
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(engine.batch, "_SUMS_IN_TURN", False))
-    stack.enter_context(mock.patch.object(engine.batch._Path, "seen", lambda _, part: part.held))
+    stack.enter_context(mock.patch.object(engine.cpu.trees, "_SUMS_IN_TURN", False))
+    stack.enter_context(mock.patch.object(engine.cpu.trees._Path, "seen", lambda _, part: part[0]))
     return stack
 
 
@@ -430,7 +433,7 @@ def mask_as_a_chain() -> AbstractContextManager[Any]:
         return sight if sight.as_chain is None else sight._replace(own=sight.as_chain)
 
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(engine.batch, "_SUMS_IN_TURN", True))
+    stack.enter_context(mock.patch.object(engine.cpu.trees, "_SUMS_IN_TURN", True))
     stack.enter_context(mock.patch.object(engine.batch._Part, "mask", broken))
     return stack
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import mlx.core as mx
 import pytest
 
 import engine.session
 import engine.speculate
-from engine.blas import MatrixLibrary
 from engine.circumstances import Contention
+from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
@@ -154,7 +153,6 @@ def test_the_slow_library_is_told_of_when_it_is_measured(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine.session, "choose_blas", lambda: MatrixLibrary("reference BLAS"))
-    monkeypatch.setattr(mx, "default_device", lambda: mx.cpu)
     kept = CalibrationStore(tmp_path)
     first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
     assert first.calibrate() == [Remark.SLOW_BLAS]

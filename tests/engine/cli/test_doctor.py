@@ -11,7 +11,6 @@ from rich.console import Console
 import engine.draft_length.calibrate as calibrate_module
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
 from engine.bench.measure import CurvePoint, PassCurve, curve_of
-from engine.blas import MatrixLibrary
 from engine.cli import doctor
 from engine.cli.doctor import (
     Check,
@@ -29,6 +28,7 @@ from engine.cli.doctor import (
     starter_if_here,
 )
 from engine.cli.main import main
+from engine.cpu.blas import MatrixLibrary
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from models.errors import Problem
 from models.model_folder import ModelFolder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters import weights
+import engine.cpu.weights
 from engine.drafters.weights import expand, narrow
 
 on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere weights stay")
@@ -52,7 +52,7 @@ def test_expanded_it_computes_the_same(rows: int) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = list[mx.array]()
-    monkeypatch.setattr(weights, "keep_narrow", kept.append)
+    monkeypatch.setattr(engine.cpu.weights, "keep_narrow", kept.append)
     network = Two()
     x = mx.random.normal((1, rows, 96), key=mx.random.key(rows))
     expand(network)

@@ -17,7 +17,7 @@ from models.errors import Problem
 
 _OURS = ("-m", "engine", "serve", "--target", "{target}", "--port", "{port}")
 # With the matrix library that our own engine has, without which it would be no comparison.
-_MLX_LM = "from engine.blas import choose_blas as c; c(); from mlx_lm.server import main; main()"
+_MLX_LM = "import engine; from mlx_lm.server import main; main()"
 KINDS = {
     "slipstream": _OURS,
     "slipstream-plain": (*_OURS, "--drafter", "none"),

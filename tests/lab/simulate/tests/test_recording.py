@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
+from engine.device import BACKENDS, CPU
 from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import save_head
 from engine.events import Draft, Verdict
@@ -117,7 +119,7 @@ def test_greedy_replay_is_what_the_engine_does(
     length: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("engine.speculate.runs_beside_host", lambda: True)  # as on a GPU
+    monkeypatch.setitem(BACKENDS, mx.cpu, replace(CPU, beside_host=True))
     target, model = pair
     names = [str(model) if name == "model" else name for name in drafters]
     session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))

@@ -49,9 +49,7 @@ def _angles(
 
 
 def with_rotary(network: nn.Module) -> None:
-    """On a CPU, have the layers of `network` call it instead of `mlx.nn.RoPE`."""
-    if mx.default_device() != mx.cpu:
-        return
+    """Have the layers of `network` call it instead of `mlx.nn.RoPE`."""
     for module in network.modules():
         for name, part in module.items():
             if type(part) is nn.RoPE:

@@ -3,8 +3,7 @@
 On x86-64 its exponentials are computed one by one, by calls. With four rows softmax and SwiGLU were
 a tenth of a small target's pass, and they grow with the rows as nothing else in it does. So the
 sampler calls `softmax` here, and passes call a stand-in for what mlx-lm's models call by name. All
-are within rounding of MLX's own, and what they make of a row does not depend on those beside it. On
-a GPU MLX's own are called.
+are within rounding of MLX's own, and what they make of a row does not depend on those beside it.
 """
 
 import math
@@ -22,8 +21,6 @@ _LEAST = 2.0**-126  # below it a float has fewer digits, and is slow to compute 
 
 def softmax(scores: mx.array) -> mx.array:
     """Probabilities over the last axis of `scores`, float32; 0 where they are next to nothing."""
-    if mx.default_device() == mx.gpu:
-        return mx.softmax(scores, axis=-1, precise=True)
     below = scores - mx.max(scores, axis=-1, keepdims=True)
     mass = mx.maximum(mx.power(2.0, below * _LOG2_E) - _LEAST, 0.0)
     return mass / mx.sum(mass, axis=-1, keepdims=True)

@@ -15,7 +15,7 @@ from weakref import finalize
 
 _ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
 _KERNELS = {"x86_64": "Sandybridge", "aarch64": "ARMV8"}
-_SHIMS = Path(__file__).parents[1] / "resources" / "blas"
+_SHIMS = Path(__file__).parents[2] / "resources" / "blas"
 _CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
 
 

@@ -7,7 +7,7 @@ import mlx.nn as nn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rotary import Rotary, with_rotary
+from engine.cpu.rotary import Rotary, with_rotary
 from tests.support.engine.tiny import build
 
 

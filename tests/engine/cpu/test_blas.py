@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.blas import MatrixLibrary, choose_blas, keep_narrow
+from engine.cpu.blas import MatrixLibrary, choose_blas, keep_narrow
 from engine.decoder import Decoder
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
@@ -57,7 +57,7 @@ import scipy_openblas32
 REPORT = """
 import ctypes, json
 from dataclasses import asdict
-from engine.blas import choose_blas
+from engine.cpu.blas import choose_blas
 import mlx.core as mx
 calls = 0
 def tell(chosen):
@@ -176,8 +176,8 @@ def test_learning_starts_again_once_with_any_kernels() -> None:
     again = (
         "import sys",
         "print('started', len(sys.argv), flush=True)",
-        "import engine.blas",
-        "engine.blas.restart_with_any_kernels()",
+        "import engine.cpu.blas",
+        "engine.cpu.blas.restart_with_any_kernels()",
     )
     own = "import ctypes, scipy_openblas32 as s; f = s.dll.scipy_openblas_get_corename; "
     own += "f.restype = ctypes.c_char_p; print(f().decode())"
@@ -562,7 +562,7 @@ def test_products_go_on_while_others_are_kept_and_forgotten() -> None:
 def test_where_openblas_rounds_otherwise_nothing_is_kept() -> None:
     program = """
 import engine, mlx.core as mx
-from engine.blas import keep_narrow
+from engine.cpu.blas import keep_narrow
 weight = mx.ones((64, 64))
 mx.eval(weight)
 print(keep_narrow(weight))
