@@ -36,6 +36,8 @@ from mlx_lm.models.cache import (
 from engine.device import backend
 from engine.recurrent import Tape, states_of
 
+_LONGEST_ROUND = 128  # rows: more than are ever drafted
+
 
 @dataclass(frozen=True, slots=True)
 class QuantizedCaches:
@@ -88,6 +90,10 @@ class AlignedCache(KVCache):
     def floor(self) -> int:
         """The shortest length above 0 that this cache can be cut to."""
         return self.base + self.window - 1 if self.base and self.window else 0
+
+    def drops(self, rows: int) -> bool:
+        """Whether passes over so many rows in all may move its base."""
+        return self._base_for(self.offset + rows) > self.base
 
     def span(self, rows: int) -> tuple[int, int]:
         """What the next pass sees where it has so many rows: `base` and `end`."""
@@ -256,7 +262,7 @@ class Timeline:
 
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
-        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
+        copies = tuple(_kept(layer) for layer in self.layers)
         self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def bookmark(self) -> None:
@@ -336,7 +342,7 @@ class Timeline:
     def borrow(self, count: int) -> Iterator[list[Any]]:
         """The first `count` caches, for passes that leave no trace: at most `room()` rows."""
         layers = self.open()[:count]
-        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in layers)
+        copies = tuple(_kept(layer) for layer in layers)
         try:
             yield layers
         finally:
@@ -386,6 +392,17 @@ def _keeps_all(layer: Any) -> bool:
 def _can_be_cut(layer: Any) -> bool:
     """Whether a layer can be cut at any recent length."""
     return isinstance(layer, AlignedCache) or _keeps_all(layer)
+
+
+def _kept(layer: Any) -> Any:
+    """What a round needs to give back a layer as it is now: a copy, or None where it can be cut.
+
+    Several passes of a round may cross a step of a window, unless `Timeline.room` forbids it, and
+    what it drops there is lost.
+    """
+    if isinstance(layer, AlignedCache) and not backend().exact_rows and layer.drops(_LONGEST_ROUND):
+        return _copy(layer)
+    return None if _can_be_cut(layer) else _copy(layer)
 
 
 def _holds_all(layer: Any) -> bool:

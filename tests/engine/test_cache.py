@@ -15,7 +15,9 @@ from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
 
 from engine.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
 from engine.decoder import Decoder
+from engine.device import GPU
 from engine.drafters.early_exit import first_layers
+from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
 from tests.support.engine.tiny import ARCHITECTURES, build
 from tests.support.mostly_slow import examples, mostly_slow
@@ -148,6 +150,33 @@ def test_many_journeys_end_as_a_fresh_replay(
 @given(STEPS)
 def test_many_journeys_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
     walk(wide(architecture), steps, QUANTIZED)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text"]))
+@quick
+@given(STEPS)
+def test_any_journey_on_a_mac(architecture: str, steps: list[tuple[str, int]]) -> None:
+    """Where a pass may cross the steps of a window."""
+    with computing_as(GPU):
+        walk(model_of(architecture), steps)
+
+
+@pytest.mark.parametrize("length", [15, 30, 40])
+def test_a_round_on_a_mac_drops_nothing_of_a_window(length: int) -> None:
+    """Its passes cross a step one by one, as an early exit's and a drafting model's do."""
+    with computing_as(GPU):
+        journey = Journey(model_of("gemma3_text"), None)
+        journey.step("read", length)
+        with journey.decoder.timeline.borrow(2) as caches:
+            for token in range(BLOCK + 4):
+                mx.eval(first_layers(journey.model, 2)(mx.array([[token]]), cache=caches))
+        journey.check()
+        journey.step("mark", 0)
+        for _ in range(BLOCK + 4):
+            journey.step("read", 1)
+        journey.step("rewind to", length)
+        assert journey.decoder.length == length
+        journey.check()
 
 
 def read(reader: Decoder, count: int) -> None:

@@ -255,7 +255,7 @@ def test_whatever_drafts_and_how_far(
             drafting=drafting,
             length=length,
             accept=by_block if isinstance(rule, str) else rule,
-            texts=400,
+            texts=200,
         )
         assert off < 1.0
 

@@ -152,7 +152,7 @@ class Large:
         return timing.race(runners, prompts, count=self._count, times=times)
 
     def _script(self) -> list[int]:
-        return [*self._prompt, *self._target.plain(self._prompt, self._count).text]
+        return [*self._prompt, *self._target.texts.plain(self._prompt, self._count).text]
 
     def _knowing(self) -> Callable[..., Any]:
         return self._target.drafters(self._script())["known"]

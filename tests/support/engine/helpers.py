@@ -19,8 +19,9 @@ import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.batch import can_share
-from engine.cache import QuantizedCaches
+from engine.cache import QuantizedCaches, keys_and_values
 from engine.decoder import Decoder
+from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught
@@ -29,6 +30,7 @@ from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
 
 GREEDY = Sampling()
+_ROUNDING = 0.1  # of the deviation of what is compared
 BLOCK = 16  # by how much caches move and grow at a time: often
 PROMPT = [11, 3, 52, 7, 40, 7, 19, 3, 60, 22, 5, 31]
 QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=len(PROMPT) + 9)
@@ -195,6 +197,8 @@ def contents(layer: Any) -> list[mx.array]:
         return [array for array in layer.cache if array is not None]
     held = layer.offset - getattr(layer, "base", 0)
     parts = (layer.keys, layer.values)
+    if isinstance(layer, QuantizedKVCache) and not backend().exact_rows:
+        return list(keys_and_values(layer))
     if isinstance(layer, QuantizedKVCache):
         parts = (*layer.keys, *layer.values)
     return [part[..., :held, :] for part in parts]
@@ -203,7 +207,8 @@ def contents(layer: Any) -> list[mx.array]:
 def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe: int = 7) -> None:
     """That the caches of `of` are what reading `tokens[: of.length]` makes those of `fresh`.
 
-    Shown by the next token's logits and by what the caches hold, bit for bit.
+    Shown by the next token's logits and by what the caches hold: bit for bit where rows are exact,
+    and nearly where a pass rounds by their number.
     """
     length = of.length
     assert length <= len(tokens), "the caches hold more than was committed"
@@ -216,11 +221,18 @@ def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe
         pass
     ours, our_caches = next_logits(of, probe)
     theirs, their_caches = next_logits(fresh, probe)
-    assert mx.array_equal(ours, theirs), "next logits differ from a fresh replay's"
+    assert _alike(ours, theirs), "next logits differ from a fresh replay's"
     for ours, theirs in zip(our_caches, their_caches, strict=True):
         assert type(ours) is type(theirs)
         for a, b in zip(contents(ours), contents(theirs), strict=True):
-            assert mx.array_equal(a, b), "a cache differs from a fresh replay's"
+            assert _alike(a, b), "a cache differs from a fresh replay's"
+
+
+def _alike(a: mx.array, b: mx.array) -> bool:
+    if backend().exact_rows or not mx.issubdtype(a.dtype, mx.floating):
+        return bool(mx.array_equal(a, b))
+    a, b = a.astype(mx.float32), b.astype(mx.float32)
+    return bool(mx.sqrt(mx.mean(mx.square(a - b))) <= _ROUNDING * mx.std(b))
 
 
 def keys_held(layer: Any) -> int:

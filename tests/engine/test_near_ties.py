@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from tests.lab.gpu.near_ties import Fork, Rounding, first_fork
+from tests.support.engine.near_ties import Fork, Rounding, first_fork
 
 PLAIN = [5, 6, 7, 8]
 MARGINS = [3.0, 0.25, 0.0, 1.0]

@@ -1,0 +1,93 @@
+"""What plain decoding writes, and where another greedy text leaves it: by a near tie, or not."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
+from tests.support.engine.helpers import task, write
+from tests.support.engine.near_ties import Fork, Rounding, first_fork
+
+MOST_TIES = 8  # in one text, behind each of which it is compared anew
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """What plain decoding wrote behind a prompt, and by how much each token came first. Single
+    passes, made again, put another token first at `unrepeated` places."""
+
+    text: list[int]
+    margins: list[float]
+    unrepeated: int
+
+
+class PlainTexts:
+    """What one target writes plainly, behind any prompt; each text is written once.
+
+    `decoder` makes a new one. How the device rounds is measured with passes over each of `rows`.
+    """
+
+    def __init__(self, decoder: Callable[[], Decoder], *, rows: Sequence[int]) -> None:
+        self._decoder, self._rows = decoder, rows
+        self._plain: dict[tuple[int, ...], PlainText] = {}
+
+    def plain(self, prompt: Sequence[int], count: int) -> PlainText:
+        """`count` tokens."""
+        key = (*prompt, count)
+        if key not in self._plain:
+            text = write(self._decoder(), NoDrafter(), Fixed(0), list(prompt), task(count)).tokens
+            single = self._read(prompt, text, 1)
+            best = mx.sort(mx.topk(single, 2, axis=-1), axis=-1)
+            margins: Any = (best[:, 1] - best[:, 0]).tolist()
+            self._plain[key] = PlainText(text, margins, _count(mx.argmax(single, -1), text))
+        return self._plain[key]
+
+    def roundings(self, prompt: Sequence[int], text: Sequence[int]) -> list[Rounding]:
+        """How passes over several rows round along a text."""
+        single = self._read(prompt, text, 1)
+        return [self._rounding(prompt, text, single, rows) for rows in self._rows]
+
+    def forks(
+        self, prompt: Sequence[int], written: Sequence[int], roundings: Sequence[Rounding]
+    ) -> Iterator[Fork]:
+        """Where a text leaves the plain one; behind a near tie, where it leaves what plain decoding
+        would write there. Nothing is compared behind a real difference."""
+        for _ in range(MOST_TIES):
+            plain = self.plain(prompt, len(written))
+            fork = first_fork(plain.text, written, margins=plain.margins, roundings=roundings)
+            if fork is None:
+                return
+            yield fork
+            prompt, written = [*prompt, *written[: fork.at + 1]], written[fork.at + 1 :]
+            if not fork.near_tie or not written:
+                return
+
+    def _rounding(
+        self, prompt: Sequence[int], text: Sequence[int], single: mx.array, rows: int
+    ) -> Rounding:
+        block = self._read(prompt, text, rows)
+        difference: Any = mx.max(mx.abs(block - single)).item()
+        return Rounding(rows, len(text), difference, _count(mx.argmax(block, -1), text))
+
+    def _read(self, prompt: Sequence[int], text: Sequence[int], rows: int) -> mx.array:
+        """The logits behind the prompt and each token of the text but the last, (n, vocabulary),
+        read by so many rows."""
+        decoder, tokens, logits = self._decoder(), [*prompt, *text], []
+        for _ in decoder.prefill(list(prompt)):
+            pass
+        unread, start = tokens[len(prompt) - 1 : -1], 0
+        while start < len(unread):
+            end = start + min(rows, decoder.timeline.room())
+            logits.append(decoder.read(mx.array(unread[start:end])))
+            mx.eval(logits[-1])
+            start = end
+        return mx.concatenate(logits).astype(mx.float32)
+
+
+def _count(ids: mx.array, text: Sequence[int]) -> int:
+    """At how many places they differ."""
+    return sum(a != b for a, b in zip(ids.tolist(), text, strict=True))  # type: ignore[arg-type]
