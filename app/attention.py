@@ -17,6 +17,12 @@ _ENDINGS = {
     "length": "The answer stopped at the token limit.",
     "failed": "The answer failed.",
 }
+_MARKED_MS = 1_000  # without an end a Mac's icon bounces until somebody clicks it
+
+
+def mark(window: QWidget) -> None:
+    """Mark a window on the task bar, or its icon in the Dock, where it is not in front."""
+    QApplication.alert(window, _MARKED_MS)
 
 
 class Attention(QObject):
@@ -50,7 +56,7 @@ class Attention(QObject):
         here = any(window.isActiveWindow() for window in windows)
         if line is None or not windows or here or not self._wanted():
             return
-        QApplication.alert(windows[0])
+        mark(windows[0])
         self._ended.append(writing.title or "Slipstream")
         title = self._ended[0]
         if len(self._ended) > 1:  # a message takes the place of the one before

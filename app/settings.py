@@ -282,7 +282,7 @@ class Settings(_Stored):
 
     @property
     def enter_sends(self) -> bool:
-        """Whether Enter sends a message; else it begins a line, and Ctrl+Enter sends."""
+        """Whether Enter sends a message; else it begins a line, and sends with Ctrl or Cmd."""
         return self._text("enter_sends", "True") == "True"
 
     @enter_sends.setter

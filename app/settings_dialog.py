@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.conversation import DEFAULTS
+from app.chat.prompt_edit import CTRL_ENTER
 from app.choice_box import Choice, ChoiceBox
 from app.conversations.records import settings_from_json, settings_to_json
 from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox
@@ -54,7 +55,7 @@ _THEMES = (
 )
 _KEYS = (
     Choice("enter", "Enter", "Shift+Enter begins a line"),
-    Choice("ctrl", "Ctrl+Enter", "Enter begins a line"),
+    Choice("ctrl", CTRL_ENTER, "Enter begins a line"),
 )
 
 

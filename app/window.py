@@ -17,7 +17,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
-    QApplication,
     QHBoxLayout,
     QMainWindow,
     QSplitter,
@@ -27,6 +26,7 @@ from PySide6.QtWidgets import (
 
 from app.answer_commands import AnswerCommands
 from app.application import Application
+from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer
 from app.chat.composer_controller import ComposerController
@@ -379,7 +379,7 @@ class Window(QMainWindow):
         self.show()
         self.raise_()
         self.activateWindow()
-        QApplication.alert(self)  # where it was not let
+        mark(self)  # where it was not let
 
     def _on_opened(self) -> None:
         self._remember_conversation()

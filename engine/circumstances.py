@@ -65,8 +65,10 @@ def power_mode() -> str:
     """A Mac's present power mode; empty elsewhere. Not yet tried on a Mac."""
     if sys.platform != "darwin":
         return ""
-    output = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True).stdout
-    return power_mode_in_pmset(output)
+    with suppress(OSError):
+        asked = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True)
+        return power_mode_in_pmset(asked.stdout)
+    return ""
 
 
 def power_mode_in_pmset(output: str) -> str:

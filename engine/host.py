@@ -59,6 +59,7 @@ from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import Fit
+from models.this_process import Awake, open_many_files
 
 _GRACE_SECONDS = 5  # for a running command to notice that it must end
 
@@ -190,11 +191,19 @@ class Host:
         self._unkept: Unkept | None = None  # as it was said last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
+        self._awake = Awake()
 
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
+        try:
+            self._run()
+        finally:
+            self._awake.keep(False)
+
+    def _run(self) -> None:
         ended = False
         while not ended or self._answering or self._later:
+            self._awake.keep(self._busy)
             if not ended and (self._queue.waiting or not (self._busy or self._keep())):
                 command = self._queue.take()
                 ended = command is None
@@ -548,6 +557,7 @@ def ready() -> protocol.Ready:
 
 def main() -> NoReturn:
     """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the responses."""
+    open_many_files()
     commands, responses = claim_pipes()
     writer = ResponseWriter(responses)
     send = writer.send

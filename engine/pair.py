@@ -41,6 +41,7 @@ from engine.drafters.pard import ParallelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
+from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
@@ -114,6 +115,7 @@ def _load_one(
     if folder.kind == "head":
         known = target.folder.fingerprint
         head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
+        suit(head.head, target.model)
         return head_drafter(decoder, head)
     if folder.description.is_whole_model:
         return _load_model(folder, target, decoder, load)

@@ -6,6 +6,7 @@ checked.
 """
 
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ MAXIMUM_CONFIG_BYTES = 16_000_000
 _BUILDING = ".building"
 _NOT_IN_NAMES = '<>:"/\\|?*'
 _LONGEST_STEM = 80
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)  # on a Mac
 
 
 def data_folder(home: Path | None = None) -> Path:
@@ -180,10 +182,21 @@ def unfinished_folder(path: Path) -> str | None:
     return name if path.name == f".{name}{_BUILDING}" else None
 
 
+def sync(number: int) -> None:
+    """Wait until an open file, or the names in a folder, are on the disk.
+
+    On a Mac `fsync` alone gives them to the disk, which may keep them in its memory for a while.
+    """
+    with suppress(OSError):  # not every file system knows it
+        if _FULL_SYNC is not None:
+            fcntl.fcntl(number, _FULL_SYNC)
+            return
+    os.fsync(number)
+
+
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
     number = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        sync(number)
     finally:
         os.close(number)

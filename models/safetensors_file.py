@@ -6,7 +6,6 @@ memory at once; this one streams.
 
 import json
 import math
-import os
 import reprlib
 import struct
 from collections.abc import Buffer, Mapping
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from models.errors import Problem
+from models.files import sync
 
 MAXIMUM_HEADER_BYTES = 100_000_000  # the format's own limit
 MAXIMUM_DIMENSIONS = 64  # multiplying millions of numbers would take hours
@@ -182,4 +182,4 @@ class SafetensorsWriter:
                 if self.remaining:
                     raise ValueError(f"{len(self.remaining)} tensors were not written")
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())

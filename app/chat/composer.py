@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.prompt_edit import PromptEdit
+from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
 from app.theme.palette import Palette
@@ -127,10 +127,10 @@ class Composer(QWidget):
         return self.field.text()
 
     def set_enter_sends(self, on: bool) -> None:
-        """Whether Enter sends; else it begins a line, and Ctrl and Enter send."""
+        """Whether Enter sends; else it begins a line, and `CTRL_ENTER` sends."""
         self.field.enter_sends = on
         keys = "Enter sends, Shift and Enter begin a line."
-        self.field.setAccessibleDescription(keys if on else "Ctrl and Enter send.")
+        self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
 
     def set_text(self, text: str) -> None:
         """Show the unsent text of another conversation."""

@@ -6,6 +6,7 @@ kept in several blocks; `text` and what is copied have it whole.
 
 import math
 import re
+import sys
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
@@ -33,6 +34,7 @@ _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f]")  # no keyboard makes them, and no font shows them
 _DELETING = (Qt.Key.Key_Backspace, Qt.Key.Key_Delete)
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+CTRL_ENTER = "⌘Enter" if sys.platform == "darwin" else "Ctrl+Enter"  # Qt's Ctrl is a Mac's Cmd
 
 
 class PromptEdit(QPlainTextEdit):
@@ -40,7 +42,7 @@ class PromptEdit(QPlainTextEdit):
 
     Signals:
         submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
-            `enter_sends` is off, only Ctrl and Enter submit.
+            `enter_sends` is off, only `CTRL_ENTER` submits.
         refused(str): something could not be pasted; why, in a line.
         files_given(list[Path]): files and folders were pasted, or dropped here.
         files_held(bool): files and folders are held over the field, or no longer.

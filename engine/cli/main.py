@@ -32,6 +32,7 @@ from engine.cli.several_macs import HostsFile, ModeOption, TrustNetwork, chosen_
 from engine.cpu.blas import restart_with_any_kernels
 from engine.request import Overflow
 from models.errors import Problem
+from models.this_process import Awake
 
 if TYPE_CHECKING:
     from engine.loading import LoadedModel
@@ -396,7 +397,7 @@ def bench(
         out=out,
     )
     macs = chosen_macs(hosts, trust_network, mode)
-    with leading(macs) as led:
+    with leading(macs) as led, Awake():
         measured = run_bench(
             options,
             progress=lambda line: errors.print(line, style="dim", markup=False),
@@ -486,7 +487,8 @@ def distil(
     def report(line: str) -> None:
         errors.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
-    print(distil(options, report))
+    with Awake():
+        print(distil(options, report))
 
 
 @app.command()

@@ -71,6 +71,7 @@ class Cluster:
                 "This process has been one of several already.",
                 "Start again, and without mlx.launch: Slipstream starts the others itself.",
             )
+        ranks.require(hosts.backend)
         deadlines = deadlines or Deadlines()
         waits = Waits()
         followers = Followers(

@@ -17,6 +17,8 @@ from zlib import crc32
 import mlx.core as mx
 import numpy as np
 
+from models.errors import Problem
+
 Group = mx.distributed.Group
 RANK_VARIABLE = "MLX_RANK"
 
@@ -55,6 +57,16 @@ def join(
             return mx.distributed.init(backend=backend.partition("-")[0], strict=True)
         except RuntimeError as error:
             raise NotJoined(" ".join(str(error).split())) from error
+
+
+def require(backend: str) -> None:
+    """Raise `Problem` where this copy of MLX cannot connect Macs so."""
+    if backend.startswith("jaccl") and not mx.distributed.is_available("jaccl"):
+        raise Problem(
+            "The hostfile asks for RDMA over Thunderbolt (jaccl), which this copy of MLX does not "
+            "have: only the one that pip installs on macOS 26.2 and later has it.",
+            'Install Slipstream with pip there, or write "backend": "ring" into the hostfile.',
+        )
 
 
 def _device(names: Sequence[str]) -> str | list[str] | None:

@@ -293,7 +293,7 @@ def bind(
     if "lm_head.weight" in tensors:
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
-    fill(network, tensors)
+    fill(network, tensors, target.model)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     if own_output is None:

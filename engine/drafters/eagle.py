@@ -62,11 +62,7 @@ class _Layers(nn.Module):
         """An id that its own embedding does not have is read as its last one."""
         if isinstance(self._embed, int):
             return self.embed_tokens(mx.minimum(tokens, self._embed - 1))
-        return self.fit(self._embed(tokens))
-
-    def fit(self, states: mx.array) -> mx.array:
-        """States or embeddings of the target, in the network's number type."""
-        return states.astype(self.layers[0].post_attention_layernorm.weight.dtype)
+        return self._embed(tokens)
 
     def through(
         self, embeddings: mx.array, state: mx.array, mask: Mask, cache: list[Any]
@@ -125,7 +121,6 @@ class Eagle3(_Layers):
         self._logit_scale, self._soft_cap = logit_scale, soft_cap
 
     def begin(self, states: mx.array) -> mx.array:
-        states = self.fit(states)
         if "input_norm" in self:
             states = self.input_norm(states.flatten(-2)).reshape(states.shape)
         if "fc_norm" in self:
@@ -185,7 +180,7 @@ class Eagle(_Layers):
         self._output = output
 
     def begin(self, states: mx.array) -> mx.array:
-        return self.fit(states[..., 0, :])
+        return states[..., 0, :]
 
     def go_on(self, state: mx.array) -> mx.array:
         return state
@@ -235,7 +230,7 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
                 network = PEagle(shape, mask_token=masks[0], most=most, **options)
             else:
                 network = Eagle3(shape, **options)
-        fill(network, _parameters(network, tensors))
+        fill(network, _parameters(network, tensors), target.model)
         _try_out(network, target)
     return network
 

@@ -148,7 +148,7 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
         )
     network = AssistantNetwork(assistant, target)
     with refused_as_damaged(folder):
-        fill(assistant, tensors)
+        fill(assistant, tensors, target.model)
     return CacheDrafter(target, network, name="Gemma-4 assistant")
 
 

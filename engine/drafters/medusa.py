@@ -169,7 +169,7 @@ def load_medusa(folder: Path, config: Mapping[str, Any], target: Decoder) -> Med
     rows = None if offsets is None else _rows(offsets, shape, target, folder)
     network = MedusaHeads(shape)
     with refused_as_damaged(folder):
-        fill(network, tensors)
+        fill(network, tensors, target.model)
     return MedusaDrafter(target, network, rows=rows)
 
 

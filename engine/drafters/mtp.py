@@ -126,7 +126,7 @@ def load_network(
         )
     with refused_as_damaged(folder):
         tensors = _as_mlx(tensors, target.model)
-        fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors)
+        fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors, target.model)
     return MtpNetwork(module, target, kept=kept)
 
 

@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 from models.errors import Problem
 from models.files import data_folder, write_json
 from models.records import Download, DownloadRequest, DownloadStatus
+from models.this_process import Awake
 from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
@@ -150,8 +151,9 @@ class Queue:
                 raise QueueBusy from error
             downloads[:] = [each for each in downloads if each.status != "done"]
         try:
-            while not stopped() and (begun := self._begin()) is not None:
-                self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
+            with Awake():
+                while not stopped() and (begun := self._begin()) is not None:
+                    self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
         finally:
             lock.release()
 

@@ -7,6 +7,8 @@ from PIL import Image
 
 from configuration import Configuration
 
+# What macOS adds when it asks whether the application may read there.
+_ATTACHED = "Documents that you attach to a message, and models that you load, are read from here."
 _ICON_SIDES = (1024, 512, 256, 128, 64, 32, 16)  # all that Finder and Dock ask for
 
 
@@ -30,8 +32,14 @@ def info_plist(configuration: Configuration) -> bytes:
             "LSArchitecturePriority": [application.architecture],
             "LSMinimumSystemVersion": application.minimum_macos,
             "LSRequiresNativeExecution": True,
+            "NSAppSleepDisabled": True,  # a nap of a covered window would be its engine's too
+            "NSDesktopFolderUsageDescription": _ATTACHED,
+            "NSDocumentsFolderUsageDescription": _ATTACHED,
+            "NSDownloadsFolderUsageDescription": _ATTACHED,
             "NSHighResolutionCapable": True,
             "NSHumanReadableCopyright": application.copyright,
+            "NSLocalNetworkUsageDescription": "Several Macs of yours can hold one model together, "
+            "and other programs can be answered by the local server.",
             "NSPrincipalClass": "NSApplication",
             "NSRequiresAquaSystemAppearance": False,  # it has a dark look too
             "NSSupportsAutomaticGraphicsSwitching": True,

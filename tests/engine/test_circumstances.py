@@ -80,3 +80,8 @@ def test_a_macs_power_mode() -> None:
     assert power_mode_in_pmset("") == ""
     if sys.platform != "darwin":
         assert power_mode() == ""
+
+
+def test_a_mac_that_does_not_tell_its_power_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")  # there is no pmset here
+    assert power_mode() == ""

@@ -7,10 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
+from engine.device import GPU
 from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed
 from engine.draft_length.trees import MOST
@@ -35,6 +37,7 @@ from models.model_folder import ModelFolder
 from tests.lab.parity.__main__ import KINDS
 from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
+from tests.support.engine.backends import computing_as
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import task, write
 from tests.support.mostly_slow import mostly_slow
@@ -162,6 +165,21 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     assert make("lookup+head", target).name == "lookup+head"
     assert make(" auto ", target).name == "suffix+head"
     assert make("auto", load(ModelFolder(other))).name == "suffix"
+
+
+def test_on_a_mac_a_head_computes_in_its_targets_number_type(home: Path, tmp_path: Path) -> None:
+    """Heads are kept as float16, most targets are bfloat16, and both together become float32."""
+    tiny.write_folder("llama", tmp_path / "half", dtype=mx.bfloat16)
+    with computing_as(GPU):
+        half = load(ModelFolder(tmp_path / "half"))
+        distilled(half, home / "drafters" / "any name")
+        drafters, decoder = resolve_drafters("head", half.folder), Decoder(half.model)
+        drafter = make_drafter(drafters, target=half, decoder=decoder)
+        run = write(decoder, drafter, Fixed(3), list(PROMPT), task(12))
+    assert run.proposed > 0
+    assert isinstance(drafter, HeadDrafter)
+    (cache,) = drafter._cache
+    assert cache.keys.dtype == cache.values.dtype == mx.bfloat16
 
 
 def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from models import files
 from models.errors import Problem
 from models.files import (
     HOME_VARIABLE,
@@ -191,3 +192,21 @@ def test_a_lock_is_waited_for_and_lies_beside_the_folder(tmp_path: Path) -> None
         pass
     with locked(folder, seconds=0.01):
         assert not folder.exists()
+
+
+def test_on_a_mac_it_is_waited_for_the_disk_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(files, "_FULL_SYNC", 51)
+    monkeypatch.setattr(files.fcntl, "fcntl", lambda number, command: asked.append(command))
+    monkeypatch.setattr(files.os, "fsync", lambda number: asked.append(0))
+    files.sync(0)
+    assert asked == [51]
+
+    def refuse(number: int, command: int) -> None:
+        raise OSError("this file system does not know it")
+
+    monkeypatch.setattr(files.fcntl, "fcntl", refuse)
+    files.sync(0)
+    assert asked == [51, 0]

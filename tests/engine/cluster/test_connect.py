@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from engine.cluster.connect import Cluster
@@ -230,3 +231,11 @@ def test_a_process_of_another_group_does_not_lead(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("MLX_RANK", "0")
     with pytest.raises(Problem, match="several already"):
         Cluster.connect(Hosts(Path("hosts.json"), (Host("127.0.0.1", ("127.0.0.1",)),) * 2))
+
+
+@pytest.mark.skipif(mx.distributed.is_available("jaccl"), reason="this MLX has it")
+@pytest.mark.parametrize("backend", ["jaccl", "jaccl-ring"])
+def test_without_jaccl_nothing_is_started(backend: str, tmp_path: Path) -> None:
+    macs = (Host("127.0.0.1", ("127.0.0.1",)), Host("nowhere.invalid", ("10.0.0.2",)))
+    with pytest.raises(Problem, match=r"macOS 26\.2"):
+        Cluster.connect(Hosts(tmp_path / "hosts.json", macs, backend))

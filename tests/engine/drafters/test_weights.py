@@ -7,7 +7,10 @@ import pytest
 from mlx.utils import tree_flatten
 
 import engine.cpu.weights
-from engine.drafters.weights import expand, narrow
+from engine.device import GPU
+from engine.drafters.weights import expand, fill, narrow
+from tests.support.engine.backends import computing_as
+from tests.support.engine.tiny import build
 
 on_cpu = pytest.mark.skipif(mx.default_device() != mx.cpu, reason="elsewhere weights stay")
 
@@ -65,3 +68,16 @@ def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.Mon
         assert each.dtype == mx.float32
         assert mx.array_equal(each, each.astype(mx.bfloat16).astype(mx.float32))
     assert np.allclose(np.array(network(x)), np.array(before), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_on_a_mac_a_network_gets_its_targets_number_type(dtype: mx.Dtype) -> None:
+    tensors = {name: array.astype(mx.float32) for name, array in tree_flatten(Two().parameters())}
+    tensors["parts.1.weight"] = Two().parts[1].weight
+    network = Two()
+    with computing_as(GPU):
+        fill(network, tensors, build("llama", layers=1, dtype=dtype))
+    kinds = {name: array.dtype for name, array in tree_flatten(network.parameters())}
+    assert kinds.pop("parts.1.weight") == mx.uint32
+    assert set(kinds.values()) == {dtype}
+    assert network(mx.zeros((1, 2, 96), dtype)).dtype == dtype

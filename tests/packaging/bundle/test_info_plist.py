@@ -21,6 +21,9 @@ def test_it_says_what_the_configuration_says():
     assert told["LSArchitecturePriority"] == ["arm64"]
     assert told["NSHighResolutionCapable"] is True
     assert told["NSRequiresAquaSystemAppearance"] is False
+    assert told["NSAppSleepDisabled"] is True
+    asked = ("LocalNetwork", "DesktopFolder", "DocumentsFolder", "DownloadsFolder")
+    assert all(told[f"NS{place}UsageDescription"] for place in asked)
 
 
 def test_the_icon_has_all_sizes(tmp_path: Path):

@@ -1,0 +1,54 @@
+"""What a process that works for long asks of its system: to stay awake, and to open many files."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+# -i: no sleep for want of use; -w: no longer than this process lives. Not yet tried on a Mac.
+_CAFFEINATE = ("/usr/bin/caffeinate", "-i", "-w", str(os.getpid()))
+_MANY_FILES = 4096
+
+
+class Awake:
+    """Keeps a Mac from falling asleep by itself while something is under way; elsewhere nothing.
+
+    In a `with` statement: from its beginning to its end.
+    """
+
+    def __init__(self, command: Sequence[str] | None = None) -> None:
+        """`command`: a program that keeps the system awake while it runs."""
+        mac = sys.platform == "darwin"
+        self._command = tuple(command) if command is not None else _CAFFEINATE if mac else ()
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def keep(self, busy: bool) -> None:
+        """Stay awake from now on, or no longer. Costs nothing where that is so already."""
+        if busy == (self._running is not None) or not self._command:
+            return
+        if self._running is not None:
+            self._running.terminate()
+            self._running.wait()
+            self._running = None
+        else:
+            with suppress(OSError):  # then it falls asleep
+                self._running = subprocess.Popen(
+                    self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+                )
+
+    def __enter__(self) -> None:
+        self.keep(True)
+
+    def __exit__(self, *_: object) -> None:
+        self.keep(False)
+
+
+def open_many_files() -> None:
+    """Raise the limit of open files, which is 256 for what a Mac's Finder starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(_MANY_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # then fewer have to do
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
