@@ -236,7 +236,8 @@ class Verdict:
 
     A round of `forced` tokens has nothing else: no draft, no pass. `logprobs` has an entry for each
     token that the round committed, in their order, where they were asked for. `accompanied`: other
-    answers had their turns within `seconds`.
+    answers had their turns within `seconds`. `single`: a plain pass that nothing ran beside, though
+    those of a run of plain tokens overlap: it took longer than plain decoding does.
     """
 
     generation: str
@@ -253,6 +254,7 @@ class Verdict:
     accompanied: bool = False
     parents: tuple[int, ...] = ()
     path: tuple[int, ...] = ()
+    single: bool = False
 
     @property
     def tree(self) -> Tree:

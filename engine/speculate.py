@@ -178,7 +178,7 @@ class RoundVerdict:
     `path` has the numbers of tokens; of a chain, the first ones. `p` and `chance` have one entry
     per drafted token. `own` is None where an accepted token ended the text; `own_p` is its
     probability. `logprobs`, where they are asked for, has one entry per committed token. `parents`
-    as in `RoundDraft`.
+    as in `RoundDraft`. `single` as in `MeasuredRound`.
     """
 
     path: tuple[int, ...]
@@ -191,6 +191,7 @@ class RoundVerdict:
     reason: Reason
     logprobs: list[Logprob] = field(default_factory=list)
     parents: tuple[int, ...] = ()
+    single: bool = False
 
     @property
     def accepted(self) -> int:
@@ -499,8 +500,9 @@ def _write_plain(
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
     began, ahead = perf_counter(), backend().beside_host
     left = min(choice.rounds, limit - len(tokens))
+    single = ahead  # the first pass, which nothing ran beside
     if task.company.in_turns or task.constraint.forcing:
-        left = 1
+        left, single = 1, False
     keys = iter(mx.random.split(key, left))
     read = tokens[target.length :]
     reading = _reading(read, None, task, began)
@@ -520,9 +522,12 @@ def _write_plain(
         task.constraint.commit([own])
         seconds = perf_counter() - began
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
-        policy.observe(MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside))
+        policy.observe(
+            MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, single=single)
+        )
         told = _told(likely, (), 1)
-        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told)
+        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told, single=single)
+        single = False
         if own in task.ends:
             return
         began = perf_counter()

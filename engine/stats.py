@@ -124,7 +124,9 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         bonuses=stats.bonuses + int(origin == "bonus"),
         plain=stats.plain + plain,
         plain_seconds=stats.plain_seconds + plain * verdict.seconds,
-        plain_round_seconds=_kept(stats, verdict.seconds) if plain else stats.plain_round_seconds,
+        plain_round_seconds=_kept(stats, verdict.seconds)
+        if plain and not verdict.single
+        else stats.plain_round_seconds,
         draft_seconds=stats.draft_seconds + verdict.draft_seconds,
         verify_seconds=stats.verify_seconds + verdict.verify_seconds,
         decode_seconds=stats.decode_seconds + verdict.seconds,

@@ -6,15 +6,18 @@ verify drafts that cost nothing. A deep context is simulated: the cost of attent
 many tokens there are, not on what they are. Afterwards the models hold what they held before.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import median
 from time import perf_counter
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
+from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.drafters import DraftArrays, Drafter, NoDrafter
@@ -31,6 +34,7 @@ _WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
 _COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
+_RUN = 3  # plain tokens, the first of which nothing runs beside
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
 _WATCHED = 1e-9  # a floor that no draft falls below
@@ -59,7 +63,7 @@ def calibrate(
         trees = any(each.alternatives > 1 for each in drafter.candidates(text)) and target.branches
         timer = _Timer(clock, budget_seconds, progress, cancelled)
         shallow = _Survey(target, _FreeDrafter(), text, timer)
-        shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
+        shallow.run([_round(length) for length in _LENGTHS], until=0.55)
         copies = not {*_COPYING}.isdisjoint(drafter.name.split("+"))
         if shallow.steady and (copies or trees):
             for drafted in _WIDE:
@@ -72,7 +76,7 @@ def calibrate(
         # Otherwise what the drafter has recorded of a conversation would be lost.
         if length == 0 and not timer.over(0.8) and target.lengthen(_DEEP):
             deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
-            deep.run([DraftChoice(length) for length in _FEW], until=1.0)
+            deep.run([_round(length) for length in _FEW], until=1.0)
     finally:
         target.rewind(length)
         drafter.rewind(length)
@@ -133,7 +137,8 @@ class _Survey:
             while plan and not self.timer.over(until, next_seconds=slowest):
                 self._asked = plan.pop(0)
                 began = self.timer.clock()
-                next(item for item in rounds if isinstance(item, RoundVerdict))
+                verdicts = (item for item in rounds if isinstance(item, RoundVerdict))
+                deque(islice(verdicts, self._asked.rounds), maxlen=0)
                 if len(self.measured) > 1:  # the first may have to load kernels
                     slowest = max(slowest, self.timer.clock() - began)
 
@@ -146,7 +151,8 @@ class _Survey:
         return self._asked
 
     def observe(self, measured: MeasuredRound) -> None:
-        self.measured.append(measured)
+        if not measured.single:
+            self.measured.append(measured)
 
     def restart(self) -> None:
         pass
@@ -218,6 +224,11 @@ def _read(target: Decoder, drafter: Drafter, text: list[int], clock: Callable[[]
             pass
         seconds = max(clock() - before, 0.0)
     return seconds / _PROMPT
+
+
+def _round(length: int) -> DraftChoice:
+    """A draft of `length` tokens; plain ones as plain decoding writes them, in a run."""
+    return DraftChoice(length, rounds=1 if length or not backend().beside_host else _RUN)
 
 
 def _made_up(vocabulary: int, length: int) -> list[int]:

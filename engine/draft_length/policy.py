@@ -263,6 +263,7 @@ class Automatic:
         self._behind, self._watching = 0, False
         self._sharing = 1  # generations, the passes
         self._unchecked = 0  # drafting rounds since the last plain one
+        self._check_rounds = 1  # plain tokens that show what plain decoding costs now
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
         self._trials = 0  # of what shows more
         self._budget = RegretBudget()
@@ -294,7 +295,10 @@ class Automatic:
         tree = measured.tree is not None
         passes = self.costs.passes(context, sharing=sharing, most=drafted + 1, trees=tree)
         rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
-        self.costs.observe_pass(rows, seconds, context=context, sharing=sharing, tree=tree)
+        if measured.single:
+            self._check_rounds = 2  # of which the second shows it
+        else:
+            self.costs.observe_pass(rows, seconds, context=context, sharing=sharing, tree=tree)
         if not drafted:
             self._budget.count(1, 1.0)
             self._unchecked = 0
@@ -440,7 +444,7 @@ class Automatic:
         self._parked.pop(option.drafter, None)
         close = option.gain < exp(self._CHECK_DOUBT * self._doubt(option))
         if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
-            return DraftChoice(0, Reason(Why.PLAIN_CHECK))
+            return DraftChoice(0, Reason(Why.PLAIN_CHECK), rounds=self._check_rounds)
         if not option.alike(self._last):
             self._same, self._gap = 0, self._LONGER_AFTER
         self._last, self._behind = option, candidate.behind

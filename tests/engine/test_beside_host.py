@@ -4,14 +4,17 @@ Passes are slow, all else costs next to nothing. Times are compared with those o
 of several rounds and with a wide margin: something else may keep this machine busy.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
 
 import mlx.core as mx
 import pytest
 
 from engine.decoder import Decoder
-from engine.device import GPU, begin, fetch
+from engine.device import CPU, GPU, begin, fetch
+from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
@@ -95,3 +98,52 @@ def test_a_calibration_tells_passes_from_drafts(model: SlowPasses) -> None:
     assert min(passes) > SHARE * model.pass_seconds
     assert measured.drafts
     assert max(each.start_seconds for each in measured.drafts) < SHARE * model.pass_seconds
+
+
+class Built(SlowPasses):
+    """Of which the host builds each pass for half as long as the device computes it."""
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        if cache:
+            time.sleep(0.5 * self.pass_seconds)
+        return super().__call__(tokens, cache)
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return Built(SCRIPT)
+
+
+class InRuns(Fixed):
+    """Plain tokens in runs of so many. Attribute: `single`, which were told to be single."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__(0)
+        self._rounds, self.single = rounds, list[bool]()
+
+    def choose(self, *args: Any, **options: Any) -> DraftChoice:
+        return DraftChoice(0, rounds=self._rounds)
+
+    def observe(self, measured: MeasuredRound) -> None:
+        self.single.append(measured.single)
+
+
+def test_the_first_of_a_run_of_plain_tokens_is_told_to_be_single(model: SlowPasses) -> None:
+    """Nothing runs beside it, so it takes longer than plain decoding does."""
+    policy, tokens = InRuns(4), list(PROMPT)
+    items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
+    assert policy.single == [each.single for each in items] == [n % 4 == 0 for n in range(9)]
+    with computing_as(CPU):  # where nothing ever does
+        policy, tokens = InRuns(4), list(PROMPT)
+        items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
+    assert policy.single == [each.single for each in items] == [False] * 9
+
+
+def test_a_calibration_has_plain_passes_as_plain_decoding_makes_them(built: Built) -> None:
+    budget = 80 * built.pass_seconds
+    tries = (calibrate(Decoder(built), Known(SCRIPT), budget_seconds=budget) for _ in range(5))
+    measured = next(each for each in tries if each is not None)
+    passes = measured.passes[0]
+    plain, drafted = passes.seconds[0], passes.seconds[passes.rows.index(4)]
+    assert passes.rows[0] == 1
+    assert plain < drafted - 0.5 * SHARE * built.pass_seconds  # which nothing could run beside
