@@ -3,12 +3,12 @@
 A round drafts x_1..x_n, each from q_i, and the target gives p_1..p_{n+1} in one pass. Whatever
 the q are, the committed tokens have exactly the target's distribution:
 
-- `greedily`: tokens are accepted while they are the target's own first choice.
+- `as_written`: tokens are accepted while they are what the target writes: in greedy decoding its
+  first choice, in repeatable texts what was drawn from p by the noise that belongs to their
+  positions.
 - `by_token`: x_i is accepted with chance min(1, p_i/q_i); the correction of the first rejected
   one is drawn from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al.,
   2302.01318).
-- `as_drawn`: tokens are accepted while they are what was drawn from p by the noise that belongs
-  to their positions.
 - `by_block`: prefixes are accepted as a whole, which accepts at least as many tokens from the
   same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
 
@@ -18,7 +18,7 @@ order: a rejected one leaves max(0, p - q) to the next. `by_token` then is recur
 et al., 2505.12398). Each alternative has a q of its own, given those before it, so that it does not
 matter how they were drawn.
 
-Pure functions. Everything stays on the device: nothing here waits for it.
+Pure functions. What the last two draw stays on the device: nothing here waits for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,30 +84,19 @@ class Outcomes:
         return VerdictArrays(accepted, own, self.chance)
 
 
-def greedily(drafted: mx.array, choices: mx.array, tree: Tree | None = None) -> VerdictArrays:
-    """`drafted` (n,) int32; `choices` (n + 1,) int32, the target's first choice everywhere."""
-    tree = tree or Tree.chain(drafted.size)
-    same = drafted == choices[mx.array(tree.parents, dtype=mx.int32) + 1]
-    stands = mx.all(same | ~mx.array(tree.before), axis=-1)  # with all that is before it
-    heights = mx.array([depth + 1 for depth in tree.depths], dtype=mx.int32)
-    heights = mx.concatenate([mx.zeros((1,), dtype=mx.int32), mx.where(stands, heights, 0)])
-    accepted = mx.argmax(heights).astype(mx.int32)
-    return VerdictArrays(accepted, choices[accepted], same.astype(mx.float32))
-
-
-def as_drawn(
-    drafted: mx.array, p: mx.array, drawn: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
-    """`drafted` (n,) int32; `drawn` (n + 1,) int32 of `p` (n + 1, vocabulary): a draft changes
-    nothing then, and is accepted as far as it is what was drawn."""
-    verdict = greedily(drafted, drawn, tree)
-    return VerdictArrays(verdict.accepted, verdict.next, of_drafted(p, drafted, tree))
-
-
-def of_drafted(rows: mx.array, drafted: mx.array, tree: Tree | None) -> mx.array:
-    """Each drafted token's entry in the row that judges it: (n + 1, vocabulary), (n,) -> (n,)."""
-    tree = tree or Tree.chain(drafted.size)
-    return rows[mx.array(tree.parents, dtype=mx.int32) + 1, drafted]
+def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> int:
+    """The last accepted token, counted from 1, and 0 for none, of those that are what the target
+    writes there anyway: `written` has a token behind the committed ones and behind each drafted
+    one. Tokens alone are compared, so the host does it.
+    """
+    last, deepest = 0, 0
+    stands = {COMMITTED}
+    for number, (token, parent) in enumerate(zip(drafted, tree.parents, strict=True)):
+        if parent in stands and token == written[parent + 1]:
+            stands.add(number)
+            if tree.depths[number] + 1 > deepest:
+                last, deepest = number + 1, tree.depths[number] + 1
+    return last
 
 
 def by_token(

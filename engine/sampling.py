@@ -204,7 +204,14 @@ def noise(seed: int, position: int, rows: int) -> mx.array:
 
 def logprobs(scored: mx.array) -> mx.array:
     """Log probabilities of `scores`, (rows, vocabulary): before filters and temperature."""
-    return scored - mx.logsumexp(scored, axis=-1, keepdims=True)
+    return scored - log_mass(scored)[:, None]
+
+
+def log_mass(scored: mx.array) -> mx.array:
+    """What the scores of each row are above its log probabilities, (rows,)."""
+    if backend().own_functions:
+        return exponentials.log_mass(scored)
+    return mx.logsumexp(scored, axis=-1)
 
 
 def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:

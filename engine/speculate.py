@@ -4,22 +4,19 @@ Knows token ids, and nothing of text. It writes what the target alone would have
 token in greedy decoding, in distribution when sampling.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import mlx.core as mx
 
 from engine.accept import (
     AcceptanceRule,
-    VerdictArrays,
     among_candidates,
-    as_drawn,
+    as_written,
     by_block,
-    greedily,
-    of_drafted,
 )
 from engine.batch import read_together
 from engine.decoder import Decoder
@@ -42,6 +39,7 @@ from engine.sampling import (
     draw,
     entries,
     likeliest,
+    log_mass,
     logprobs,
     noise,
     scores,
@@ -266,10 +264,12 @@ def draft_and_verify(
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
             resumed = reading.since or perf_counter() - reading.begin_seconds
-            judged = _judge(logits, tokens, draft, drafted, task, keys)
-            lesson, last, own, p, own_p, chance, *likely = fetch(_lesson(logits, drafter), *judged)
+            judging = _judge(logits, tokens, draft, drafted, task, keys)
+            lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
+            ruled = judging.rule(*values)
             seconds = reading.draft_seconds, perf_counter() - resumed
-            path, own = _until_end(draft.shape.path(last - 1), drafted, own, task.ends)
+            last = draft.shape.path(ruled.last - 1)
+            path, own = _until_end(last, drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
 
             # Commit, and take back from both models what was not accepted.
@@ -278,7 +278,8 @@ def draft_and_verify(
             task.constraint.commit(committed)
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
-            told = _told(likely, path, len(committed))
+            told = _told(ruled.likely, path, len(committed))
+            p, chance, own_p = ruled.p, ruled.chance, ruled.own_p
             verdict = RoundVerdict(
                 path, own, p, chance, own_p, *seconds, choice.reason, told, shown.parents
             )
@@ -364,6 +365,27 @@ def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
     return asked.logits
 
 
+class Ruling(NamedTuple):
+    """A verdict on a draft: the `last` accepted token, counted from 1, and 0 for none; the target's
+    `own`, with its probability; each drafted token's `p`, and the `chance` that it had; and what
+    `_told` makes log probabilities of."""
+
+    last: int
+    own: int
+    p: list[float]
+    own_p: float
+    chance: list[float]
+    likely: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """A verdict that is under way: the `arrays` to be fetched, and what their values rule."""
+
+    arrays: tuple[mx.array, ...]
+    rule: Callable[..., Ruling]
+
+
 def _judge(
     logits: mx.array,
     tokens: list[int],
@@ -371,34 +393,69 @@ def _judge(
     ids: list[int],
     task: Task,
     key: mx.array,
-) -> tuple[mx.array, ...]:
-    """What the target's pass over a draft says: (accepted, own, p, own p, chance), then what
-    `_likely` gives. `ids`: the draft's tokens, fetched."""
-    drafted, tree, sampling = draft.tokens, draft.shape, task.sampling
+) -> Judging:
+    """What the target's pass over a draft says. `ids`: the draft's tokens, fetched."""
+    tree, sampling = draft.shape, task.sampling
     logits = logits[-(len(tree) + 1) :]
-    history = History(tokens, sampling).behind(drafted, [(), *map(tree.path, range(len(tree)))])
+    paths = [(), *map(tree.path, range(len(tree)))]
+    history = History(tokens, sampling).behind(draft.tokens, paths)
     scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
-    likely = candidates(scored, sampling)
-    p = likely.over(scored.shape[-1])
-    if sampling.greedy:
-        verdict = greedily(drafted, choose(scored, p, sampling, key), tree)
-    elif sampling.repeatable:
-        places = mx.array([0, *(depth + 1 for depth in tree.depths)])
-        drawn = draw(p, noise(task.seed, len(tokens), tree.height + 1)[places])
-        verdict = as_drawn(drafted, p, drawn, tree)
+    if sampling.greedy or sampling.repeatable:
+        judging = _compare(scored, len(tokens), ids, tree, task)
     else:
-        q, rule = draft.distributions, task.accept
-        verdict = among_candidates(rule, drafted, likely, q, key, draft.tree)
-    judged = (
-        verdict.accepted,
-        verdict.next,
-        of_drafted(p, drafted, tree),
-        p[verdict.accepted, verdict.next],
-        verdict.chance,
-        *_likely(scored, drafted, verdict, tree, task),
-    )
-    start(*judged)
-    return judged
+        judging = _sample(scored, draft, task, key)
+    start(*judging.arrays)
+    return judging
+
+
+def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Task) -> Judging:
+    """Accept what is written without a draft, too, behind `length` tokens."""
+    judges = mx.array([parent + 1 for parent in tree.parents], dtype=mx.int32)
+    drafted = mx.array(ids, dtype=mx.int32)
+    if task.sampling.greedy:
+        written, mass = mx.argmax(scored, axis=-1), log_mass(scored)
+        own_p = mx.exp(mx.max(scored, axis=-1) - mass)
+        p = mx.exp(scored[judges, drafted] - mass[judges])
+    else:
+        of_all = distribution(scored, task.sampling)
+        places = mx.array([0, *(depth + 1 for depth in tree.depths)])
+        written = draw(of_all, noise(task.seed, length, tree.height + 1)[places])
+        own_p, p = entries(of_all, written), of_all[judges, drafted]
+    likely = _likely(scored, judges, drafted, task)
+    if task.logprobs is not None:
+        likely = (*likely, entries(logprobs(scored), written))
+
+    def rule(written: list[int], own_p: list[float], p: list[float], *told: list[Any]) -> Ruling:
+        last = as_written(ids, written, tree)
+        judged = zip(ids, tree.parents, strict=True)
+        same = [float(token == written[parent + 1]) for token, parent in judged]
+        likely = list(told)
+        if likely:
+            likely.append([likely.pop()[last]])
+        return Ruling(last, written[last], p, own_p[last], same if greedy else p, likely)
+
+    greedy = task.sampling.greedy
+    return Judging((written, own_p, p, *likely), rule)
+
+
+def _sample(scored: mx.array, draft: DraftArrays, task: Task, key: mx.array) -> Judging:
+    """Accept so that the distribution is the target's."""
+    likely = candidates(scored, task.sampling)
+    p, q = likely.over(scored.shape[-1]), draft.distributions
+    verdict = among_candidates(task.accept, draft.tokens, likely, q, key, draft.tree)
+    judges = mx.array([parent + 1 for parent in draft.shape.parents], dtype=mx.int32)
+    own = verdict.accepted, verdict.next
+    told = _likely(scored, judges, draft.tokens, task)
+    if told:
+        told = (*told, logprobs(scored)[own][None])
+    arrays = (*own, p[judges, draft.tokens], p[own], verdict.chance, *told)
+
+    def rule(
+        last: int, own: int, p: list[float], own_p: float, chance: list[float], *told: list[Any]
+    ) -> Ruling:
+        return Ruling(last, own, p, own_p, chance, list(told))
+
+    return Judging(arrays, rule)
 
 
 def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array | None:
@@ -418,24 +475,22 @@ def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array |
 
 
 def _likely(
-    scored: mx.array, drafted: mx.array, verdict: VerdictArrays, tree: Tree, task: Task
+    scored: mx.array, judges: mx.array, drafted: mx.array, task: Task
 ) -> tuple[mx.array, ...]:
-    """What `_told` makes log probabilities of, where they are asked for: those of the drafted
-    tokens and of the target's own; each row's likeliest ids, and theirs."""
+    """What `_told` makes log probabilities of, where they are asked for, but for the target's own
+    token: each row's likeliest ids, and theirs; those of the drafted tokens, by their `judges`."""
     if task.logprobs is None:
         return ()
     of_rows = logprobs(scored)
-    own = of_rows[verdict.accepted, verdict.next][None]
-    all_of_them = mx.concatenate([of_drafted(of_rows, drafted, tree), own])
-    return (all_of_them, *likeliest(of_rows, task.logprobs))
+    return (*likeliest(of_rows, task.logprobs), of_rows[judges, drafted])
 
 
 def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
     """The log probabilities of a round's `count` committed tokens, where they are asked for."""
     if not likely:
         return []
-    values, ids, of_ids = likely
-    in_order = [*(values[i] for i in path), values[-1]]
+    ids, of_ids, drafted, own = likely
+    in_order = [*(drafted[i] for i in path), *own]
     rows = [0, *(i + 1 for i in path)]  # each judges the token behind it
     tops = [list(zip(ids[row], of_ids[row], strict=True)) for row in rows]
     return [Logprob(*pair) for pair in zip(in_order, tops, strict=True)][:count]
@@ -543,17 +598,24 @@ def _write_plain(
 def _choose_one(
     logits: mx.array, tokens: list[int], task: Task, key: mx.array
 ) -> tuple[mx.array, ...]:
-    """The token behind `tokens`, under way: (token, p), both (1,), then what `_likely` gives."""
-    sampling = task.sampling
-    history = History(tokens, sampling).windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
+    """The token behind `tokens`, under way: (token, p), both (1,), then what `_told` needs."""
+    sampling, nothing = task.sampling, mx.zeros((0,), dtype=mx.int32)
+    history = History(tokens, sampling).windows(nothing, 0, 1)
     scored = scores(logits, history, sampling, task.constraint.masks([]))
-    p = distribution(scored, sampling)
-    if sampling.repeatable and not sampling.greedy:
-        token = draw(p, noise(task.seed, len(tokens), 1))
+    if sampling.greedy:
+        token = mx.argmax(scored, axis=-1).astype(mx.int32)
+        p = mx.exp(mx.max(scored, axis=-1) - log_mass(scored))
     else:
-        token = choose(scored, p, sampling, key)
-    verdict = VerdictArrays(mx.array(0), token[0], token[:0].astype(mx.float32))
-    chosen = token, entries(p, token), *_likely(scored, token[:0], verdict, Tree.chain(0), task)
+        of_all = distribution(scored, sampling)
+        if sampling.repeatable:
+            token = draw(of_all, noise(task.seed, len(tokens), 1))
+        else:
+            token = choose(scored, of_all, sampling, key)
+        p = entries(of_all, token)
+    likely = _likely(scored, nothing, nothing, task)
+    if likely:
+        likely = (*likely, entries(logprobs(scored), token))
+    chosen = token, p, *likely
     begin(*chosen)
     return chosen
 

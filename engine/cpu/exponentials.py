@@ -26,6 +26,13 @@ def softmax(scores: mx.array) -> mx.array:
     return mass / mx.sum(mass, axis=-1, keepdims=True)
 
 
+def log_mass(scores: mx.array) -> mx.array:
+    """The logarithm of the sum of the exponentials of each row of `scores`, (rows, n): (rows,)."""
+    highest = mx.max(scores, axis=-1, keepdims=True)
+    mass = mx.sum(mx.power(2.0, (scores - highest) * _LOG2_E), axis=-1)
+    return highest[..., 0] + mx.log(mass)
+
+
 def attend(
     queries: mx.array, keys: mx.array, values: mx.array, scale: float, mask: mx.array
 ) -> mx.array:

@@ -8,6 +8,7 @@ enumeration, with 100,000 rounds of the real functions at once (`mx.vmap`). Tree
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from random import Random
 
 import mlx.core as mx
 import numpy as np
@@ -18,14 +19,16 @@ from numpy.typing import NDArray
 
 from engine.accept import (
     VerdictArrays,
+    as_written,
     by_block,
     by_token,
-    greedily,
 )
 from engine.request import Sampling
 from engine.sampling import distribution
+from engine.tree import Tree
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
 from tests.support.engine.chi_square import excess
+from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import examples, mostly_slow
 
 ROUNDS = 100_000
@@ -385,13 +388,24 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
 
 @settings(max_examples=examples(50))
 @given(pairs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=16))
-def test_greedily_takes_what_the_target_would_have_chosen(pairs: list[tuple[int, int]]) -> None:
-    drafted, choices = zip(*pairs, strict=True)
-    choices = (*choices, 7)
-
-    outcome = greedily(mx.array(drafted, dtype=mx.int32), mx.array(choices, dtype=mx.int32))
-
+def test_taken_is_what_the_target_writes_anyway(pairs: list[tuple[int, int]]) -> None:
+    drafted, written = zip(*pairs, strict=True)
     expected = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
-    assert int(outcome.accepted) == expected
-    assert int(outcome.next) == choices[expected]
-    assert outcome.chance.tolist() == [float(a == b) for a, b in pairs]
+    assert as_written(drafted, (*written, 7), Tree.chain(len(pairs))) == expected
+
+
+@settings(max_examples=examples(50))
+@given(tree=random_trees(most=12), chance=st.randoms(use_true_random=False))
+def test_of_a_tree_the_deepest_path_that_is_written_is_taken(tree: Tree, chance: Random) -> None:
+    """The first of those that are as deep."""
+    drafted = [chance.randrange(2) for _ in tree.parents]
+    written = [chance.randrange(2) for _ in range(len(tree) + 1)]
+    paths = {number + 1: tree.path(number) for number in range(len(tree))}
+    standing = [0] + [
+        last
+        for last, path in paths.items()
+        if all(drafted[i] == written[tree.parents[i] + 1] for i in path)
+    ]
+    assert as_written(drafted, written, tree) == max(
+        standing, key=lambda last: (len(paths[last]) if last else 0, -last)
+    )

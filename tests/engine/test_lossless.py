@@ -25,7 +25,6 @@ import engine.cache
 import engine.cpu.passes
 import engine.cpu.trees
 import engine.speculate
-from engine.accept import VerdictArrays, greedily
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
 from engine.device import CPU, Backend, backend
@@ -480,10 +479,12 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
 
 
 def look_at_the_wrong_row() -> AbstractContextManager[Any]:
-    def broken(drafted: mx.array, choices: mx.array, tree: Tree) -> VerdictArrays:
-        return greedily(drafted, mx.roll(choices, 1), tree)
+    compare = engine.speculate._compare
 
-    return mock.patch.object(engine.speculate, "greedily", broken)
+    def broken(scored: mx.array, *arguments: Any) -> Any:
+        return compare(mx.roll(scored, 1, axis=0), *arguments)
+
+    return mock.patch.object(engine.speculate, "_compare", broken)
 
 
 def keep_the_first_rows() -> AbstractContextManager[Any]:

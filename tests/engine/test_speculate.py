@@ -453,7 +453,7 @@ def test_guess_comes_before_its_verdict(kind: str, beside_host: bool) -> None:
                 assert (target.length > len(tokens)) == beside_host
                 before = len(tokens)
             else:
-                assert fetched == ([2, 6] if item.p else [3])
+                assert fetched == ([2, 4] if item.p else [3])
                 assert not item.p or len(tokens) > before
                 fetched.clear()
     assert guesses > 0

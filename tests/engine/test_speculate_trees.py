@@ -145,7 +145,7 @@ def test_an_error_leaves_what_was_committed(where: str) -> None:
     target, tokens, to_do = decoder(model, block=BLOCK), list(PROMPT), task(COUNT)
     for _ in target.prefill(tokens):
         pass
-    name = {"a pass": "read_together", "an acceptance": "greedily"}.get(where, "")
+    name = {"a pass": "read_together", "an acceptance": "as_written"}.get(where, "")
     if where == "a grammar":
         to_do = replace(to_do, constraint=Breaking())
         broken: Any = mock.patch.object(engine.speculate, "start", engine.speculate.start)

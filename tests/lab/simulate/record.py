@@ -13,7 +13,7 @@ from zlib import crc32
 
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, by_token, greedily
+from engine.accept import as_written, by_token
 from engine.bench.prompts import Prompt, load_prompts
 from engine.decoder import Decoder
 from engine.device import fetch
@@ -25,6 +25,7 @@ from engine.pair import make_drafter
 from engine.request import Sampling, asked
 from engine.sampling import choose, distribution, scores
 from engine.session import Session
+from engine.tree import Tree
 from models.errors import Problem
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
@@ -202,8 +203,8 @@ class _Pair:
             if candidate is None or draft is None:
                 drafts.append(None)
                 continue
-            verdict = self._verify(tokens, draft, sampling, verify_key)
-            drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
+            drafted, q = fetch(draft.tokens, draft.q)
+            stood, own = self._verify(tokens, draft, drafted, sampling, verify_key)
             drafter.accept(())
             drafts.append(
                 RecordedDraft(tuple(rounded(share) for share in q), stood, candidate.match)
@@ -216,17 +217,27 @@ class _Pair:
         return drafts, token
 
     def _verify(
-        self, tokens: list[int], draft: DraftArrays, sampling: Sampling, key: mx.array
-    ) -> VerdictArrays:
-        """Token by token, so that what is accepted of a chain does not depend on its length."""
+        self,
+        tokens: list[int],
+        draft: DraftArrays,
+        ids: list[int],
+        sampling: Sampling,
+        key: mx.array,
+    ) -> tuple[int, int]:
+        """How many stand, and the token behind them: token by token, so that what is accepted of a
+        chain does not depend on its length."""
         drafted = draft.tokens
         scored = self._scores(tokens, drafted, sampling)
         p = distribution(scored, sampling)
         if sampling.greedy:
-            return greedily(drafted, choose(scored, p, sampling, key))
+            (written,) = fetch(choose(scored, p, sampling, key))
+            stood = as_written(ids, written, Tree.chain(len(ids)))
+            return stood, written[stood]
         certain = (mx.arange(p.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if draft.distributions is None else draft.distributions
-        return by_token(drafted, p, q, key)
+        verdict = by_token(drafted, p, q, key)
+        stood, own = fetch(verdict.accepted, verdict.next)
+        return stood, own
 
     def _scores(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
         """What the target makes of the end of `tokens` and each of `drafted`, see `scores`."""
