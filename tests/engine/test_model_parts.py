@@ -395,3 +395,14 @@ def test_layers_of_a_module_that_is_not_imported_are_left_alone() -> None:
     made: list[Any] = []
     with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
         assert not made
+
+
+def test_states_that_are_moved_to_the_first_held_position_stay() -> None:
+    """As those of a drafter's first round are, where it came when a text had begun."""
+    states, rows = HiddenStates((1,), length=20), mx.arange(15.0).reshape(1, 5, 3)
+    states.append(20, [rows])
+    states.move([21, 23], 20)
+    assert (states.first, states.end) == (20, 22)
+    assert mx.array_equal(states.between(20, 22)[:, 0], rows[0, mx.array([1, 3])])
+    states.move([20, 21], 19)  # which nobody has seen
+    assert states.first == states.end == 19

@@ -138,6 +138,18 @@ def test_few_tokens_look_like_few(qtbot: QtBot) -> None:
     assert pictures[0] == tinted(LIGHT.paper, LIGHT.accepted)
 
 
+def test_a_figure_stands_above_its_bar(qtbot: QtBot) -> None:
+    chart = PositionChart()
+    qtbot.addWidget(chart)
+    chart.show_positions((PositionAcceptance(1, 100, 50),))
+    chart.resize(chart.sizeHint())
+    image = chart.grab().toImage()
+    column = [QColor(image.pixel(17, y)).name() for y in range(image.height())]
+    filled = [y for y, colour in enumerate(column) if colour == LIGHT.accepted]
+    assert filled == list(range(filled[0], filled[-1] + 1))
+    assert len(filled) > 10
+
+
 def test_any_number_of_positions_fits(qtbot: QtBot) -> None:
     for number, width in product((0, 1, 16), (1, 60, 600)):
         chart = PositionChart()
