@@ -23,6 +23,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from engine.near_ties import Fork
 from engine.tree import Tree
 from models.typed_json import decode
 
@@ -300,12 +301,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end. `cut` is decoded text that belongs to a stop string or follows it."""
+    """The end. `cut` is decoded text that belongs to a stop string or follows it. `fork`: where the
+    drafted answer of a race leaves the plain one."""
 
     generation: str
     reason: DoneReason
     stats: Stats
     cut: str = ""
+    fork: Fork | None = None
 
 
 @dataclass(frozen=True, slots=True)

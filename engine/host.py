@@ -29,10 +29,12 @@ from engine.device import backend, finish, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
+from engine.forks import first_fork
 from engine.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.kept_prefixes import Unkept
 from engine.loading import LoadedModel
 from engine.macs import LedMacs
+from engine.near_ties import Fork
 from engine.pair import make_policy, require_pair
 from engine.pipes import claim_pipes
 from engine.protocol import (
@@ -438,11 +440,21 @@ class Host:
         rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
         try:
             for event in in_turns(*rivals, settle=finish):
+                if isinstance(event, Done) and event.generation == command.id:
+                    event = replace(event, fork=self._fork(plain, session, event))
                 self._send(event)
         except Exception as error:
             if not isinstance(error, Problem):
                 self._schedule(session.another())  # its caches may refer to passes that failed
             raise
+
+    @staticmethod
+    def _fork(plain: Session, drafted: Session, done: Done) -> Fork | None:
+        """Where the drafted answer of a race leaves the plain one, counted from its prompt on."""
+        if done.reason == "cancelled":
+            return None
+        fork = first_fork(plain.decoder, plain.tokens, drafted.tokens)
+        return fork and replace(fork, at=fork.at - done.stats.prompt_tokens)
 
     def _schedule(self, session: Session) -> None:
         """Answer with this session, and others like it, from now on."""

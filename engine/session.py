@@ -134,6 +134,11 @@ class Session:
         self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The ids of all that is committed: prompt and answer."""
+        return tuple(self._tokens)
+
     def use_drafter(self, drafter: str | Drafters) -> None:
         """Draft with this drafter from now on; a name is looked up first: see `engine.pair`."""
         if isinstance(drafter, str):

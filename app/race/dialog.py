@@ -204,7 +204,9 @@ class RaceDialog(QDialog):
         for track in self.tracks.values():
             track.answer.finish()
         self._enable()
-        self.result_line.say(result_text(result), "warning" if result.difference else "good")
+        difference = result.difference
+        equal = difference is None or difference.near_tie
+        self.result_line.say(result_text(result), "good" if equal else "warning")
 
     def _on_failed(self, problem: Problem) -> None:
         if not self._running:
@@ -386,9 +388,22 @@ def result_text(result: RaceResult) -> str:
             f"plain decoding {_outcome(difference.plain)}, "
             f"speculative decoding {_outcome(difference.speculative)}"
         )
-        margin = difference.margin
-        apart = "" if margin is None else f" Their probabilities are {margin:.3g} apart."
-        same = f"The answers differ from token {difference.place:,} on: {differing}.{apart}"
+        place, fork = difference.place, difference.fork
+        if fork is None:
+            same = f"The answers differ from token {place:,} on: {differing}."
+        elif fork.near_tie:
+            same = (
+                f"Equal up to a near tie at token {place:,}: {differing}. The two best logits are "
+                f"{fork.margin:.3g} apart there, and reading several tokens at once rounds them by "
+                f"up to {fork.allowed / 2:.3g}."
+            )
+        else:
+            same = (
+                f"Different from token {place:,} on, which is a fault of Slipstream: {differing}. "
+                f"The two best logits are {fork.margin:.3g} apart, and rounding moves them by no "
+                f"more than {fork.allowed / 2:.3g}. Export the race, and send it with Help > "
+                "Report a problem."
+            )
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:
             return same

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_client.engine_process import EngineProcess
 from app.rounds.trace import Trace
 from engine.events import Done, Event, Failed, Stats, Verdict
+from engine.near_ties import Fork
 from engine.protocol import rival_of
 from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
@@ -29,19 +30,20 @@ EXACT = Sampling(temperature=0.0)
 
 @dataclass(frozen=True, slots=True)
 class RaceDifference:
-    """Where two answers differ first: their `place`-th tokens, from 1; None where one has ended."""
+    """Where two answers differ first: their `place`-th tokens, from 1; None where one has ended.
+
+    `fork`: what the engine measured there; None where it could not.
+    """
 
     place: int
     plain: Token | None
     speculative: Token | None
+    fork: Fork | None = None
 
     @property
-    def margin(self) -> float | None:
-        """The difference of the two probabilities; None where one answer has ended."""
-        match self.plain, self.speculative:
-            case Token(p=float(plain)), Token(p=float(speculative)):
-                return abs(plain - speculative)
-        return None
+    def near_tie(self) -> bool:
+        """Whether rounding explains it: then both are what plain decoding may write here."""
+        return self.fork is not None and self.fork.near_tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
     tokens, difference = 0, None
     for ours, theirs in zip_longest(plain.committed, speculative.committed):
         if ours is None or theirs is None or ours.id != theirs.id:
-            difference = RaceDifference(tokens + 1, ours, theirs)
+            fork = next((each.fork for each in speculative.events if isinstance(each, Done)), None)
+            difference = RaceDifference(tokens + 1, ours, theirs, fork)
             break
         tokens += 1
     fast = tally(speculative.events)

@@ -20,6 +20,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+import engine.speculate
 from engine import earlier_answers, protocol
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
@@ -142,6 +143,32 @@ def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> No
     assert names[-2:] == [plain, "r1"]
     again = child.ask(generate("r2"))
     assert isinstance(again[-1], Done), "the session is as good as before"
+
+
+def test_a_race_says_what_lies_behind_a_difference(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a fault, which judges drafts by the rows behind theirs."""
+    compare = engine.speculate._compare
+    race = replace(generate("g", max_tokens=30), race=True)
+    load = Load("1", str(folder), drafter="early-exit", draft_length="3")
+    same = hosted([load, race])[-1]
+    assert isinstance(same, Done)
+    assert same.fork is None
+    monkeypatch.setattr(
+        engine.speculate, "_compare", lambda rows, *a: compare(mx.roll(rows, 1, axis=0), *a)
+    )
+    other = hosted([load, race])
+    done = other[-1]
+    assert isinstance(done, Done)
+    assert done.fork is not None
+    assert not done.fork.near_tie
+    plain, drafted = (
+        [e.next.id for e in other if isinstance(e, Verdict) and e.generation == name and e.next]
+        for name in (protocol.rival_of("g"), "g")
+    )
+    assert plain[done.fork.at] == done.fork.plain
+    assert done.fork.written in drafted
 
 
 def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

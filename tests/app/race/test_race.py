@@ -16,10 +16,11 @@ from app.engine_client.engine_process import EngineProcess
 from app.markdown.view import TextView
 from app.models.loader import ModelLoader
 from app.race.dialog import RaceDialog, result_text
-from app.race.race import Race, RaceDifference, RaceResult, compare_answers
+from app.race.race import Race, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
-from engine.events import Event, Verdict
+from engine.events import Done, Event, Verdict
+from engine.near_ties import Fork
 from engine.protocol import Generate
 from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
@@ -45,21 +46,36 @@ def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
     assert f"{result.tokens} tokens" in result_text(result)
 
 
-def test_the_first_difference_with_its_margin() -> None:
+def differing(fork: Fork | None) -> RaceResult:
+    """Of answers whose fifth tokens differ, with what the engine measured there."""
     at = next(n for n, e in enumerate(PLAIN) if isinstance(e, Verdict) and e.round == 5)
     event = PLAIN[at]
     assert isinstance(event, Verdict)
     assert event.next is not None
     other = replace(event, next=replace(event.next, id=-1, text=" x", p=0.5))
-    result = compare_answers(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(SPECULATIVE))
+    drafted = [replace(e, fork=fork) if isinstance(e, Done) else e for e in SPECULATIVE]
+    return compare_answers(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(drafted))
+
+
+@pytest.mark.parametrize(
+    ("fork", "near", "said"),
+    [
+        (None, False, "differ from token 5"),
+        (Fork(4, -1, 7, 0.01, 0.03), True, "near tie at token 5"),
+        (Fork(4, -1, 7, 0.03, 0.03), False, "a fault of Slipstream"),
+    ],
+)
+def test_the_first_difference_is_judged(fork: Fork | None, near: bool, said: str) -> None:
+    result = differing(fork)
     assert result.tokens == 4
     difference = result.difference
     assert difference is not None
     assert (difference.place, difference.plain) == (5, Token(-1, " x", "plain", p=0.5))
-    assert difference.speculative is not None
-    assert difference.margin == pytest.approx(abs(0.5 - difference.speculative.p))
-    assert "token 5" in result_text(result)
-    assert "“·x” (p = 0.5)" in result_text(result)
+    assert (difference.fork, difference.near_tie) == (fork, near)
+    text = result_text(result)
+    assert said in text
+    assert "“·x” (p = 0.5)" in text
+    assert fork is None or ("0.015 apart" not in text and "0.015" in text)
 
 
 def test_an_answer_that_ends_early_differs_at_its_end() -> None:
@@ -67,7 +83,7 @@ def test_an_answer_that_ends_early_differs_at_its_end() -> None:
     result = compare_answers(Trace(cut), Trace(SPECULATIVE))
     assert result.difference is not None
     assert (result.difference.place, result.difference.plain) == (4, None)
-    assert result.difference.margin is None
+    assert not result.difference.near_tie
     assert "ended" in result_text(result)
 
 
@@ -125,10 +141,6 @@ def test_the_verdict_is_fair_where_the_load_changes() -> None:
     one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
     assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE
     assert result_text(one_after_the_other).count(":") == 2  # one behind each of its two subjects
-
-
-def test_a_difference_where_an_answer_has_ended_has_no_margin() -> None:
-    assert RaceDifference(1, None, None).margin is None
 
 
 @given(traces())

@@ -1,12 +1,10 @@
-"""Whether two greedy texts are equal, equal up to a near tie, or different. Pure: lists of numbers.
-
-Kernels round by the number of rows, so a pass over a draft may choose another token than passes
-over single ones do, where the two best are close. That is no fault where they are closer than twice
-what the same logits differ by between those kernels; anything else is one.
-"""
+"""Whether two greedy texts are equal, equal up to a near tie, or different, by what was measured
+along the whole of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from engine.near_ties import Fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +16,6 @@ class Rounding:
     tokens: int
     difference: float
     forks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """The first place `at` which a text is not the plain one: what plain decoding wrote there, with
-    its `margin` over the second best, and what was `written`."""
-
-    at: int
-    plain: int
-    written: int
-    margin: float
-    allowed: float
-
-    @property
-    def near_tie(self) -> bool:
-        """Whether rounding explains it."""
-        return self.margin < self.allowed
 
 
 def first_fork(
