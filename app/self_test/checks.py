@@ -30,6 +30,7 @@ from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
 _ANSWER = "Paris"  # the same on every device, up to rounding
+_MOST_DRAFTING = 0.5  # of a round; the starter's head takes a sixth
 _WINDOW_SECONDS = 240.0
 _SPAWN_SECONDS = 60.0
 _FOLDER = Path(__file__).parents[2]  # so that `-m app` is this copy's
@@ -237,8 +238,20 @@ def judge(observed: Observed) -> list[str]:
         (answer.ending == "stop", f"The answer did not end by itself: {answer.ending}."),
         (_ANSWER in answer.text, f"The answer is not the starter's: {answer.text!r}."),
         (answer.accepted > 0, "No drafted token was accepted."),
+        (
+            answer.drafting < _MOST_DRAFTING,
+            f"Drafts took {answer.drafting:.0%} of their rounds: each may wait for a whole pass.",
+        ),
+        (
+            engine.device.endswith("(GPU)") or not _apple_silicon(),
+            f"The engine computes on {engine.device}, not on the GPU.",
+        ),
     )
     return [failure for right, failure in checks if not right]
+
+
+def _apple_silicon() -> bool:
+    return (sys.platform, platform.machine()) == ("darwin", "arm64")
 
 
 def spawn() -> SpawnedProcess:

@@ -45,7 +45,8 @@ class PairFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFacts:
-    """The answer to the question, and how its tokens came about."""
+    """The answer to the question, and how its tokens came about. `drafting`: the share of the time
+    of drafted rounds that went into drafting."""
 
     question: str
     text: str
@@ -53,6 +54,7 @@ class AnswerFacts:
     tokens: int
     proposed: int
     accepted: int
+    drafting: float
     tokens_per_second: float | None
 
 

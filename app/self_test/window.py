@@ -28,7 +28,7 @@ from app.self_test.facts import (
 from app.settings import Pair, Settings
 from app.start import run_window, stored_settings
 from app.window import Window
-from engine.events import Done
+from engine.events import Done, Stats
 from engine.protocol import Loaded, Ready
 from engine.request import Sampling
 from models.errors import Problem
@@ -117,6 +117,7 @@ class WindowTest(QObject):
                 tokens=last.stats.committed,
                 proposed=last.stats.proposed,
                 accepted=last.stats.accepted,
+                drafting=drafting_share(last.stats),
                 tokens_per_second=last.stats.tokens_per_second,
             )
         )
@@ -141,3 +142,9 @@ class WindowTest(QObject):
 
 def _report(fact: Fact) -> None:
     print(write_fact(fact), flush=True)
+
+
+def drafting_share(stats: Stats) -> float:
+    """Of the time of drafted rounds; 0 where nothing was drafted."""
+    drafted = stats.decode_seconds - stats.plain_seconds
+    return round(stats.draft_seconds / drafted, 3) if drafted > 0 else 0.0

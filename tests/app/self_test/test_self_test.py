@@ -47,6 +47,7 @@ RIGHT = Observed(
         tokens=8,
         proposed=9,
         accepted=7,
+        drafting=0.2,
         tokens_per_second=None,
     ),
 )
@@ -69,6 +70,14 @@ def test_right_facts_pass() -> None:
     assert judge(RIGHT) == []
 
 
+def test_on_a_mac_the_gpu_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    (failure,) = judge(wrong("engine", device="Apple M4 Pro (CPU)"))
+    assert "Apple M4 Pro (CPU)" in failure
+    assert judge(wrong("engine", device="Apple M4 Pro (GPU)")) == []
+
+
 @pytest.mark.parametrize(
     ("observed", "fact"),
     [
@@ -78,6 +87,7 @@ def test_right_facts_pass() -> None:
         (wrong("answer", ending="length"), "length"),
         (wrong("answer", text="It is Berlin."), "Berlin"),
         (wrong("answer", accepted=0), "accepted"),
+        (wrong("answer", drafting=0.62), "62%"),
         (replace(RIGHT, failure=FailureFacts(why="The engine died.")), "The engine died."),
     ],
 )
