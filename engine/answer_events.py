@@ -111,7 +111,7 @@ class AnswerEvents:
             logprobs=tuple(token_logprob(*each, self._token_texts) for each in told),
             parents=item.parents,
             path=item.path if item.parents else (),
-            single=item.single,
+            edge=item.edge,
         )
 
     def _own(self, verdict: RoundVerdict) -> WrittenToken | None:

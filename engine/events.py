@@ -237,8 +237,8 @@ class Verdict:
 
     A round of `forced` tokens has nothing else: no draft, no pass. `logprobs` has an entry for each
     token that the round committed, in their order, where they were asked for. `accompanied`: other
-    answers had their turns within `seconds`. `single`: a plain pass that nothing ran beside, though
-    those of a run of plain tokens overlap: it took longer than plain decoding does.
+    answers had their turns within `seconds`. `edge`: a plain pass at an end of a run, where
+    passes overlap: how long it took is not what plain decoding takes.
     """
 
     generation: str
@@ -255,7 +255,7 @@ class Verdict:
     accompanied: bool = False
     parents: tuple[int, ...] = ()
     path: tuple[int, ...] = ()
-    single: bool = False
+    edge: bool = False
 
     @property
     def tree(self) -> Tree:

@@ -402,19 +402,20 @@ class Session:
         """The seconds of plain passes, measured behind the last answer, which stays as it is.
 
         None of them where there is no answer, no room for so many tokens, or `going_on` says no.
-        One more pass goes before them: it reads what the answer left, and none was under way.
+        One more pass goes before them: it reads what the answer left, and none was under way. And
+        one behind them, which is built while the last of them is waited for.
         """
         tokens, length = list(self._tokens), self.decoder.length
-        if not tokens or len(tokens) + passes + 1 > self.target.context_length:
+        if not tokens or len(tokens) + passes + 2 > self.target.context_length:
             return ()
         sampling = request.sampling or self.target.sampling
-        task = Task(sampling, seed=0, max_tokens=passes + 1, ends=frozenset())
+        task = Task(sampling, seed=0, max_tokens=passes + 2, ends=frozenset())
         self.decoder.bookmark()
         moments: list[float] = []
         with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:
             for _ in written:
                 moments.append(perf_counter())
-                if not going_on():
+                if not going_on() or len(moments) > passes:
                     break
         self.decoder.rewind(length)
         seconds = tuple(after - before for before, after in pairwise(moments))

@@ -176,7 +176,7 @@ class RoundVerdict:
     `path` has the numbers of tokens; of a chain, the first ones. `p` and `chance` have one entry
     per drafted token. `own` is None where an accepted token ended the text; `own_p` is its
     probability. `logprobs`, where they are asked for, has one entry per committed token. `parents`
-    as in `RoundDraft`. `single` as in `MeasuredRound`.
+    as in `RoundDraft`. `edge` as in `MeasuredRound`.
     """
 
     path: tuple[int, ...]
@@ -189,7 +189,7 @@ class RoundVerdict:
     reason: Reason
     logprobs: list[Logprob] = field(default_factory=list)
     parents: tuple[int, ...] = ()
-    single: bool = False
+    edge: bool = False
 
     @property
     def accepted(self) -> int:
@@ -555,9 +555,9 @@ def _write_plain(
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
     began, ahead = perf_counter(), backend().beside_host
     left = min(choice.rounds, limit - len(tokens))
-    single = ahead  # the first pass, which nothing ran beside
+    running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
-        left, single = 1, False
+        left, running = 1, False
     keys = iter(mx.random.split(key, left))
     read = tokens[target.length :]
     reading = _reading(read, None, task, began)
@@ -577,12 +577,12 @@ def _write_plain(
         task.constraint.commit([own])
         seconds = perf_counter() - began
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
+        edge, first = running and (first or not left), False
         policy.observe(
-            MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, single=single)
+            MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, edge=edge)
         )
         told = _told(likely, (), 1)
-        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told, single=single)
-        single = False
+        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told, edge=edge)
         if own in task.ends:
             return
         began = perf_counter()

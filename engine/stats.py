@@ -125,7 +125,7 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         plain=stats.plain + plain,
         plain_seconds=stats.plain_seconds + plain * verdict.seconds,
         plain_round_seconds=_kept(stats, verdict.seconds)
-        if plain and not verdict.single
+        if plain and not verdict.edge
         else stats.plain_round_seconds,
         draft_seconds=stats.draft_seconds + verdict.draft_seconds,
         verify_seconds=stats.verify_seconds + verdict.verify_seconds,

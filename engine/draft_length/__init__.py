@@ -205,9 +205,9 @@ class MeasuredRound:
     its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
     drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a
     grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
-    None for a chain. `parts`: of a draft of several drafters. `single`: a plain pass that nothing
-    ran beside, though the passes of a run of plain tokens are under way ahead, where the device
-    works beside the host: it costs more than plain decoding does.
+    None for a chain. `parts`: of a draft of several drafters. `edge`: a plain pass at an end of a
+    run, where the device works beside the host: nothing ran beside the first one, and no other was
+    built beside the last one, so that neither shows what plain decoding costs.
     """
 
     proposed: int
@@ -224,7 +224,7 @@ class MeasuredRound:
     tree: Tree | None = None
     path: tuple[int, ...] = ()
     parts: tuple[DraftPart, ...] = ()
-    single: bool = False
+    edge: bool = False
 
     def shape_of(self, part: DraftPart) -> Tree:
         """Which token of a part stands behind which."""

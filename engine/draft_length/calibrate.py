@@ -34,7 +34,7 @@ _WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
 _COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
-_RUN = 3  # plain tokens, the first of which nothing runs beside
+_RUN = 4  # plain tokens, the first and the last of which are edges
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
 _WATCHED = 1e-9  # a floor that no draft falls below
@@ -151,7 +151,7 @@ class _Survey:
         return self._asked
 
     def observe(self, measured: MeasuredRound) -> None:
-        if not measured.single:
+        if not measured.edge:
             self.measured.append(measured)
 
     def restart(self) -> None:

@@ -295,8 +295,8 @@ class Automatic:
         tree = measured.tree is not None
         passes = self.costs.passes(context, sharing=sharing, most=drafted + 1, trees=tree)
         rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
-        if measured.single:
-            self._check_rounds = 2  # of which the second shows it
+        if measured.edge:
+            self._check_rounds = 3  # of which the second shows it
         else:
             self.costs.observe_pass(rows, seconds, context=context, sharing=sharing, tree=tree)
         if not drafted:

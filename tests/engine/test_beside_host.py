@@ -115,28 +115,28 @@ def built() -> Built:
 
 
 class InRuns(Fixed):
-    """Plain tokens in runs of so many. Attribute: `single`, which were told to be single."""
+    """Plain tokens in runs of so many. Attribute: `edges`, which were told to be edges of one."""
 
     def __init__(self, rounds: int) -> None:
         super().__init__(0)
-        self._rounds, self.single = rounds, list[bool]()
+        self._rounds, self.edges = rounds, list[bool]()
 
     def choose(self, *args: Any, **options: Any) -> DraftChoice:
         return DraftChoice(0, rounds=self._rounds)
 
     def observe(self, measured: MeasuredRound) -> None:
-        self.single.append(measured.single)
+        self.edges.append(measured.edge)
 
 
-def test_the_first_of_a_run_of_plain_tokens_is_told_to_be_single(model: SlowPasses) -> None:
-    """Nothing runs beside it, so it takes longer than plain decoding does."""
+def test_the_ends_of_a_run_of_plain_tokens_are_told(model: SlowPasses) -> None:
+    """Nothing runs beside the first, and nothing is built beside the last."""
     policy, tokens = InRuns(4), list(PROMPT)
     items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
-    assert policy.single == [each.single for each in items] == [n % 4 == 0 for n in range(9)]
+    assert policy.edges == [each.edge for each in items] == [n % 4 in (0, 3) for n in range(9)]
     with computing_as(CPU):  # where nothing ever does
         policy, tokens = InRuns(4), list(PROMPT)
         items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
-    assert policy.single == [each.single for each in items] == [False] * 9
+    assert policy.edges == [each.edge for each in items] == [False] * 9
 
 
 def test_a_calibration_has_plain_passes_as_plain_decoding_makes_them(built: Built) -> None:

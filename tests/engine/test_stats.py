@@ -321,7 +321,7 @@ def test_the_bounds_catch_what_was_shown_before(judge: Callable[[Stats], float |
 
 
 def test_a_plain_pass_that_nothing_ran_beside_is_no_reference() -> None:
-    events = [replace(verdict(n, 0, 0), single=n % 3 == 0) for n in range(12)]
+    events = [replace(verdict(n, 0, 0), edge=n % 3 == 0) for n in range(12)]
     stats = tally(events)
     assert (stats.plain, stats.plain_seconds) == (12, 12.0)
     assert len(stats.plain_round_seconds) == 8

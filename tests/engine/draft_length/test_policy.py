@@ -609,11 +609,11 @@ def test_stops_where_it_is_unsure_if_looking_is_free() -> None:
 
 
 def test_a_plain_pass_that_nothing_ran_beside_is_no_measure() -> None:
-    """As on a GPU, where plain decoding has the next one under way; two show it from then on."""
+    """As on a GPU, where plain decoding has the next one under way; a run shows it from then on."""
     policy = Automatic(Calibration((PassCosts(50, (1, 5), (0.02, 0.03)),)))
     before = policy.costs.passes(50)[0]
     for _ in range(40):
-        policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50, single=True))
+        policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50, edge=True))
     assert policy.costs.passes(50)[0] == before
     for _ in range(40):
         policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50))

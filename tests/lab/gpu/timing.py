@@ -160,7 +160,7 @@ def _between() -> Iterator[list[tuple[float, float]]]:
 
     def fetching(*arrays: mx.array) -> list[Any]:
         values = fetch(*arrays)
-        if any(array.ndim == 0 for array in arrays):  # how much is accepted: a verdict
+        if len(arrays) > 3:  # a verdict: a draft and a plain token have fewer
             arrived[:] = [(time.perf_counter(), time.thread_time())]
         return values
 
