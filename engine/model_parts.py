@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import signature
+from itertools import takewhile
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,6 +25,7 @@ _TRUNKS = ("model", "language_model", "backbone", "transformer")
 _EMBEDDINGS = ("embed_tokens", "embeddings", "wte", "word_embeddings", "tok_embeddings")
 _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
+_JOINED = 64  # chunks
 _KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
 _PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
 
@@ -197,8 +199,19 @@ class HiddenStates:
             self.first = self.end = position
         self._chunks.append(rows)
         self.end += rows.shape[0]
+        if len(self._chunks) % _JOINED == 0:
+            self._join()
         while self.end - self.first - self._chunks[0].shape[0] >= _KEPT:
             self.first += self._chunks.popleft().shape[0]
+
+    def _join(self) -> None:
+        """The newest small chunks in one: else what nobody asks for while a drafter is parked, row
+        by row, takes a copy for each row when it is asked for."""
+        small = list(takewhile(lambda rows: rows.shape[0] < _JOINED, reversed(self._chunks)))
+        for _ in small:
+            self._chunks.pop()
+        if small:
+            self._chunks.append(mx.concatenate(small[::-1]))
 
     def cut(self, length: int) -> None:
         """Forget the positions from `length` on."""

@@ -217,7 +217,7 @@ def log_mass(scored: mx.array) -> mx.array:
 def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     """The ids of each row's largest entries, largest first, and these: (rows, count) each."""
     count = min(count, rows.shape[-1])
-    largest = mx.argpartition(-rows, kth=max(count - 1, 0), axis=-1)[:, :count]
+    largest = _highest_ids(rows, max(count, 1))[:, :count]
     values = mx.take_along_axis(rows, largest, axis=-1)
     order = mx.argsort(-values, axis=-1)
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)

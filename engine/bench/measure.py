@@ -40,7 +40,8 @@ from engine.speculate import RoundVerdict, Task, speculate
 _LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
 _ROUNDS = 12
 _WARM_UP = 3
-_PROBE_BYTES = 256 << 20  # far more than any cache on the chip holds
+# Far more than any cache on the chip holds, and so much that a GPU takes long beside its launch.
+_PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works beside the host
 _PROBE_TIMES = 7
 
 
@@ -218,7 +219,7 @@ class Roofline:
         return passes / seconds / self.passes_per_second if seconds > 0 else None
 
 
-def measure_roofline(decoder: Decoder, *, probe_bytes: int = _PROBE_BYTES) -> Roofline:
+def measure_roofline(decoder: Decoder, *, probe_bytes: int | None = None) -> Roofline:
     """For the model of `decoder`, behind what it holds."""
     return Roofline(
         measure_bandwidth(probe_bytes),
@@ -265,13 +266,14 @@ def _used_bytes(layer: Any) -> int:
     return int(layer.nbytes)
 
 
-def measure_bandwidth(probe_bytes: int = _PROBE_BYTES) -> Bandwidth:
+def measure_bandwidth(probe_bytes: int | None = None) -> Bandwidth:
     """What this machine's memory gives: the better median of two operations that stream.
 
     A product of a row and a matrix is what decoding does; a sum reads with other cores or
     kernels. Neither is the quicker everywhere.
     """
     kind = mx.float32 if backend().own_functions else mx.float16
+    probe_bytes = probe_bytes or _PROBE_BYTES[backend().beside_host]
     width = max(64, int((probe_bytes / kind.size) ** 0.5) // 64 * 64)
     matrix = mx.full((width, width), 0.5, dtype=kind)
     row = mx.full((1, width), 0.5, dtype=kind)

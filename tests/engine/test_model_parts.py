@@ -406,3 +406,18 @@ def test_states_that_are_moved_to_the_first_held_position_stay() -> None:
     assert mx.array_equal(states.between(20, 22)[:, 0], rows[0, mx.array([1, 3])])
     states.move([20, 21], 19)  # which nobody has seen
     assert states.first == states.end == 19
+
+
+def test_what_was_recorded_row_by_row_is_joined_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much is read while a drafter is parked. A copy of each row would be a kernel for each."""
+    states, rows = HiddenStates((1,)), mx.random.normal((1, 700, 3))
+    for position in range(700):
+        states.append(position, [rows[:, position : position + 1]])
+    joined, concatenate = list[int](), mx.concatenate
+    monkeypatch.setattr(
+        mx, "concatenate", lambda parts, **more: joined.append(len(parts)) or concatenate(parts)
+    )
+    assert mx.array_equal(states.between(0, 700)[:, 0], rows[0])
+    assert joined[0] < 90
+    states.cut(321)
+    assert mx.array_equal(states.between(100, 321)[:, 0], rows[0, 100:321])
