@@ -27,6 +27,8 @@ _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
 _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
+_FIRST = (_DRAFTED,) * LONGEST
+_MIDDLES = tuple((i + 0.5) / CONFIDENCES for i in range(CONFIDENCES))
 _PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
 _EVIDENCE = (0.0, -2.0)  # for each of them at first, when nothing is usual yet; in logarithms
 _EVIDENCE_MEMORY = 0.995  # share of it that every token keeps
@@ -56,9 +58,11 @@ class AcceptanceCurve:
         self.judged = [0.0] * len(self.expected)
         self.accepted = [0.0] * len(self.expected)
         self.evidence = list(_EVIDENCE)
+        self._by_prior: list[list[float]] = []  # while the counts are what they were
 
     def fade(self, share: float) -> None:
         """Weigh all earlier counts by `share`."""
+        self._by_prior = []
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
@@ -66,7 +70,7 @@ class AcceptanceCurve:
         """A round's tokens, by bucket: whether they were accepted. `memory`: what earlier ones
         weigh."""
         judged = list(judged)
-        for i, chances in enumerate(map(self._with_prior, _PRIORS)):
+        for i, chances in enumerate(self._with_priors()):
             for bucket, accepted in judged:
                 chance = chances[bucket] if accepted else 1.0 - chances[bucket]
                 self.evidence[i] = _EVIDENCE_MEMORY * self.evidence[i] + log(chance)
@@ -78,8 +82,14 @@ class AcceptanceCurve:
 
     def chances(self) -> list[float]:
         """The estimates, by bucket."""
-        weights, by_prior = list(map(exp, self.evidence)), map(self._with_prior, _PRIORS)
+        weights, by_prior = list(map(exp, self.evidence)), self._with_priors()
         return [sumprod(weights, each) / sum(weights) for each in zip(*by_prior, strict=True)]
+
+    def _with_priors(self) -> list[list[float]]:
+        """The estimates with each of `_PRIORS`. They are asked for several times a round, and a
+        round changes those of one drafter."""
+        self._by_prior = self._by_prior or list(map(self._with_prior, _PRIORS))
+        return self._by_prior
 
     def _with_prior(self, weight: float) -> list[float]:
         """The estimates where the prior has this weight."""
@@ -138,6 +148,7 @@ class AcceptanceCurve:
         ):
             raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
+        self._by_prior = []
         self.evidence = list(evidence)
 
 
@@ -277,20 +288,27 @@ class Acceptance:
         return made
 
     def _copied_by(self, drafter: str) -> AcceptanceCurve:
-        return self._copied.setdefault(drafter, AcceptanceCurve(_COPIED))
+        return _curve(self._copied, drafter, _COPIED)
 
     def _drafted_by(self, drafter: str) -> AcceptanceCurve:
-        return self._drafted.setdefault(drafter, AcceptanceCurve([_DRAFTED] * LONGEST))
+        return _curve(self._drafted, drafter, _FIRST)
 
     def _confident_by(self, drafter: str) -> AcceptanceCurve:
-        middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
-        return self._confident.setdefault(drafter, AcceptanceCurve(middles))
+        return _curve(self._confident, drafter, _MIDDLES)
 
     def _trees_of(self, drafter: str) -> _TreeShare:
         return self._trees.setdefault(drafter, _TreeShare())
 
     def _later_by(self, drafter: str) -> AcceptanceCurve:
-        return self._later.setdefault(drafter, AcceptanceCurve(_LATER))
+        return _curve(self._later, drafter, _LATER)
+
+
+def _curve(
+    curves: dict[str, AcceptanceCurve], drafter: str, expected: Sequence[float]
+) -> AcceptanceCurve:
+    if drafter not in curves:
+        curves[drafter] = AcceptanceCurve(expected)
+    return curves[drafter]
 
 
 def expected_tokens(chances: Iterable[float]) -> list[float]:

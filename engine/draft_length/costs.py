@@ -136,6 +136,7 @@ class Costs:
             tuple[str, bool], _RobustAverage
         ] = {}  # by drafter; trees by themselves
         self._reading: dict[str, _RobustAverage] = {}
+        self._told: dict[tuple[int, int, int, bool], list[float]] = {}  # since the last pass
 
     def passes(
         self, context: int, *, sharing: int = 1, most: int = ROWS, trees: bool = False
@@ -143,6 +144,12 @@ class Costs:
         """Seconds of passes over 1, 2, ... `most` rows: of each of the `sharing` generations that
         share a pass, its part of one in which all have so many rows. `trees`: what is beyond the
         first row is a tree."""
+        asked = context, sharing, most, trees
+        if asked not in self._told:
+            self._told[asked] = self._passes_over(*asked)
+        return self._told[asked]
+
+    def _passes_over(self, context: int, sharing: int, most: int, trees: bool) -> list[float]:
         each = np.arange(1, most + 1)
         rows = sharing * each
         expected = self._expected(rows, context=context, sharing=sharing)
@@ -193,6 +200,7 @@ class Costs:
         Where it was calibrated what up to `ROWS` rows cost in a chain, they show what a `tree`
         costs beyond that. More rows are taken to do so too.
         """
+        self._told.clear()
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
         off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
         if tree and row <= ROWS and self._calibrated:
