@@ -203,13 +203,13 @@ def run_of(case: Case, kind: str, length: int, check_caches: bool = True) -> Run
 
 
 def matrix() -> list[tuple[Case, str, int]]:
-    """Every second length of float32 and of the quantized caches, every fourth of the other
+    """Every second length of float32 and of the quantized caches, every fifth of the other
     precisions, and other ones from drafter to drafter."""
     plain_caches = [Case(*pair) for pair in itertools.product(ARCHITECTURES, PRECISIONS)]
     quantized = [Case(a, "float32", QUANTIZED) for a in ("llama", "gemma3_text", "qwen3_5", "lfm2")]
     runs = []
     for number, (case, kind) in enumerate(itertools.product(plain_caches + quantized, DRAFTERS)):
-        every = 2 if case.precision == "float32" else 4
+        every = 2 if case.precision == "float32" else 5
         runs += [(case, kind, length) for length in LENGTHS[number % every :: every]]
     return runs
 
@@ -239,7 +239,7 @@ def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[s
 
 def test_no_divergence_in_a_part_of_the_matrix() -> None:
     """A prime step walks through all kinds and lengths of every architecture and precision."""
-    for number, (case, kind, length) in enumerate(matrix()[150::173]):
+    for number, (case, kind, length) in enumerate(matrix()[31::151]):
         beside_host = bool(number % 2)
         with computing_as(replace(CPU, beside_host=beside_host)):
             assert run_of(case, kind, length).tokens == plain_of(case), (case, kind, length)
@@ -280,7 +280,7 @@ def ties_of(
 
 
 def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix() -> None:
-    trials = [trial for trial in matrix() if trial[0] in CASES_OF_A_MAC][4::113]
+    trials = [trial for trial in matrix() if trial[0] in CASES_OF_A_MAC][65::113]
     trials.append((Case("gemma3_text", "float32"), "early-exit", 2))
     with on_a_mac():
         found = [ties_of(case, [(kind, length)]) for case, kind, length in trials]
