@@ -129,6 +129,9 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     "Engine",
     Command("Engine", "server", "Local server…"),
     Command("Engine", "macs", "Several Macs…"),
+    Command("Window", "minimize", "Minimize", "Ctrl+M"),
+    Command("Window", "zoom", "Zoom"),
+    "Window",
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),
     Command("Help", "explain_rounds", "What am I looking at?"),
     "Help",
@@ -180,6 +183,9 @@ class Menus:
         mark_letters(self._bar)
         for menu in menus.values():
             mark_letters(menu)
+        self._windows = menus["Window"]
+        self._windows.aboutToShow.connect(self._list_windows)
+        self._listed: list[QAction] = []
         for name, method in _EDITING.items():
             self.actions[name].triggered.connect(lambda checked=False, m=method: _edit(m))
         self.actions["undo"].triggered.connect(self._undo)
@@ -201,6 +207,19 @@ class Menus:
         for name, enabled in possible.items():
             self.actions[name].setEnabled(enabled)
 
+    def _list_windows(self) -> None:
+        """The open windows by their titles, the one of this menu checked."""
+        for action in self._listed:
+            self._windows.removeAction(action)
+        every = [each for each in QApplication.topLevelWidgets() if isinstance(each, QMainWindow)]
+        shown = sorted(filter(QWidget.isVisible, every), key=QWidget.windowTitle)
+        titles = [each.windowTitle().replace("&", "&&") for each in shown]
+        self._listed = [self._windows.addAction(title) for title in titles]
+        for action, each in zip(self._listed, shown, strict=True):
+            action.setCheckable(True)
+            action.setChecked(each is self._bar.window())
+            action.triggered.connect(partial(_come_forward, each))
+
     def _undo(self) -> None:
         """Undo in the text field that has the focus, or else the last deletion."""
         if can_undo(QApplication.focusWidget()):
@@ -216,6 +235,12 @@ _EDITING = {
     "paste": "paste",
     "select_all": "selectAll",
 }
+
+
+def _come_forward(window: QMainWindow, _: bool = False) -> None:
+    window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+    window.raise_()
+    window.activateWindow()
 
 
 def _edit(method: str) -> None:

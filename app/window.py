@@ -305,6 +305,8 @@ class Window(QMainWindow):
                 "new_window": lambda: self.window_asked.emit(None),
                 "close": self.close,
                 "quit": self.quit_asked.emit,
+                "minimize": self.showMinimized,
+                "zoom": self._switch_zoom,
                 "rounds": lambda: self.sides.switch("rounds"),
                 "sidebar": lambda: self.sides.switch("sidebar"),
                 "document": lambda: self.sides.switch("document"),
@@ -447,6 +449,9 @@ class Window(QMainWindow):
         for name in ("provenance", "words"):
             self.menus.actions[name].setChecked(lens == name)
             self.own.switch(name, lens == name)
+
+    def _switch_zoom(self) -> None:
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowMaximized)
 
     def _switch_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)

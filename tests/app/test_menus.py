@@ -62,6 +62,23 @@ def test_the_keys_are_listed(made: Made) -> None:
     assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown
 
 
+def test_the_window_menu_lists_the_windows(made: Made, qtbot: QtBot) -> None:
+    other, hidden = QMainWindow(), QMainWindow()
+    for window, title in ((made.window, "Vienna"), (other, "Accra"), (hidden, "Lima")):
+        window.setWindowTitle(title)
+    qtbot.addWidget(other)
+    qtbot.addWidget(hidden)
+    other.show()
+    (menu,) = (each.menu() for each in made.window.menuBar().actions() if "indow" in each.text())
+    for _ in range(2):  # each time anew
+        menu.aboutToShow.emit()
+        listed = {a.text().replace("&", ""): a for a in menu.actions() if a.isCheckable()}
+        assert list(listed) == ["Accra", "Vienna"]
+        assert [a.isChecked() for a in listed.values()] == [False, True]
+    listed["Accra"].trigger()
+    qtbot.waitUntil(other.isActiveWindow)
+
+
 def test_menus_and_entries_are_in_sentence_case() -> None:
     names = {"Slipstream", "Markdown", "JSON", "GGUF", "I", "Macs"}
     for command in COMMANDS:
