@@ -182,7 +182,8 @@ def test_plain_rounds_need_room(tokenizer: Any) -> None:
     list(session.answer(QUESTION, Request(max_tokens=200)))
     assert session.plain_passes() == ()
     list(session.answer(QUESTION, Request(max_tokens=10)))
-    room = target.context_length - len(session._tokens) - 1  # one pass more goes before them
+    # One pass goes before them, and one behind them.
+    room = target.context_length - len(session._tokens) - 2
     assert session.plain_passes(passes=room + 1) == ()
     assert len(session.plain_passes(passes=room)) == room
 
