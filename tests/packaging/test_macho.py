@@ -147,6 +147,14 @@ def test_a_damaged_image_is_refused_in_order_or_read(data: st.DataObject) -> Non
         macho.read(bytes(image[:cut]))
 
 
+def test_a_header_that_is_all_there_is() -> None:
+    header = bytearray(TinyMacho().build()[:32])
+    header[16:24] = bytes(8)  # no load commands
+    assert macho.read(bytes(header)).rpaths == ()
+    with pytest.raises(MachoError, match="within its header"):
+        macho.read(bytes(header[:31]))
+
+
 @pytest.mark.parametrize("size_bytes", [0, 7, 0x10000000])
 def test_a_load_command_of_no_sensible_size(size_bytes: int) -> None:
     image = bytearray(TinyMacho().build())

@@ -164,6 +164,14 @@ def test_any_table_is_a_problem_or_a_tokenizer(
     Tokenizer.from_str(files["tokenizer.json"]).encode("ab a$A")
 
 
+@pytest.mark.parametrize("scores", [None, [0.5], "high"])
+def test_scores_that_do_not_match_the_tokens(scores: Any):
+    kind = next(kind for kind in KINDS if "tokenizer.ggml.scores" in fixture_metadata(kind)[0])
+    metadata = fixture_metadata(kind)[0] | {"tokenizer.ggml.scores": scores}
+    with pytest.raises(Problem, match="its scores do not match its tokens"):
+        tokenizer_files(metadata)
+
+
 @pytest.mark.slow
 @pytest.mark.starter
 def test_the_starter_tokenizer_gives_the_real_ids():

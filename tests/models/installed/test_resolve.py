@@ -12,7 +12,13 @@ from models.drafter_folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.installed import added_folders, store
-from models.installed.resolve import find, resolve_drafter, resolve_drafters, resolve_target
+from models.installed.resolve import (
+    find,
+    lookahead_sizes,
+    resolve_drafter,
+    resolve_drafters,
+    resolve_target,
+)
 from models.model_folder import ModelFolder
 from models.records import Installed
 from tests.support.models.drafter_configs import drafter_layout, write_drafter
@@ -340,3 +346,12 @@ def test_any_text_is_one_of_them_or_a_problem(text: str, names: list[str]):
         return
     with contextlib.suppress(Problem):
         assert find(text, models=models) in models
+
+
+def test_the_largest_lookahead() -> None:
+    """(W + G) × (N - 1) rows, 64 at most."""
+    assert lookahead_sizes("lookahead:16,5,0") == (16, 5, 0)
+    assert lookahead_sizes("lookahead:10,5,6") == (10, 5, 6)
+    for sizes in ("17,5,0", "10,5,7", "33,3,0"):
+        with pytest.raises(Problem, match="64 at most"):
+            lookahead_sizes(f"lookahead:{sizes}")

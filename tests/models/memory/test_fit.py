@@ -117,6 +117,18 @@ def test_recurrent_states_do_not_grow() -> None:
         assert grown == state + context * 12 * 2 * 512 * 2
 
 
+def test_a_model_without_attention_reads_as_many_rows_on_a_cpu_as_on_a_mac() -> None:
+    """There is no cache whose blocks a prompt has to end with."""
+    shape = read_shape(QWEN3_NEXT)
+    layers = [replace(each, row_state=10) for each in shape.layers if each.kind == "recurrent"]
+    alone = replace(shape, layers=tuple(layers))
+    on_cpu, on_mac = (cache_bytes(alone, 99, machine=m, value_bytes=2) for m in (LINUX, MAC))
+    assert on_cpu == on_mac
+    beside = replace(shape, layers=(*layers, *read_shape(LLAMA).layers[:1]))
+    on_cpu, on_mac = (cache_bytes(beside, 99, machine=m, value_bytes=2) for m in (LINUX, MAC))
+    assert on_cpu != on_mac
+
+
 def test_a_cpu_holds_the_state_after_each_row_that_it_reads() -> None:
     target = ModelSize("recurrent", GB, QWEN3_NEXT | {"vocab_size": 1000})
     states = 128 * 32 * 128 * 128 * 4
