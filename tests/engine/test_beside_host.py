@@ -15,7 +15,6 @@ import pytest
 from engine.decoder import Decoder
 from engine.device import CPU, GPU, begin, fetch
 from engine.draft_length import DraftChoice, MeasuredRound
-from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.speculate import RoundDraft, RoundVerdict, speculate
@@ -71,10 +70,14 @@ def test_a_draft_is_shown_before_its_pass_has_ended(model: SlowPasses) -> None:
 
 
 def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPasses) -> None:
-    items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(8))
-    *left, behind_the_last = [seconds_left() for _ in items]
-    assert len(left) == 7
-    assert median(left) > SHARE * model.pass_seconds > behind_the_last
+    left, behind_the_last = list[float](), list[float]()
+    for _ in range(3):
+        items = speculate(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(4))
+        *before, last = [seconds_left() for _ in items]
+        left += before
+        behind_the_last.append(last)
+    assert len(left) == 9
+    assert median(left) > SHARE * model.pass_seconds > median(behind_the_last)
 
 
 def test_a_draft_is_not_charged_for_its_pass(model: SlowPasses) -> None:
@@ -86,32 +89,10 @@ def test_a_draft_is_not_charged_for_its_pass(model: SlowPasses) -> None:
 
 
 def test_a_plain_token_is_charged_for_one_pass(model: SlowPasses) -> None:
+    began = time.perf_counter()
     seconds = median(each.verify_seconds for each in rounds(model, NoDrafter(), 0, count=8))
-    assert SHARE * model.pass_seconds < seconds < model.pass_seconds / SHARE
-
-
-def test_a_calibration_tells_passes_from_drafts(model: SlowPasses) -> None:
-    budget = 60 * model.pass_seconds
-    tries = (calibrate(Decoder(model), Known(SCRIPT), budget_seconds=budget) for _ in range(5))
-    measured = next(each for each in tries if each is not None)  # None: the machine is too busy
-    passes = measured.passes[0].seconds
-    assert min(passes) > SHARE * model.pass_seconds
-    assert measured.drafts
-    assert max(each.start_seconds for each in measured.drafts) < SHARE * model.pass_seconds
-
-
-class Built(SlowPasses):
-    """Of which the host builds each pass for half as long as the device computes it."""
-
-    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        if cache:
-            time.sleep(0.5 * self.pass_seconds)
-        return super().__call__(tokens, cache)
-
-
-@pytest.fixture(scope="module")
-def built() -> Built:
-    return Built(SCRIPT)
+    each = (time.perf_counter() - began) / 8
+    assert SHARE * model.pass_seconds < seconds < 2 * each
 
 
 class InRuns(Fixed):
@@ -137,13 +118,3 @@ def test_the_ends_of_a_run_of_plain_tokens_are_told(model: SlowPasses) -> None:
         policy, tokens = InRuns(4), list(PROMPT)
         items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
     assert policy.edges == [each.edge for each in items] == [False] * 9
-
-
-def test_a_calibration_has_plain_passes_as_plain_decoding_makes_them(built: Built) -> None:
-    budget = 80 * built.pass_seconds
-    tries = (calibrate(Decoder(built), Known(SCRIPT), budget_seconds=budget) for _ in range(5))
-    measured = next(each for each in tries if each is not None)
-    passes = measured.passes[0]
-    plain, drafted = passes.seconds[0], passes.seconds[passes.rows.index(4)]
-    assert passes.rows[0] == 1
-    assert plain < drafted - 0.5 * SHARE * built.pass_seconds  # which nothing could run beside

@@ -4,15 +4,19 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 
+import engine.draft_length.calibrate
 import engine.speculate
 from engine.decoder import Decoder
+from engine.device import CPU, GPU, Backend
+from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import ROWS, Calibration, Costs
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
@@ -20,10 +24,12 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.recycling import RecyclingDrafter
+from engine.speculate import speculate
+from tests.support.engine.backends import computing_as
 from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
-from tests.support.engine.tiny import noisy, shallow
+from tests.support.engine.tiny import build, noisy, shallow
 from tests.support.engine.writings import single_bytes, trained
 from tests.support.mostly_slow import mostly_slow
 
@@ -243,3 +249,28 @@ def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(RuntimeError, match="out of memory"):
         calibrate(target, LookupDrafter())
     assert target.length == 0
+
+
+@pytest.mark.parametrize(("backend", "run"), [(CPU, 1), (GPU, 4)])
+def test_plain_passes_are_measured_as_plain_decoding_makes_them(
+    backend: Backend, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In runs where they overlap, without the ends of these."""
+    asked, observed = list[DraftChoice](), list[MeasuredRound]()
+
+    def spying(target: Decoder, drafter: Drafter, policy: Any, *rest: Any) -> Any:
+        choose, observe = policy.choose, policy.observe
+        policy.choose = lambda *a, **k: asked.append(choose(*a, **k)) or asked[-1]
+        policy.observe = lambda each: observed.append(each) or observe(each)
+        surveys.append(policy)
+        return speculate(target, drafter, policy, *rest)
+
+    surveys = list[Any]()
+    monkeypatch.setattr(engine.draft_length.calibrate, "speculate", spying)
+    with computing_as(backend):
+        calibrate(Decoder(build("llama", layers=1)), NoDrafter(), budget_seconds=1.0)
+    assert {each.rounds for each in asked if not each.length} == {run}
+    plain = [each for each in observed if not each.proposed]
+    assert {each.edge for each in plain} == ({True, False} if run > 1 else {False})
+    measured = [each for survey in surveys for each in survey.measured]
+    assert [each for each in measured if not each.proposed] == [e for e in plain if not e.edge]
