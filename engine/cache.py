@@ -36,8 +36,6 @@ from mlx_lm.models.cache import (
 from engine.device import backend
 from engine.recurrent import Tape, states_of
 
-_LONGEST_ROUND = 128  # rows: more than are ever drafted
-
 
 @dataclass(frozen=True, slots=True)
 class QuantizedCaches:
@@ -55,6 +53,9 @@ class AlignedCache(KVCache):
     window exact and hides what is not read yet. A pass that crosses no step (`room`) gives every
     query the same keys at the same places, and as many, as it would have had alone: identical
     rounding, token by token or in blocks. Holds up to two blocks more than the window.
+
+    Where passes of a round cross a step all the same, what a window drops is held, from `hold` to
+    `forget`, so that they can be taken back.
     """
 
     def __init__(self, window: int | None, *, block: int) -> None:
@@ -64,6 +65,7 @@ class AlignedCache(KVCache):
         self.window = window
         self.block = block
         self.base = 0
+        self._dropped: list[tuple[Any, Any, int]] | None = None  # in a round: keys, values, base
 
     def _base_for(self, position: int) -> int:
         """The first position that is kept for a query at `position`."""
@@ -89,11 +91,28 @@ class AlignedCache(KVCache):
     @property
     def floor(self) -> int:
         """The shortest length above 0 that this cache can be cut to."""
-        return self.base + self.window - 1 if self.base and self.window else 0
+        base = self._dropped[0][2] if self._dropped else self.base
+        return base + self.window - 1 if base and self.window else 0
 
-    def drops(self, rows: int) -> bool:
-        """Whether passes over so many rows in all may move its base."""
-        return self._base_for(self.offset + rows) > self.base
+    @property
+    def holds(self) -> bool:
+        """Whether a round lasts."""
+        return self._dropped is not None
+
+    def hold(self) -> None:
+        """Hold from now on what a window drops: a round begins."""
+        self._dropped = []
+
+    def forget(self) -> None:
+        """Let go of it: what is read from now on is not taken back."""
+        self._dropped = None
+
+    def trim(self, n: int) -> int:
+        """Take back the newest `n` positions, to `floor` at least."""
+        self.offset -= n
+        while self._dropped and self.window and self.offset < self.base + self.window - 1:
+            self.keys, self.values, self.base = self._dropped.pop()
+        return n
 
     def span(self, rows: int) -> tuple[int, int]:
         """What the next pass sees where it has so many rows: `base` and `end`."""
@@ -102,6 +121,8 @@ class AlignedCache(KVCache):
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append (batch, heads, rows, dim); returns what is seen, `[base, end)`."""
         base, end = self.span(keys.shape[2])
+        if base > self.base and self._dropped is not None:
+            self._dropped.append((self.keys, self.values, self.base))
         self.keys = self._put(self.keys, keys, base, end - base)
         self.values = self._put(self.values, values, base, end - base)
         self.base = base
@@ -262,8 +283,15 @@ class Timeline:
 
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
-        copies = tuple(_kept(layer) for layer in self.layers)
+        for layer in filter(_is_window, self.layers):
+            layer.hold()
+        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
         self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
+
+    def forget(self) -> None:
+        """What is read from now on is not taken back to before here: no round lasts."""
+        for layer in filter(_is_window, self.layers):
+            layer.forget()
 
     def bookmark(self) -> None:
         """Remember here for longer: where a turn's prompt ends. The last few are kept."""
@@ -342,11 +370,16 @@ class Timeline:
     def borrow(self, count: int) -> Iterator[list[Any]]:
         """The first `count` caches, for passes that leave no trace: at most `room()` rows."""
         layers = self.open()[:count]
-        copies = tuple(_kept(layer) for layer in layers)
+        windows = [layer for layer in layers if _is_window(layer) and not layer.holds]
+        for layer in windows:
+            layer.hold()
+        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in layers)
         try:
             yield layers
         finally:
             _restore(layers, _Mark(self.length, copies))
+            for layer in windows:
+                layer.forget()
 
 
 def _restore(layers: list[Any], mark: _Mark) -> None:
@@ -389,20 +422,13 @@ def _keeps_all(layer: Any) -> bool:
     return type(layer) in (KVCache, QuantizedKVCache)
 
 
+def _is_window(layer: Any) -> bool:
+    return isinstance(layer, AlignedCache) and layer.window is not None
+
+
 def _can_be_cut(layer: Any) -> bool:
     """Whether a layer can be cut at any recent length."""
     return isinstance(layer, AlignedCache) or _keeps_all(layer)
-
-
-def _kept(layer: Any) -> Any:
-    """What a round needs to give back a layer as it is now: a copy, or None where it can be cut.
-
-    Several passes of a round may cross a step of a window, unless `Timeline.room` forbids it, and
-    what it drops there is lost.
-    """
-    if isinstance(layer, AlignedCache) and not backend().exact_rows and layer.drops(_LONGEST_ROUND):
-        return _copy(layer)
-    return None if _can_be_cut(layer) else _copy(layer)
 
 
 def _holds_all(layer: Any) -> bool:
@@ -436,6 +462,8 @@ def _copy(layer: Any) -> Any:
     if isinstance(layer, KVCache) and layer.keys is not None:
         copied = copy.copy(layer)
         copied.keys, copied.values = mx.array(layer.keys), mx.array(layer.values)
+        if _is_window(copied):
+            copied.forget()
         return copied
     return copy.deepcopy(layer)
 

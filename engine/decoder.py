@@ -142,6 +142,7 @@ class Decoder:
         On the CPU, where a large model takes long, a chunk has so few tokens that it takes about
         `chunk_seconds`, so that a person can see how far it has come and stop it.
         """
+        self.timeline.forget()
         block = self.length  # where the one that is being read began
         while self.length < len(tokens) - 1:
             border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS

@@ -290,10 +290,7 @@ def test_only_near_ties_differ_on_a_mac_in_a_part_of_the_matrix() -> None:
 def let_windows_drop() -> AbstractContextManager[Any]:
     """What a draft's passes push out of a window is lost with the draft."""
 
-    def kept(layer: Any) -> Any:
-        return None if engine.cache._can_be_cut(layer) else engine.cache._copy(layer)
-
-    return mock.patch.object(engine.cache, "_kept", kept)
+    return mock.patch.object(AlignedCache, "hold", AlignedCache.forget)
 
 
 def test_comparison_on_a_mac_notices_mutants() -> None:
