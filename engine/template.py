@@ -44,6 +44,7 @@ To call one, write nothing but this, with its name and its arguments as a JSON o
 </tool_call>
 Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
+_ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # as JSON has them
 _PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
 _MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -329,9 +330,13 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
 
 
 def unused_letters(prompt: Prompt) -> Iterator[str]:
-    """Letters that mean nothing, and that no text of the prompt has."""
-    said = {letter for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
-    return (chr(code) for code in _PRIVATE if chr(code) not in said)
+    """Letters that mean nothing, and that no text of the prompt has, nor any that JSON spells in
+    it: arguments of calls are read before they are rendered."""
+    said = {ord(letter) for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
+    for text in _texts(prompt):
+        for high, low in _ESCAPED.findall(text):
+            said.add(0x10000 + (int(high, 16) - 0xD800) * 0x400 + int(low, 16) - 0xDC00)
+    return (chr(code) for code in _PRIVATE if code not in said)
 
 
 def _any_of(names: Collection[str]) -> re.Pattern[str]:

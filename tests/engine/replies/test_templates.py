@@ -31,6 +31,17 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_letters_that_mean_nothing_are_said_as_they_are(tokenizer: Any, case: Case) -> None:
+    """Two of these mark what a client wrote while it is rendered. JSON may spell them."""
+    wanted = {"city": "\U000f0000\U000f0001 Vienna"}
+    call = ToolCall("call0", "get_weather", json.dumps(wanted))
+    assert "\U000f0000" not in call.arguments
+    text = rendered(tokenizer, case, ChatMessage("assistant", "", tool_calls=(call,)))
+    found = read(syntax_in(case), [text], inside_reasoning=False)
+    assert found.calls == [("get_weather", wanted)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @given(data=st.data())
 @settings(max_examples=examples(30))
 def test_rendered_calls_are_read(tokenizer: Any, case: Case, data: st.DataObject) -> None:
