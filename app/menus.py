@@ -218,7 +218,7 @@ class Menus:
         for action, each in zip(self._listed, shown, strict=True):
             action.setCheckable(True)
             action.setChecked(each is self._bar.window())
-            action.triggered.connect(partial(_come_forward, each))
+            action.triggered.connect(lambda checked=False, window=each: come_forward(window))
 
     def _undo(self) -> None:
         """Undo in the text field that has the focus, or else the last deletion."""
@@ -237,8 +237,10 @@ _EDITING = {
 }
 
 
-def _come_forward(window: QMainWindow, _: bool = False) -> None:
+def come_forward(window: QMainWindow) -> None:
+    """Show a window in front of others, as far as the system lets it."""
     window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+    window.show()
     window.raise_()
     window.activateWindow()
 

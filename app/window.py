@@ -43,7 +43,7 @@ from app.documents.page_panel import PagePanel
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
-from app.menus import Menus
+from app.menus import Menus, come_forward
 from app.models.controller import LibraryController
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
@@ -377,10 +377,7 @@ class Window(QMainWindow):
 
     def come_forward(self) -> None:
         """Show the window in front of others, as far as the system lets it."""
-        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
-        self.show()
-        self.raise_()
-        self.activateWindow()
+        come_forward(self)
         mark(self)  # where it was not let
 
     def _on_opened(self) -> None:

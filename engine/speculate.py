@@ -421,9 +421,7 @@ def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Ta
         places = mx.array([0, *(depth + 1 for depth in tree.depths)])
         written = draw(of_all, noise(task.seed, length, tree.height + 1)[places])
         own_p, p = entries(of_all, written), of_all[judges, drafted]
-    likely = _likely(scored, judges, drafted, task)
-    if task.logprobs is not None:
-        likely = (*likely, entries(logprobs(scored), written))
+    likely = _likely(scored, (judges, drafted), (mx.arange(written.size), written), task)
 
     def rule(written: list[int], own_p: list[float], p: list[float], *told: list[Any]) -> Ruling:
         last = as_written(ids, written, tree)
@@ -445,9 +443,7 @@ def _sample(scored: mx.array, draft: DraftArrays, task: Task, key: mx.array) -> 
     verdict = among_candidates(task.accept, draft.tokens, likely, q, key, draft.tree)
     judges = mx.array([parent + 1 for parent in draft.shape.parents], dtype=mx.int32)
     own = verdict.accepted, verdict.next
-    told = _likely(scored, judges, draft.tokens, task)
-    if told:
-        told = (*told, logprobs(scored)[own][None])
+    told = _likely(scored, (judges, draft.tokens), (own[0][None], own[1][None]), task)
     arrays = (*own, p[judges, draft.tokens], p[own], verdict.chance, *told)
 
     def rule(
@@ -475,14 +471,17 @@ def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array |
 
 
 def _likely(
-    scored: mx.array, judges: mx.array, drafted: mx.array, task: Task
+    scored: mx.array,
+    drafted: tuple[mx.array, mx.array],
+    own: tuple[mx.array, mx.array],
+    task: Task,
 ) -> tuple[mx.array, ...]:
-    """What `_told` makes log probabilities of, where they are asked for, but for the target's own
-    token: each row's likeliest ids, and theirs; those of the drafted tokens, by their `judges`."""
+    """What `_told` makes log probabilities of, where they are asked for: each row's likeliest ids,
+    and theirs; those of the `drafted` tokens and of the target's `own`, given with their rows."""
     if task.logprobs is None:
         return ()
     of_rows = logprobs(scored)
-    return (*likeliest(of_rows, task.logprobs), of_rows[judges, drafted])
+    return (*likeliest(of_rows, task.logprobs), of_rows[drafted], of_rows[own])
 
 
 def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
@@ -612,10 +611,7 @@ def _choose_one(
         else:
             token = choose(scored, of_all, sampling, key)
         p = entries(of_all, token)
-    likely = _likely(scored, nothing, nothing, task)
-    if likely:
-        likely = (*likely, entries(logprobs(scored), token))
-    chosen = token, p, *likely
+    chosen = token, p, *_likely(scored, (nothing, nothing), (mx.array([0]), token), task)
     begin(*chosen)
     return chosen
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-# -i: no sleep for want of use; -w: no longer than this process lives. Not yet tried on a Mac.
-_CAFFEINATE = ("/usr/bin/caffeinate", "-i", "-w", str(os.getpid()))
 _MANY_FILES = 4096
 
 
@@ -20,8 +18,10 @@ class Awake:
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
         """`command`: a program that keeps the system awake while it runs."""
-        mac = sys.platform == "darwin"
-        self._command = tuple(command) if command is not None else _CAFFEINATE if mac else ()
+        if command is None and sys.platform == "darwin":  # not yet tried on a Mac
+            # -i: no sleep for want of use; -w: no longer than this process lives.
+            command = ("/usr/bin/caffeinate", "-i", "-w", str(os.getpid()))
+        self._command = command
         self._running: subprocess.Popen[bytes] | None = None
 
     def keep(self, busy: bool) -> None:
@@ -33,10 +33,12 @@ class Awake:
             self._running.wait()
             self._running = None
         else:
-            with suppress(OSError):  # then it falls asleep
+            try:
                 self._running = subprocess.Popen(
                     self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
                 )
+            except OSError:  # then it falls asleep; it is not tried again at every step
+                self._command = None
 
     def __enter__(self) -> None:
         self.keep(True)

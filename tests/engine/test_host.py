@@ -1,10 +1,7 @@
 """The child process, for real, and its parts where a process would only be in the way."""
 
-import ctypes
 import fcntl
 import io
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +11,6 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import mlx.core as mx
@@ -28,16 +24,11 @@ from engine.default_sampling import BALANCED_SMALL
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.host import (
     CommandQueue,
-    Disconnected,
     Host,
-    ResponseWriter,
     quantized_caches,
-    read_lines,
 )
 from engine.loading import load
-from engine.pipes import claim_pipes
 from engine.protocol import (
-    LONGEST_LINE_BYTES,
     Cancel,
     Command,
     Count,
@@ -55,7 +46,6 @@ from engine.protocol import (
     Unload,
     Unloaded,
     command_to_json,
-    response_from_json,
 )
 from engine.request import Prompt, Request, asked
 from engine.session import Remark, Session
@@ -524,38 +514,6 @@ def test_it_does_not_outlive_its_parent(folder: Path) -> None:
         assert parent.stderr.read() == b""  # which the child shares: it ends with both
 
 
-def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", sys.stdout)
-    saved = [os.dup(descriptor) for descriptor in (0, 1)]
-    pipes = [os.pipe() for _ in saved]
-    try:
-        os.write(pipes[0][1], b"command\n")
-        os.close(pipes[0][1])
-        os.dup2(pipes[0][0], 0)
-        os.dup2(pipes[1][1], 1)
-        commands, responses = claim_pipes()
-        assert sys.stdout is sys.stderr  # whose encoding takes every character
-        print("from Python", flush=True)
-        os.write(1, b"from C\n")
-        library = ctypes.CDLL(None)
-        library.puts(b"from C's own buffer")
-        library.fflush(None)
-        subprocess.run(["echo", "from a program"], check=True)
-        ResponseWriter(responses).send(Failed("g", "m", "r"))
-        assert os.read(0, 100) == b""
-        assert commands.read() == b"command\n"
-        commands.close()
-        responses.close()
-    finally:
-        for descriptor, copy in enumerate(saved):
-            os.dup2(copy, descriptor)
-            os.close(copy)
-        os.close(pipes[0][0])
-        os.close(pipes[1][1])
-    with os.fdopen(pipes[1][0], "rb") as pipe:
-        assert response_from_json(pipe.read().decode()) == Failed("g", "m", "r")
-
-
 @pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
 def test_it_is_usable_after_a_failed_generation(
     error: Exception,
@@ -622,63 +580,6 @@ def test_what_there_is_to_remark_is_told_when_it_is_loaded(
     responses = hosted([Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")])
     remarked = [response.remark for response in responses if isinstance(response, Loaded)]
     assert remarked == [Remark.SLOW_BLAS.value, ""]
-
-
-def test_lines_that_are_too_long_come_broken_off() -> None:
-    longest = b"a" * (LONGEST_LINE_BYTES - 1) + b"\n"
-    too_long = b"b" * LONGEST_LINE_BYTES + b"\n"
-    far_too_long = b"c" * 3 * LONGEST_LINE_BYTES + b"\n"
-    stream = io.BytesIO(longest + too_long + far_too_long + b"next\n" + b"unended")
-    lines = list(read_lines(stream))
-    assert [(line[:1], len(line)) for line in lines] == [
-        (b"a", LONGEST_LINE_BYTES),
-        (b"b", LONGEST_LINE_BYTES + 1),
-        (b"c", LONGEST_LINE_BYTES + 1),
-        (b"n", 5),
-        (b"u", 7),
-    ]
-
-
-def test_lines_from_two_threads_stay_whole() -> None:
-    read, write = os.pipe()
-    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
-        output = ResponseWriter(sink)
-        texts = [Text(str(number), "é" * 20_000) for number in range(2)]
-        threads = [
-            Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
-            for text in texts
-        ]
-        for thread in threads:
-            thread.start()
-        for _ in range(40):
-            assert response_from_json(source.readline().decode()) in texts
-        for thread in threads:
-            thread.join()
-
-
-def test_a_closed_pipe_is_gone() -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
-        ResponseWriter(sink).send(Unloaded("1"))
-
-
-def test_an_inbox_stops_when_nobody_reads() -> None:
-    def disconnected(response: Response) -> None:
-        raise Disconnected
-
-    queue = CommandQueue(disconnected)
-    queue.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
-    assert queue.stopped
-    assert queue.take() is None
-
-
-def test_answers_are_ascii_whatever_the_text() -> None:
-    sink = io.BytesIO()
-    ResponseWriter(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
-    assert sink.getvalue().isascii()
-    assert sink.getvalue().count(b"\n") == 1
-    assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"
 
 
 def test_answers_are_learned_where_that_is_asked_for(home: Path, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Staying awake while busy, and the limit of open files."""
 
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,10 +34,15 @@ def test_a_program_runs_while_it_is_busy() -> None:
     assert children() == before
 
 
-def test_without_that_program_work_goes_on(tmp_path: Path) -> None:
-    before = children()
-    with Awake((str(tmp_path / "missing"),)):
-        assert children() == before
+def test_without_that_program_work_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, started = children(), list[object]()
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(a) or popen(*a, **k))
+    awake = Awake((str(tmp_path / "missing"),))
+    for _ in range(3):  # as at each step of an answer
+        awake.keep(True)
+    assert children() == before
+    assert len(started) == 1
 
 
 def test_a_program_that_has_ended_is_not_missed() -> None:
