@@ -29,7 +29,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
+.PHONY: help run test test-as-on-a-mac test-slow test-all test-lossless lab-test lint format bench results simulate record parity pictures benchmark-window clients benchmark-server cluster app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -44,6 +44,9 @@ run: $(if $(WINDOW_ASKED),$(WINDOW_READY),$(READY)) ## open the window (no displ
 test: $(DEV_READY) ## the quick tests: five minutes on WORKERS=2 cores
 	$(PYTEST)
 
+test-as-on-a-mac: $(DEV_READY) ## the quick tests of the engine, with the code that a Mac's GPU runs
+	$(PYTEST) --as-on-a-mac tests/engine
+
 test-lossless: $(DEV_READY) ## all tests of losslessness
 	$(PYTEST) $(EVERY) $(LOSSLESS)
 
@@ -52,6 +55,7 @@ test-slow: $(DEV_READY) ## what `make test` leaves out
 
 test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 minutes on two cores
 	$(PYTEST) $(EVERY)
+	$(PYTEST) --as-on-a-mac tests/engine
 
 lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab

@@ -1,9 +1,10 @@
-"""Tells a person who is elsewhere that an answer has ended: a message of the system's, and a mark
-on the task bar or the Dock.
+"""Tells a person who is elsewhere that an answer has ended: by a mark on the task bar and a message
+of the system's, on a Mac by its icon in the Dock alone.
 
 Knows answers and windows; where the system has no such thing, nothing happens.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -66,6 +67,8 @@ class Attention(QObject):
     def show_message(self, title: str, line: str, conversation: int) -> None:
         """Show it among the system's messages, where there is a place for it."""
         self._end.start()
+        if sys.platform == "darwin":  # there it needs an icon in the menu bar, which flashes up
+            return
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return
         if self._tray is None:

@@ -1,7 +1,7 @@
 """What a Qt process in Python has to do besides showing its window.
 
-It ends when the system asks it to, leaves behind what was copied, and collects garbage while nobody
-waits. Knows Qt and Python; nothing of Slipstream.
+It ends when the system asks it to, takes the files that it is given, leaves behind what was copied,
+and collects garbage while nobody waits. Knows Qt and Python; nothing of Slipstream.
 """
 
 import gc
@@ -9,9 +9,11 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from PySide6.QtCore import QObject, QSocketNotifier, QTimer
-from PySide6.QtGui import QClipboard, QGuiApplication
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, QTimer, Signal
+from PySide6.QtGui import QClipboard, QFileOpenEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _YOUNG_COLLECTION_MS = 250
@@ -44,6 +46,19 @@ class SignalWatch(QObject):
     def _wake(self) -> None:
         self._reader.recv(64)
         self._act()
+
+
+class Program(QApplication):
+    """Signals: `file_given(Path)`: a file or folder to be opened, dropped on the icon in a Mac's
+    Dock, say."""
+
+    file_given = Signal(Path)
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QFileOpenEvent) and event.file():
+            self.file_given.emit(Path(event.file()))
+            return True
+        return super().event(event)
 
 
 class GcScheduler(QObject):

@@ -143,6 +143,9 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
 _MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has a key of its own
+_WITH_NAVIGATION = (  # else Tab goes to fields and lists alone
+    ", with Keyboard navigation switched on in System Settings" if sys.platform == "darwin" else ""
+)
 # Keys that parts of the window handle themselves.
 _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
@@ -153,7 +156,7 @@ _OTHER_KEYS = (
     ("In the replay", "Previous or next round", "Left, Right"),
     ("In the replay", "First or last round", "Home, End"),
     ("In the replay", "Play and pause", "Space"),
-    ("Everywhere", "Next or previous area", "Tab, Shift+Tab"),
+    ("Everywhere", f"Next or previous area{_WITH_NAVIGATION}", "Tab, Shift+Tab"),
     ("Everywhere", "Open the menus", _MENUS_KEY),
 )
 

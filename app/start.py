@@ -11,13 +11,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QMessageBox
 
 from app.application import Application
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog, log_folder
 from app.engine_client.engine_process import EngineProcess
-from app.housekeeping import GcScheduler, SignalWatch, leave_texts
+from app.housekeeping import GcScheduler, Program, SignalWatch, leave_texts
 from app.markdown.highlight import USUAL, get_ready
 from app.models.library import Library
 from app.models.loader import ModelLoader
@@ -78,6 +78,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     for other in others:
         other.painted.connect(other.begin)
     SignalWatch(windows.close, parent=qt)
+    qt.file_given.connect(windows.attach)
     second_starts = SecondStarts(home, parent=windows)
     second_starts.asked.connect(windows.come_forward)
     qt.aboutToQuit.connect(second_starts.close)
@@ -101,9 +102,9 @@ def keep_quick(windows: Windows) -> GcScheduler:
     return scheduler
 
 
-def make_application(arguments: Sequence[str]) -> QApplication:
+def make_application(arguments: Sequence[str]) -> Program:
     """The application, with its names, its style and its icon."""
-    application = QApplication(list(arguments))
+    application = Program(list(arguments))
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
     if sys.platform != "darwin":

@@ -5,6 +5,7 @@ nothing of what is in a window.
 """
 
 from collections.abc import Collection
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -114,6 +115,11 @@ class Windows(QObject):
         self._remember()
         self.opened.emit(window)
         return window
+
+    def attach(self, path: Path) -> None:
+        """Attach a file or folder in the window that was active last."""
+        self.come_forward()
+        self.current.composer.files_given.emit([path])
 
     def come_forward(self) -> None:
         """Show the window that was active last in front of others."""

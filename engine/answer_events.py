@@ -49,22 +49,21 @@ class AnswerEvents:
         self._committed: deque[tuple[int, int]] = deque()  # round and index of those without a span
 
     def push(
-        self, item: Round, tokens: list[int], seconds: float, *, accompanied: bool
+        self, item: Round, seconds: float, *, accompanied: bool
     ) -> Iterator[Draft | Verdict | Text]:
-        """The events of what the loop did; `tokens` are committed, the round took `seconds`, in
-        which others had their turns if it was `accompanied`."""
+        """The events of what the loop did; the round took `seconds`, in which others had their
+        turns if it was `accompanied`."""
         if isinstance(item, RoundDraft):
             yield self._draft(item)
             return
         if isinstance(item, RoundForced):
-            count, verdict = len(item.tokens), self._forced(item, seconds)
+            verdict = self._forced(item, seconds)
         else:
-            count = item.accepted + (item.own is not None)
-            verdict = self._verdict(item, tokens[-count:], seconds)
+            verdict = self._verdict(item, seconds)
         yield replace(verdict, accompanied=accompanied)
-        self._committed.extend((self._number, index) for index in range(count))
+        self._committed.extend((self._number, index) for index in range(len(item.committed)))
         self._number += 1
-        delta, lengths = self.text.push(tokens[-count:])
+        delta, lengths = self.text.push(item.committed)
         if delta:
             yield self._written(delta, lengths)
 
@@ -90,14 +89,14 @@ class AnswerEvents:
         certain = Logprob(0.0, [])
         return Verdict(
             *(self._generation, self._number, 0, (), None, 0.0, 0.0, seconds, _FORCED),
-            forced=tuple(WrittenToken(t, spell(t), 1.0, "forced") for t in item.tokens),
-            logprobs=tuple(token_logprob(t, certain, self._token_texts) for t in item.tokens)
+            forced=tuple(WrittenToken(t, spell(t), 1.0, "forced") for t in item.committed),
+            logprobs=tuple(token_logprob(t, certain, self._token_texts) for t in item.committed)
             if item.told
             else (),
         )
 
-    def _verdict(self, item: RoundVerdict, committed: list[int], seconds: float) -> Verdict:
-        told = zip(committed, item.logprobs, strict=False)
+    def _verdict(self, item: RoundVerdict, seconds: float) -> Verdict:
+        told = zip(item.committed, item.logprobs, strict=False)
         return Verdict(
             self._generation,
             self._number,

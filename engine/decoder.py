@@ -3,7 +3,7 @@
 Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from time import perf_counter
@@ -19,11 +19,13 @@ from engine.cpu.passes import stand_ins
 from engine.device import backend
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
+from engine.split_attention import LEAST_KEYS, in_parts
 from models.drafter_kinds import Tap
 
 PREFILL_ROWS = 512
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
+_IN_PARTS = {"scaled_dot_product_attention": in_parts}
 _POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
 
 
@@ -122,17 +124,22 @@ class Decoder:
         Where that fails, nothing was read.
         """
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
-        instead = stand_ins(self._weights_per_layer) if backend().own_functions else {}
         self.timeline.advance(rows)
         try:
             with (
                 self._recurrences.recording(tape, caches, rows=rows),
-                standing_in(self.model, instead),
+                standing_in(self.model, self._stand_ins(before + rows)),
             ):
                 yield caches
         except BaseException:
             self.rewind(before)  # some layers may have read, some not
             raise
+
+    def _stand_ins(self, length: int) -> Mapping[str, Callable[..., Any]]:
+        """What a pass that reads up to `length` calls in the place of functions of mlx-lm."""
+        if backend().own_functions:
+            return stand_ins(self._weights_per_layer)
+        return _IN_PARTS if length >= LEAST_KEYS else {}
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
         """Read all of `tokens` but the last, in chunks; yields the length after each.

@@ -81,6 +81,30 @@ def raw_bytes(array: mx.array) -> memoryview:
     return memoryview(flat)
 
 
+class Wired:
+    """Keeps the memory of a large pair from being paged out while it answers, which macOS may do
+    once weights are most of what a GPU should use. Untested on a Mac; nothing elsewhere."""
+
+    LARGE = 0.6
+    """As a share of what Metal recommends to use. mlx-lm does so for all models, others report no
+    gain where there is room to spare."""
+
+    def __init__(self) -> None:
+        info = mx.device_info() if backend().beside_host else {}
+        self._recommended = int(info.get("max_recommended_working_set_size", 0))
+        self._busy = self._held = False
+
+    def keep(self, busy: bool) -> None:
+        """Do so from now on, or no longer. Costs nothing where that is so already."""
+        if busy == self._busy:
+            return
+        self._busy = busy
+        large = mx.get_active_memory() > self.LARGE * self._recommended > 0
+        if self._held != (busy and large):
+            self._held = not self._held
+            mx.set_wired_limit(self._recommended if self._held else 0)
+
+
 def held_bytes() -> int:
     """How many bytes MLX holds and can free."""
     return int(mx.get_active_memory() + mx.get_cache_memory())

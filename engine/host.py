@@ -25,7 +25,7 @@ import mlx_lm
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.cluster.states import RankState, divided
-from engine.device import backend, finish, free_memory, held_bytes
+from engine.device import Wired, backend, finish, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
@@ -193,7 +193,7 @@ class Host:
         self._unkept: Unkept | None = None  # as it was said last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
         self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
-        self._awake = Awake()
+        self._awake, self._wired = Awake(), Wired()
 
     def run(self) -> None:
         """Run commands until the queue ends. Raises Disconnected."""
@@ -201,11 +201,13 @@ class Host:
             self._run()
         finally:
             self._awake.keep(False)
+            self._wired.keep(False)
 
     def _run(self) -> None:
         ended = False
         while not ended or self._answering or self._later:
             self._awake.keep(self._busy)
+            self._wired.keep(self._answering)
             if not ended and (self._queue.waiting or not (self._busy or self._keep())):
                 command = self._queue.take()
                 ended = command is None

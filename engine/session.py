@@ -61,6 +61,7 @@ from engine.speculate import (
     candidates_for,
     draft_and_verify,
     speculate,
+    while_it_works,
 )
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.template import encode_prompt
@@ -335,10 +336,8 @@ class Session:
 
         May be closed early, which is the same as cancelling.
         """
-        task = replace(answer.task, company=company or Company())
-        events = self._run(
-            replace(answer, task=task), cancelled=cancelled, compare=compare, clock=clock
-        )
+        task = replace(answer.task, company=company or Company(), clock=clock)
+        events = self._run(replace(answer, task=task), cancelled=cancelled, compare=compare)
         events = self._resting(events)
         return self._telling(answer.left_out, events) if answer.left_out else events
 
@@ -427,7 +426,6 @@ class Session:
         *,
         cancelled: Callable[[], bool],
         compare: Callable[[], bool],
-        clock: Callable[[], float],
     ) -> Generator[Event | Pass]:
         generation, task = answer.generation, answer.task
         drafter = self.drafter
@@ -449,24 +447,21 @@ class Session:
         ending: DoneReason = "length"
         source_of = answer.sources.of
         telling = AnswerEvents(generation, self._token_texts, answer.text, source_of)
-        last = clock()
-        with closing(
-            draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
-        ) as loop:
-            for item in loop:
+        last = task.clock()
+        loop = draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
+        with closing(while_it_works(loop, task.company)) as items:
+            for item in items:
                 if isinstance(item, Pass):
                     yield item
                     continue
-                now = clock()
-                for event in telling.push(
-                    item, self._tokens, now - last, accompanied=task.company.in_turns
-                ):
+                now = task.clock()
+                for event in telling.push(item, now - last, accompanied=task.company.in_turns):
                     stats = update(stats, event)
                     yield event
                 if isinstance(item, RoundDraft):
                     continue
                 last = now
-                if answer.text.stopped or self._tokens[-1] in task.ends:
+                if answer.text.stopped or item.committed[-1] in task.ends:
                     ending = "stop"
                     break
                 if cancelled():

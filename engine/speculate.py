@@ -102,7 +102,8 @@ class Task:
     """What to write: at most `max_tokens` tokens, up to one of `ends`.
 
     `accept` is the acceptance rule for sampling; greedy decoding and repeatable sampling have their
-    own. `logprobs`: as in `engine.request.Request`.
+    own. `logprobs`: as in `engine.request.Request`. `clock` gives the seconds of the rounds; it may
+    rest while the answer does.
     """
 
     sampling: Sampling
@@ -113,6 +114,7 @@ class Task:
     constraint: Constraint = field(default_factory=Unconstrained)
     logprobs: int | None = None
     company: Company = field(default_factory=Company)
+    clock: Callable[[], float] = lambda: perf_counter()
 
 
 @dataclass(slots=True)
@@ -141,8 +143,9 @@ class Pass:
     begin_seconds: float = 0.0
 
     def make(self, target: Decoder) -> None:
-        """A pass of its own."""
+        """Make a pass of its own. It is under way then, where the device runs beside the host."""
         (self.logits,) = read_together([target], [self.tokens], [self.tree])
+        start(self.logits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +178,13 @@ class RoundVerdict:
 
     `path` has the numbers of tokens; of a chain, the first ones. `p` and `chance` have one entry
     per drafted token. `own` is None where an accepted token ended the text; `own_p` is its
-    probability. `logprobs`, where they are asked for, has one entry per committed token. `parents`
-    as in `RoundDraft`. `edge` as in `MeasuredRound`.
+    probability. `committed`: the accepted tokens and `own`. `logprobs`, where they are asked for,
+    has one entry per committed token. `parents` as in `RoundDraft`. `edge` as in `MeasuredRound`.
     """
 
     path: tuple[int, ...]
     own: int | None
+    committed: list[int]
     p: list[float]
     chance: list[float]
     own_p: float
@@ -199,12 +203,12 @@ class RoundVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RoundForced:
-    """A round without draft or pass: the grammar allows only these tokens.
+    """A round without draft or pass: the grammar allows only the `committed` tokens.
 
     `told`: whether log probabilities are asked for; each is 0.
     """
 
-    tokens: list[int]
+    committed: list[int]
     told: bool
 
 
@@ -228,6 +232,26 @@ def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
                 yield item
 
 
+def while_it_works(items: Generator[Round | Pass], company: Company) -> Generator[Round | Pass]:
+    """The items, but a verdict comes once the next pass is under way, where the device runs beside
+    the host: whatever is done about a verdict then keeps no device waiting. At once where others
+    have turns."""
+    held: Round | None = None
+    with closing(items):
+        for item in items:
+            if isinstance(item, Pass):
+                yield item
+            if held is not None:
+                yield held
+            held = None
+            if isinstance(item, RoundVerdict) and backend().beside_host and not company.in_turns:
+                held = item
+            elif not isinstance(item, Pass):
+                yield item
+        if held is not None:
+            yield held
+
+
 def draft_and_verify(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[Round | Pass]:
@@ -248,7 +272,7 @@ def draft_and_verify(
                 continue
 
             # Draft, and read the draft in one pass.
-            began, context, beside = perf_counter(), len(tokens), task.company.beside
+            began, context, beside = task.clock(), len(tokens), task.company.beside
             key, draft_key, keys = mx.random.split(key, 3)
             room = min(target.begin_round(tokens), limit - context - 1)
             offered = candidates_for(target, drafter, tokens)
@@ -259,15 +283,15 @@ def draft_and_verify(
                 continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
-            logits, shown = yield from _show_and_read(draft, reading)
+            logits, shown = yield from _show_and_read(draft, reading, task.clock)
             drafted = shown.tokens
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
-            resumed = reading.since or perf_counter() - reading.begin_seconds
+            resumed = reading.since or task.clock() - reading.begin_seconds
             judging = _judge(logits, tokens, draft, drafted, task, keys)
             lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
             ruled = judging.rule(*values)
-            seconds = reading.draft_seconds, perf_counter() - resumed
+            seconds = reading.draft_seconds, task.clock() - resumed
             last = draft.shape.path(ruled.last - 1)
             path, own = _until_end(last, drafted, ruled.own, task.ends)
             committed = [drafted[i] for i in path] + ([] if own is None else [own])
@@ -281,7 +305,7 @@ def draft_and_verify(
             told = _told(ruled.likely, path, len(committed))
             p, chance, own_p = ruled.p, ruled.chance, ruled.own_p
             verdict = RoundVerdict(
-                path, own, p, chance, own_p, *seconds, choice.reason, told, shown.parents
+                path, own, committed, p, chance, own_p, *seconds, choice.reason, told, shown.parents
             )
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
@@ -337,31 +361,30 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
 
 
 def _show_and_read(
-    draft: DraftArrays, asked: Pass
+    draft: DraftArrays, asked: Pass, clock: Callable[[], float]
 ) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
     """Show a draft and read it: the logits of its pass, under way, and what was shown.
 
     Where the device runs beside the host, both are under way before either is waited for.
     """
-    logits = (yield from _read(asked)) if backend().beside_host else None
+    logits = (yield from _read(asked, clock)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
-    asked.draft_seconds = asked.draft_seconds or perf_counter() - asked.began - asked.begin_seconds
+    asked.draft_seconds = asked.draft_seconds or clock() - asked.began - asked.begin_seconds
     parents = draft.tree.parents if draft.tree else ()
     shown = RoundDraft(drafted, q, draft.drafter, sure[0] if sure else [], parents, draft.source)
     yield shown
     if logits is None:
-        logits = yield from _read(asked)
+        logits = yield from _read(asked, clock)
     return logits, shown
 
 
-def _read(asked: Pass) -> Generator[Pass, None, mx.array]:
+def _read(asked: Pass, clock: Callable[[], float]) -> Generator[Pass, None, mx.array]:
     """The logits of a pass, (rows, vocabulary), under way."""
-    before = perf_counter()
+    before = clock()
     yield asked
     if asked.logits is None:
         raise RuntimeError("a loop went on before the pass that it asked for")
-    start(asked.logits)
-    asked.begin_seconds = perf_counter() - before
+    asked.begin_seconds = clock() - before
     return asked.logits
 
 
@@ -552,7 +575,8 @@ def _write_plain(
     reason = choice.reason
     if choice.length:
         reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
-    began, ahead = perf_counter(), backend().beside_host
+    clock, ahead = task.clock, backend().beside_host
+    began = clock()
     left = min(choice.rounds, limit - len(tokens))
     running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
@@ -560,7 +584,7 @@ def _write_plain(
     keys = iter(mx.random.split(key, left))
     read = tokens[target.length :]
     reading = _reading(read, None, task, began)
-    logits = yield from _read(reading)
+    logits = yield from _read(reading, clock)
     began = reading.since or began
     while left:
         chosen = _choose_one(logits[-1:], tokens, task, next(keys))
@@ -568,30 +592,30 @@ def _write_plain(
         left -= 1
         following = Pass(chosen[0], began)
         if left and ahead:
-            logits = yield from _read(following)
+            logits = yield from _read(following, clock)
         lesson, (own,), (own_p,), *likely = fetch(learned, *chosen)
         tokens.append(own)
         drafter.learn(read, lesson)
         read = [own]
         task.constraint.commit([own])
-        seconds = perf_counter() - began
+        seconds = clock() - began
         context, rows, beside = len(tokens) - 1, reading.rows, reading.beside
         edge, first = running and (first or not left), False
         policy.observe(
             MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, edge=edge)
         )
         told = _told(likely, (), 1)
-        yield RoundVerdict((), own, [], [], own_p, 0.0, seconds, reason, told, edge=edge)
+        yield RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, told, edge=edge)
         if own in task.ends:
             return
-        began = perf_counter()
+        began = clock()
         woken = choice.wake and any(
             each.match >= choice.wake for each in drafter.candidates(tokens)
         )
         if woken or task.company.in_turns:
             left = min(left, int(ahead))
         if left and not ahead:
-            logits = yield from _read(following)
+            logits = yield from _read(following, clock)
 
 
 def _choose_one(

@@ -15,7 +15,7 @@ import hypothesis
 import psutil
 import pytest
 
-import engine  # noqa: F401  # before any test imports MLX: it puts OpenBLAS in front
+from engine import device  # before any test imports MLX: the engine puts OpenBLAS in front
 from tests.support.mostly_slow import ALL_EXAMPLES, QUICK_EXAMPLES
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=QUICK_EXAMPLES)
@@ -58,11 +58,27 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
         return False
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--as-on-a-mac",
+        action="store_true",
+        help="run on the CPU the code that a Mac's GPU runs: engine.device.GPU",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--as-on-a-mac"):
+        device.BACKENDS.update(dict.fromkeys(device.BACKENDS, device.GPU))
+
+
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`quick(n)`: all but the first n cases of a test are slow."""
+    """`quick(n)`: all but the first n cases of a test are slow. `cpu`: left out elsewhere."""
     cases = Counter[str]()
+    elsewhere = pytest.mark.skip(reason="says what MLX's CPU backend alone does")
     for item in items:
+        if item.get_closest_marker("cpu") and device.backend() is not device.CPU:
+            item.add_marker(elsewhere)
         mark = item.get_closest_marker("quick")
         if mark is not None and item.get_closest_marker("slow") is None:
             test = item.nodeid.partition("[")[0]

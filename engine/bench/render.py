@@ -282,7 +282,8 @@ def _same(row: ResultRow) -> str:
     if not row.compared:
         return "–"
     first = f" @{min(row.differs_at)}" if row.differs_at else ""
-    return f"{row.identical}/{row.compared}{first}"
+    near = f", {row.near_ties} near a tie" if row.near_ties else ""
+    return f"{row.identical}/{row.compared}{near}{first}"
 
 
 def _number(value: float | None, form: str) -> str:

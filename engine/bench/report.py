@@ -6,7 +6,7 @@ Knows neither clock nor model.
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from engine.bench.machine import MachineDescription
 from engine.bench.measure import AcceptCost, PassCurve, Roofline
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.events import Stats
+from engine.near_ties import Fork
 from models.errors import Problem
 from models.files import write_text
 from models.typed_json import decode
@@ -49,8 +50,9 @@ class ResultRow:
 
     `to_plain` and `to_mlx_lm`: speed over our own plain decoding's, and over mlx-lm's.
     `identical` of `compared` answers have our plain decoding's tokens, greedy ones only;
-    `differs_at` is where the others' first other token is. Shares are of the decode time and add
-    up to 1, `own` being what is none of the others; None where they are not known.
+    `differs_at` is where the others' first other token is, and `near_ties` how many of these
+    rounding explains. Shares are of the decode time and add up to 1, `own` being what is none of
+    the others; None where they are not known.
     `bandwidth_share`: what the target's passes read, of what the memory could have given in the
     same time; `pass_bandwidth_share`: in the time of the passes alone. `peak_bytes`: MLX's.
     `lowest_length`, of runners that draft, and `lowest_to_plain`, the medians, are over the
@@ -78,6 +80,7 @@ class ResultRow:
     identical: int
     compared: int
     differs_at: tuple[int, ...]
+    near_ties: int = 0
     lowest_length: LowestCategory | None = None
     lowest_to_plain: LowestCategory | None = None
 
@@ -172,7 +175,9 @@ def temperature_words(temperature: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer:
-    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone."""
+    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone. `fork`: how a
+    greedy one leaves `PLAIN`'s, `at` a token of the answer; None where it does not, or where that
+    was not measured."""
 
     runner: str
     temperature: float
@@ -183,6 +188,7 @@ class MeasuredAnswer:
     limit: int
     measured: Measurement
     peak_bytes: int | None = None
+    fork: Fork | None = None
 
     @property
     def timed(self) -> Timed:
@@ -285,6 +291,7 @@ class Measurements:
             identical=differences.count(None),
             compared=len(differences),
             differs_at=tuple(at for at in differences if at is not None),
+            near_ties=sum(1 for each in greedy if each.fork and each.fork.near_tie),
         )
 
     def _shares(self, stats: Stats, answer: MeasuredAnswer) -> "_Shares":
@@ -400,6 +407,22 @@ def _reference(answers: Sequence[MeasuredAnswer]) -> _Reference:
         for answer in answers
         if answer.runner == PLAIN and answer.temperature == 0.0
     }
+
+
+def with_forks(
+    answers: Sequence[MeasuredAnswer],
+    first_fork: Callable[[Sequence[int], Sequence[int]], Fork | None],
+) -> list[MeasuredAnswer]:
+    """The answers, those that leave `PLAIN`'s with what `first_fork` says of both texts."""
+    reference = _reference(answers)
+
+    def explained(answer: MeasuredAnswer) -> MeasuredAnswer:
+        if _difference(answer, reference) is None:
+            return answer
+        plain, written = reference[_key(answer)].measured.ids, answer.measured.ids
+        return replace(answer, fork=first_fork(plain[: answer.limit], written[: answer.limit]))
+
+    return list(map(explained, answers))
 
 
 def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:

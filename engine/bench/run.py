@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 
 import mlx.core as mx
@@ -27,9 +27,11 @@ from engine.bench.measure import (
 )
 from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
-from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now
+from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
 from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
+from engine.forks import first_fork
 from engine.loading import LoadedModel, load
+from engine.near_ties import Fork
 from engine.request import asked
 from engine.session import Session
 from models.errors import Problem
@@ -108,6 +110,7 @@ def run_bench(
         )
         began = clock()
         for number, (prompt, ids) in enumerate(fitting):
+            before = len(answers)
             rests.gauge()
             for answered in _answers(options, runners, number, prompt, ids, rests):
                 if isinstance(answered, MeasuredAnswer):
@@ -117,6 +120,7 @@ def run_bench(
                 setup = replace(setup, refused=(*setup.refused, answered))
                 runners = {t: [r for r in all if r.name != name] for t, all in runners.items()}
                 progress(f"{name} is left out from here on: {reason}")
+            answers[before:] = with_forks(answers[before:], partial(_fork_of, target, ids))
             setup = replace(
                 setup,
                 partial=number + 1 < len(fitting),
@@ -136,6 +140,18 @@ def run_bench(
         progress(f"Stopped; {len(answers)} answers were measured.")
         _keep(setup, answers, options)
     return Measurements(setup, tuple(answers))
+
+
+def _fork_of(
+    target: LoadedModel, prompt: Sequence[int], plain: Sequence[int], written: Sequence[int]
+) -> Fork | None:
+    """Where an answer leaves the plain one, and whether rounding explains it; None on several
+    Macs, where it is not measured."""
+    if not target.alone:
+        return None
+    fork = first_fork(target.decoder(target.model), [*prompt, *plain], [*prompt, *written])
+    mx.clear_cache()
+    return fork and replace(fork, at=fork.at - len(prompt))
 
 
 def _keep(setup: BenchReport, answers: Sequence[MeasuredAnswer], options: BenchOptions) -> None:

@@ -21,6 +21,7 @@ from engine.bench.machine import MachineDescription, available_bytes, this_machi
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
 from engine.circumstances import OVERLOADED
 from engine.cpu.blas import MatrixLibrary, choose_blas
+from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
 from engine.kept_blocks import held_bytes, kept_blocks_folder
 from engine.loading import load
@@ -291,7 +292,8 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
     limits += [] if free is None else [weights + free]
     most = min(limits, default=whole)
     if whole <= most:
-        return Check("fit", f"{fact}; it fits")
+        wired = ", and is kept from being paged out while it answers"
+        return Check("fit", f"{fact}; it fits{wired if weights > Wired.LARGE * device > 0 else ''}")
     if weights > most:
         return Symptom.TOO_LARGE.found("fit", f"{fact}; there are {size(most)}", usable=False)
     tokens = int((most - weights) / token)

@@ -9,6 +9,12 @@ from configuration import Configuration
 
 # What macOS adds when it asks whether the application may read there.
 _ATTACHED = "Documents that you attach to a message, and models that you load, are read from here."
+_TAKEN = {
+    "CFBundleTypeName": "Document",
+    "CFBundleTypeRole": "Viewer",
+    "LSHandlerRank": "Alternate",
+    "LSItemContentTypes": ["public.text", "public.composite-content", "public.folder"],
+}
 _ICON_SIDES = (1024, 512, 256, 128, 64, 32, 16)  # all that Finder and Dock ask for
 
 
@@ -19,6 +25,7 @@ def info_plist(configuration: Configuration) -> bytes:
         {
             "CFBundleDevelopmentRegion": "en",
             "CFBundleDisplayName": application.name,
+            "CFBundleDocumentTypes": [_TAKEN],  # by the icon in the Dock
             "CFBundleExecutable": application.name,
             "CFBundleIconFile": application.name,
             "CFBundleIdentifier": application.identifier,

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_process import Patience
-from app.housekeeping import leave_texts
+from app.housekeeping import Program, leave_texts
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
@@ -50,6 +50,11 @@ class PatientBot(QtBot):
 
     def waitSignal(self, signal: Any, **options: Any) -> Any:
         return super().waitSignal(signal, **{"timeout": TIMEOUT_SECONDS * 1000, **options})
+
+
+@pytest.fixture(scope="session")
+def qapp_cls() -> type[Program]:
+    return Program
 
 
 @pytest.fixture

@@ -58,6 +58,18 @@ def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages
     assert chosen == [record.id]
 
 
+def test_on_a_mac_the_icon_in_the_dock_is_all(
+    begin: Begin, window: QWidget, messages: Messages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.attention.sys.platform", "darwin")
+    talk = begin("ready take load serve")
+    attention = Attention(talk.answers, windows=lambda: [window], parent=window)
+    talk.ask("Summarize this")
+    assert messages.alerted == [(window, 1000)]
+    assert messages.shown == []
+    assert attention.findChild(QSystemTrayIcon) is None
+
+
 def test_several_that_end_together_are_told_of_together(
     begin: Begin, window: QWidget, messages: Messages
 ) -> None:

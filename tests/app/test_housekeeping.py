@@ -5,13 +5,24 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from app import housekeeping
-from app.housekeeping import GcScheduler
+from app.housekeeping import GcScheduler, Program
+
+
+def test_a_file_that_is_dropped_on_the_icon_is_given(qapp: Program, tmp_path: Path) -> None:
+    given: list[Path] = []
+    qapp.file_given.connect(given.append)
+    qapp.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(tmp_path / "a text.txt"))))
+    qapp.sendEvent(qapp, QFileOpenEvent(QUrl("https://example.org/")))
+    assert given == [tmp_path / "a text.txt"]
+    qapp.file_given.disconnect(given.append)
 
 
 class Cycle:

@@ -183,6 +183,17 @@ def test_an_answer_of_a_deleted_conversation_ends(
     until(lambda: shown(windows) == {1: None, 2: None})
 
 
+def test_a_file_that_is_given_is_attached_in_the_window_that_was_active_last(
+    pair: tuple[Windows, Window, Window], until: Until, tmp_path: Path
+) -> None:
+    windows, *_ = pair
+    path = tmp_path / "notes.txt"
+    path.write_text("Some notes.")
+    windows.attach(path)
+    attachments = windows.current.composer_controller.documents.attachments
+    until(lambda: [each.name for each in attachments.all] == ["notes.txt"])
+
+
 def test_two_windows_are_answered_at_once(open_windows: OpenWindows, until: Until) -> None:
     windows = open_windows(
         "ready take load take take as:3 text:second as:2 waiting:0 text:first "

@@ -403,6 +403,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("rows", mostly_slow([[1, 1], [3, 3]], quick=[[3, 3]]))
 def test_comparison_notices_mutants(rows: Sequence[int]) -> None:
     """With as many keys in sight of both: what is exchanged has the same shape."""

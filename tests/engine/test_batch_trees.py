@@ -105,6 +105,7 @@ def test_each_token_gets_what_its_path_alone_would(
     assert_as_alone(model, length, tree, block=block, quantized=quantized)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("at_once", AT_ONCE)
 @pytest.mark.parametrize(
     "length", mostly_slow([376, 383, 390, 505, 640, 763, 767, 890, 1_020], quick=[383])
@@ -395,6 +396,7 @@ def test_the_close_comparison_notices_them_too() -> None:
             assert furthest() > 0.1, mutant
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("at_once", [*AT_ONCE, None])
 def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """None: as on a GPU."""
@@ -409,6 +411,7 @@ def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.Mon
             assert can_share(model) == expected, mutant
 
 
+@pytest.mark.cpu
 def test_room_counts_all_rows_of_a_tree() -> None:
     """Whose steps come by rows, not by depth: the rows are behind each other in the caches."""
     reads = reader(model_of("gemma3_text"), 20, block=16)

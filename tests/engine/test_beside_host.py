@@ -6,6 +6,7 @@ of several rounds and with a wide margin: something else may keep this machine b
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -17,7 +18,16 @@ from engine.device import CPU, GPU, begin, fetch
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
-from engine.speculate import RoundDraft, RoundVerdict, speculate
+from engine.speculate import (
+    Company,
+    RoundDraft,
+    RoundVerdict,
+    alone,
+    draft_and_verify,
+    speculate,
+    while_it_works,
+)
+from engine.turns import TurnClock
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
 from tests.support.engine.slow_passes import SlowPasses, seconds_left
@@ -67,6 +77,47 @@ def test_a_draft_is_shown_before_its_pass_has_ended(model: SlowPasses) -> None:
     left = [seconds_left() for item in items if isinstance(item, RoundDraft)]
     assert len(left) == 5
     assert median(left) > SHARE * model.pass_seconds
+
+
+def test_a_verdict_is_told_while_the_next_pass_is_under_way(model: SlowPasses) -> None:
+    """Where others have turns nothing may be under way then, and it is told at once."""
+
+    def left_at_verdicts(company: Company) -> list[float]:
+        decoder, tokens = Decoder(model), list(PROMPT)
+        asked = replace(task(20), company=company)
+        loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), tokens, asked)
+        items = alone(decoder, while_it_works(loop, company))
+        left = [seconds_left() for item in items if isinstance(item, RoundVerdict)]
+        assert tokens == SCRIPT[: len(PROMPT) + 20]
+        return left
+
+    *before, last = left_at_verdicts(Company())
+    assert len(before) == 4
+    assert median(before) > SHARE * model.pass_seconds > last
+    assert median(left_at_verdicts(Company(in_turns=True))) < SHARE * model.pass_seconds
+
+
+def test_no_round_is_charged_for_the_turns_of_others(model: SlowPasses) -> None:
+    now = 0.0
+
+    def read() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    decoder, clock = Decoder(model), TurnClock(read)
+    clock.start()
+    asked = replace(task(20), clock=clock)
+    loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), list(PROMPT), asked)
+    seconds = list[float]()
+    for item in alone(decoder, while_it_works(loop, Company())):
+        if isinstance(item, RoundVerdict):
+            seconds.append(item.draft_seconds + item.verify_seconds)
+            clock.stop()
+            now += 1000.0
+            clock.start()
+    assert len(seconds) == 5
+    assert max(seconds) < 20.0
 
 
 def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPasses) -> None:

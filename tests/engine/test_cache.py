@@ -213,6 +213,7 @@ def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
     assert reader.length == 0
 
 
+@pytest.mark.cpu
 def test_window_is_cut_as_far_as_it_remembers() -> None:
     reader = decoder(model_of("gemma3_text"))
     read(reader, 50)
@@ -285,6 +286,7 @@ def test_rewinding_forward_does_nothing() -> None:
     assert reader.length == 10
 
 
+@pytest.mark.cpu
 def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> None:
     expected: dict[str, list[type[Any]]] = {
         "llama": [AlignedCache] * 4,
@@ -347,6 +349,7 @@ def test_window_costs_at_most_two_blocks_beyond_it() -> None:
         assert cache.nbytes <= 2 * (16 + 2 * 8) * row.nbytes
 
 
+@pytest.mark.cpu
 def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
     for rows in (1, 4, 30):
         reader = decoder(wide("llama"), quantized=QUANTIZED)
@@ -358,6 +361,7 @@ def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
             assert kinds == {expected}
 
 
+@pytest.mark.cpu
 def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
     reader = decoder(wide("llama"), quantized=QUANTIZED)
     read(reader, QUANTIZED.start + 10)
@@ -383,6 +387,7 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
         journey.check()
 
 
+@pytest.mark.cpu
 @patch("engine.decoder.stand_ins", lambda _: {})  # as the model is called by itself here, too
 @pytest.mark.parametrize(
     ("block", "length"),
@@ -405,6 +410,7 @@ def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, leng
             assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
 
 
+@pytest.mark.cpu
 def test_nbytes_counts_the_caches() -> None:
     reader = decoder(model_of("llama"))
     assert reader.timeline.nbytes == 0

@@ -133,6 +133,7 @@ def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
     assert all(b - a <= 512 for a, b in pairwise([first, *rest]))
 
 
+@pytest.mark.cpu
 def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -200,6 +201,7 @@ def test_two_decoders_of_a_model_do_not_meet() -> None:
     assert_as_fresh(second, TOKENS, decoder(model))
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("gpu", "least_weights", "begins"), [(False, 0, True), (False, 10**5, False), (True, 0, False)]
 )

@@ -84,6 +84,7 @@ STORED = [
 ]
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     ("architecture", "dtype", "bits", "precision"),
     mostly_slow(STORED, quick=[*STORED[:4], *STORED[-3::2]]),
@@ -102,6 +103,7 @@ def test_on_the_cpu_weights_become_float32(
         assert mx.allclose(loaded.model(TOKENS), packed(TOKENS), atol=1e-3)
 
 
+@pytest.mark.cpu
 def test_layers_of_different_widths(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     tiny.write_folder("llama", folder, layers=2)
@@ -123,6 +125,7 @@ def test_layers_of_different_widths(tmp_path: Path) -> None:
     assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
 
 
+@pytest.mark.cpu
 def test_microscaled_weights(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     tiny.write_folder("llama", folder, layers=2)
@@ -163,6 +166,7 @@ def test_without_memory_weights_stay_packed(
         assert mx.array_equal(array, theirs[name])
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("bits", [None, 3, 4, 8])
 def test_half_of_the_free_memory_is_enough(
     bits: int | None, tmp_path: Path, memory: Callable[[int], None]

@@ -179,6 +179,7 @@ def test_the_host_counts_what_it_would_give_back(
     assert isinstance(answers[-1], Loaded)
 
 
+@pytest.mark.cpu
 def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "free_memory_bytes", lambda: 1 << 40)
     before_device = mx.default_device()

@@ -149,6 +149,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(
     assert second.policy.acceptance.to_json() == first.policy.acceptance.to_json()
 
 
+@pytest.mark.cpu
 def test_the_slow_library_is_told_of_when_it_is_measured(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ def answered(session: Session, messages: Sequence[ChatMessage]) -> list[int]:
     return tokens_of(list(session.answer(messages, Request(max_tokens=12))))
 
 
+@pytest.mark.cpu
 def test_a_conversation_reads_on_with_other_passages(tokenizer: Any) -> None:
     own = Decoder(noisy_model("llama"))
     session, plain = session_of(tokenizer, own), session_of(tokenizer)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -194,6 +195,39 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
             runner.run(Workload(tuple(range(60, 80)), 12, 0.0, seed=seed))
     assert began == [None, known]
     assert asked == ["lookup"], "once, and for the automatic one alone"
+
+
+class Mistaken:
+    """A runner whose second token is another one."""
+
+    def __init__(self, runner: Any) -> None:
+        self.name, self._runner = runner.name, runner
+
+    def run(self, workload: Workload) -> Measurement:
+        measured = self._runner.run(workload)
+        first, second, *more = measured.ids
+        return replace(measured, ids=(first, (second + 1) % 256, *more))
+
+
+def test_where_an_answer_leaves_the_plain_one_it_is_measured_whether_rounding_explains_it(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = runners.make_runners
+    monkeypatch.setattr(
+        run,
+        "make_runners",
+        lambda *given: [r if r.name == PLAIN else Mistaken(r) for r in made(*given)],
+    )
+    short = replace(
+        options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), baselines=False
+    )
+    measured = run_bench(short, progress=lambda _: None)
+    wrong = [answer for answer in measured.answers if answer.runner != PLAIN]
+    assert [answer.fork.at for answer in wrong] == [1, 1]
+    assert not any(answer.fork.near_tie for answer in wrong)
+    assert all(answer.fork is None for answer in measured.answers if answer.runner == PLAIN)
+    (row,) = [r for r in measured.report().rows if r.category == ALL and r.runner != PLAIN]
+    assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
 
 
 def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
@@ -34,9 +35,11 @@ from engine.bench.report import (
     Measurements,
     read_report,
     temperature_words,
+    with_forks,
 )
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.cli.main import main
+from engine.near_ties import Fork
 from models.errors import Problem
 from models.typed_json import decode
 from tests.support.mostly_slow import examples
@@ -263,6 +266,27 @@ def answered(
         limit=9,
         measured=Measurement((), stats, tuple(rounds)),
     )
+
+
+def test_what_rounding_explains_is_counted_apart(report: BenchReport) -> None:
+    texts = {PLAIN: (1, 2, 3), "near": (1, 4, 3), "wrong": (1, 5, 3), "same": (1, 2, 3)}
+    answers = [
+        replace(each, measured=replace(each.measured, ids=texts[each.runner]))
+        for each in (answered(name, "Art", [RoundCounts(0, 0)] * 3, 1.0) for name in texts)
+    ]
+
+    def fork(plain: Sequence[int], written: Sequence[int]) -> Fork:
+        return Fork(1, plain[1], written[1], margin=float(written[1] - 4), allowed=0.5)
+
+    measured = Measurements(report, tuple(with_forks(answers, fork)))
+    rows = {row.runner: row for row in measured.report().rows if row.category == ALL}
+    assert {name: (row.identical, row.near_ties) for name, row in rows.items()} == {
+        PLAIN: (1, 0),
+        "near": (0, 1),
+        "wrong": (0, 0),
+        "same": (1, 0),
+    }
+    assert "0/1, 1 near a tie @1" in markdown(measured.report())
 
 
 def test_the_lowest_categories_are_named_for_each_temperature(report: BenchReport) -> None:

@@ -238,6 +238,8 @@ def test_whether_a_pair_fits() -> None:
     assert fit(None).symptom is None, "nothing is known, nothing is said"
     assert fit(None, device=6 * GB).symptom is None
     assert fit(9 * GB, device=6 * GB).symptom is None
+    wired = {device: "paged out" in fit(None, device=device * GB).fact for device in (5, 6, 7)}
+    assert wired == {5: True, 6: True, 7: False}
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
     assert tight.symptom is Symptom.TOO_LARGE

@@ -122,6 +122,7 @@ def an_embedding_without_its_scale(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("engine.drafters.gemma_assistant.embedding_scale", lambda model: 1.0)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     "broken",
     [

@@ -98,6 +98,7 @@ def test_whether_it_borrows_is_kept(bound: BoundHead, tmp_path: Path, borrows: b
         assert mx.array_equal(loaded.moved, bound.head.moved)
 
 
+@pytest.mark.cpu
 def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
     """Quantized products there cost as much for every row, and more than exact ones."""
     parameters = dict(tree_flatten(read(folder).head.parameters()))

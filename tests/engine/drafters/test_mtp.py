@@ -332,6 +332,7 @@ def test_quantized_ones_are_nearly_the_same(architecture: str, mode: str, tmp_pa
     assert apart < (0.05 if mode == "affine" else 0.6)
 
 
+@pytest.mark.cpu
 def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
     target = Decoder(build_target("qwen3_5"))
     module = untrained(target.model)

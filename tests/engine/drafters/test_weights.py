@@ -28,6 +28,7 @@ class Two(nn.Module):
         return result
 
 
+@pytest.mark.cpu
 @on_cpu
 @pytest.mark.parametrize("rows", [1, 3])
 def test_expanded_it_computes_the_same(rows: int) -> None:
@@ -51,6 +52,7 @@ def test_expanded_it_computes_the_same(rows: int) -> None:
     }
 
 
+@pytest.mark.cpu
 @on_cpu
 @pytest.mark.parametrize("rows", [1, 3])
 def test_narrowed_it_computes_nearly_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def play(
         list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
     ] = None,
     scenario: Annotated[
-        str, typer.Option(help="Disturbance scenario: steady, noisy, heat, load, steeper or deep.")
+        str, typer.Option(help="A disturbance: steady, noisy, heat, load, steeper, deep or host.")
     ] = "steady",
     draft_step: Annotated[
         list[str] | None,

@@ -35,7 +35,9 @@ class Conditions:
     `noise`: spread of the clock, a standard deviation in the logarithm. `spikes`: how many of its
     readings are several times too long. `watching`: what a look at each drafted token costs, as a
     share of a pass, where drafting is to stop where it is unsure. `reading`: what a drafter pays
-    for each token that was written without it, as a share of its step.
+    for each token that was written without it, as a share of its step. `host_seconds`: what the
+    engine itself takes before each draft, while the device rests; before plain tokens, whose passes
+    are under way one ahead, it takes none.
     """
 
     curve: CostCurve
@@ -49,6 +51,7 @@ class Conditions:
     spikes: float = 0.0
     watching: float = 0.01
     reading: float = 0.1
+    host_seconds: float = 0.0
     seed: int = 0
 
     def verify_seconds(self, rows: int, *, context: int, progress: float) -> float:
@@ -76,7 +79,7 @@ class Conditions:
         """Seconds of reading the tokens that it is `behind`, and drafting `tokens`."""
         step, start = self.steps.get(drafter, DEFAULT_STEP), self.starts.get(drafter, 0.0)
         steps = start + tokens * (step + self.watching * watched) + self.reading * step * behind
-        return steps * self._unit(context, progress)
+        return steps * self._unit(context, progress) + self.host_seconds
 
     def _unit(self, context: int, progress: float) -> float:
         """Seconds of a pass over one row."""
@@ -103,6 +106,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         "steeper", "what rows past the first cost doubles midway", {**_NOISE, "doubling": "rows"}
     ),
     Scenario("deep", "passes cost a half more for every 1,000 tokens", {**_NOISE, "growth": 0.5}),
+    Scenario(
+        "host",
+        "passes take 3 ms, and the engine 0.6 ms before each draft",
+        {**_NOISE, "pass_seconds": 0.003, "host_seconds": 0.0006},
+    ),
 )
 
 

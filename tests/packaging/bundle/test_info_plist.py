@@ -22,6 +22,8 @@ def test_it_says_what_the_configuration_says():
     assert told["NSHighResolutionCapable"] is True
     assert told["NSRequiresAquaSystemAppearance"] is False
     assert told["NSAppSleepDisabled"] is True
+    (taken,) = told["CFBundleDocumentTypes"]
+    assert "public.folder" in taken["LSItemContentTypes"]
     asked = ("LocalNetwork", "DesktopFolder", "DocumentsFolder", "DownloadsFolder")
     assert all(told[f"NS{place}UsageDescription"] for place in asked)
 
