@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.bench.figures import Ratio
-from engine.bench.plot import require_matplotlib, write_plot
 from engine.bench.report import (
     ALL,
     BenchReport,
@@ -371,31 +370,24 @@ def _escaped(text: str) -> str:
     return text
 
 
-def check_places(*, markdown: Path | None, plot: Path | None) -> None:
-    """Raise `Problem` now, rather than after the measuring, where they cannot be written."""
-    if plot is not None:
-        require_matplotlib()
-    for place in (markdown, plot):
-        if place is not None and place.is_dir():
-            raise Problem(f"{place} is a folder.", "Give a file's name.")
+def check_place(markdown: Path | None) -> None:
+    """Raise `Problem` if the tables cannot be written there: before the measuring, not after."""
+    if markdown is not None and markdown.is_dir():
+        raise Problem(f"{markdown} is a folder.", "Give a file's name.")
 
 
-def show(report: BenchReport, console: Console, *, to: Path | None, plot: Path | None) -> None:
-    """Show the report, and write the Markdown and the plot asked for. Raises `Problem`."""
+def show(report: BenchReport, console: Console, *, to: Path | None) -> None:
+    """Show the report, and write its Markdown `to` a file. Raises `Problem`."""
     show_on_console(report, console)
     if to is not None:
         _write(markdown(report), to)
-    if plot is not None:
-        write_plot(report, plot)
 
 
-def show_kept(place: Path, console: Console, *, to: Path | None, plot: Path | None) -> None:
-    """The same for the report in the file `place`; of a folder's reports all. Raises `Problem`."""
+def show_kept(place: Path, console: Console, *, to: Path | None) -> None:
+    """Show the report in the file `place`, or all reports in that folder. Raises `Problem`."""
     if not place.is_dir():
-        show(read_report(place), console, to=to, plot=plot)
+        show(read_report(place), console, to=to)
         return
-    if plot is not None:
-        raise Problem("A plot shows one report.", "Name its file with --from, not the folder.")
     reports = {path.stem: read_report(path) for path in sorted(place.glob("[!.]*.json"))}
     if not reports:
         raise Problem(f"{place} holds no report.", "Make one: slipstream bench --out FILE.json")

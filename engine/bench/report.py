@@ -1,6 +1,6 @@
 """What a benchmark found: the answers that were measured, and the report made of them.
 
-A report is kept as JSON, from which tables and the plot can be made again, also by later versions.
+A report is kept as JSON, from which tables can be made again, also by later versions.
 Knows neither clock nor model.
 """
 

@@ -354,9 +354,6 @@ def bench(
     ] = 15.0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw them into this PNG file (needs matplotlib).")
-    ] = None,
     from_: Annotated[
         Path | None,
         typer.Option(
@@ -369,13 +366,13 @@ def bench(
 ) -> None:
     """Compare with plain decoding and with mlx-lm, side by side, on this machine."""
     from engine.bench.options import BenchOptions
-    from engine.bench.render import check_places, show, show_kept
+    from engine.bench.render import check_place, show, show_kept
     from engine.bench.run import run_bench
 
     console, errors = Console(), Console(stderr=True)
-    check_places(markdown=markdown, plot=plot)
+    check_place(markdown)
     if from_ is not None:
-        show_kept(from_, console, to=markdown, plot=plot)
+        show_kept(from_, console, to=markdown)
         return
     alone = runner and not drafter and not draft_length
     options = BenchOptions(
@@ -403,7 +400,7 @@ def bench(
             progress=lambda line: errors.print(line, style="dim", markup=False),
             load_target=partial(led.load, macs=macs) if macs.hosts else None,
         )
-    show(measured.report(), console, to=markdown, plot=plot)
+    show(measured.report(), console, to=markdown)
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """A report's JSON can be shown again; its Markdown and picture hold what was found."""
 
-import importlib
 import json
 import re
 from collections.abc import Sequence
@@ -17,9 +16,8 @@ from rich.console import Console
 import engine.bench
 from engine.bench.figures import RoundCounts, stats_of_rounds
 from engine.bench.options import BenchOptions
-from engine.bench.plot import write_plot
 from engine.bench.render import (
-    check_places,
+    check_place,
     command,
     markdown,
     remarks,
@@ -45,7 +43,6 @@ from models.typed_json import decode
 from tests.support.mostly_slow import examples
 
 BENCH = Path(engine.bench.__file__).parent
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def test_what_is_read_is_what_was_found(report: BenchReport, options: BenchOptions) -> None:
@@ -64,7 +61,7 @@ def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_pa
         del row["accept_share"], row["bandwidth_share"], row["peak_bytes"]
     old = tmp_path / "old.json"
     old.write_text(json.dumps(fields | {"of a newer one": [1]}))
-    show(read_report(old), Console(file=StringIO()), to=tmp_path / "m", plot=None)
+    show(read_report(old), Console(file=StringIO()), to=tmp_path / "m")
     assert "| slipstream tiny 3 |" in (tmp_path / "m").read_text()
 
 
@@ -95,11 +92,9 @@ def test_a_folder_of_reports_becomes_one_file(
     kept.mkdir()
     console = Console(file=StringIO())
     with pytest.raises(Problem, match="holds no report"):
-        show_kept(kept, console, to=None, plot=None)
+        show_kept(kept, console, to=None)
     for name in ("second", "first"):
         (kept / f"{name}.json").write_text(options.out.read_text())
-    with pytest.raises(Problem, match="one report"):
-        show_kept(kept, console, to=None, plot=tmp_path / "x.png")
     with pytest.raises(SystemExit) as ended:
         main(["bench", "--from", str(kept), "--markdown", str(tmp_path / "all.md")])
     assert ended.value.code in (0, None)
@@ -112,7 +107,7 @@ def test_a_folder_of_reports_becomes_one_file(
 def test_results_are_written_from_the_kept_reports(tmp_path: Path) -> None:
     """RESULTS.md is what `make results` writes, and nothing else."""
     written = tmp_path / "RESULTS.md"
-    show_kept(BENCH / "results", Console(file=StringIO()), to=written, plot=None)
+    show_kept(BENCH / "results", Console(file=StringIO()), to=written)
     assert (BENCH / "RESULTS.md").read_text() == written.read_text()
 
 
@@ -389,30 +384,8 @@ def test_histories_hold_every_round_of_those_who_draft(report: BenchReport) -> N
     assert {1, 4} <= rows_seen
 
 
-def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    real = importlib.import_module
-
-    def lacking(name: str) -> Any:
-        if name.startswith("matplotlib"):
-            raise ModuleNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(importlib, "import_module", lacking)
-    with pytest.raises(Problem, match=r"needs matplotlib.*pip install 'slipstream\[plot\]'"):
-        check_places(markdown=None, plot=tmp_path / "x.png")
-    check_places(markdown=tmp_path / "x.md", plot=None)
-    with pytest.raises(Problem, match="is a folder"):
-        check_places(markdown=tmp_path, plot=None)
-
-
-def test_a_plot_is_a_picture_whatever_was_measured(report: BenchReport, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
-    nothing = replace(report, rows=(), draft_histories=(), passes=(), curve=None)
-    for name, shown in {"all": report, "nothing": nothing}.items():
-        path = tmp_path / "new" / f"{name}.png"
-        write_plot(shown, path)
-        assert path.read_bytes().startswith(PNG)
-    with pytest.raises(Problem, match="cannot be written"):
-        write_plot(report, tmp_path)
+def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    check_place(None)
+    check_place(tmp_path / "x.md")
+    with pytest.raises(Problem):
+        check_place(tmp_path)
