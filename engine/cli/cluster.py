@@ -1,6 +1,5 @@
-"""`slipstream cluster`: what several Macs lack, and a server on them in the background."""
+"""`slipstream cluster`: says how several Macs are, and what to set up on them."""
 
-import sys
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -10,18 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import engine
 from engine.cli.pair_options import Target, target_folder
 from engine.cli.several_macs import ModeOption, TrustNetwork, chosen_macs, leading
 from engine.cluster.states import RankState, divided
-from engine.server.background import Background, BackgroundStatus
 from models.errors import Problem
 from models.in_words import clean, size
-
-_FOLDER = str(Path(engine.__file__).parents[1])
-_HERE_TOO = (  # runs this copy of us in the folder that paths on the command line are meant from
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from engine.cli.main import main; main()"
-)
 
 app = typer.Typer(
     help="Several Macs that hold a target together. Never run over Thunderbolt yet.",
@@ -72,48 +64,6 @@ def check(
     finally:
         if not json:
             show_macs(Console(), states)
-
-
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    epilog="All other options are those of slipstream serve.",
-)
-def up(*, context: typer.Context, hosts: Named) -> None:
-    """Start a server on the Macs, which stays when this ends."""
-    start = (sys.executable, "-c", _HERE_TOO, _FOLDER)
-    command = (*start, "serve", "--background", "--hosts", str(hosts))
-    console = Console(stderr=True)
-    with console.status("Joining the Macs") as shown:
-
-        def note(status: BackgroundStatus) -> None:
-            shown.update(", ".join(f"{each.host}: {each.state}" for each in status.ranks))
-
-        status = Background().start([*command, *context.args], changed=note)
-    show_macs(Console(), status.ranks)
-    print(f"Slipstream answers at {status.address} with {Path(status.target).name}.")
-
-
-@app.command()
-def status(*, json: Json = False) -> None:
-    """Say how the server in the background is, and each of its Macs."""
-    found = Background().status()
-    if json:
-        print(dumps(None if found is None else asdict(found)))
-        return
-    if found is None:
-        print("No server runs on several Macs. slipstream cluster up starts one.")
-        raise typer.Exit(1)
-    show_macs(Console(), found.ranks)
-    if found.problem or not found.address:
-        print(clean(found.problem) or "It is being loaded.")
-    else:
-        print(f"Slipstream answers at {found.address} with {Path(found.target).name}.")
-
-
-@app.command()
-def down() -> None:
-    """End the server in the background, and with it what runs on the other Macs."""
-    print("The server has ended." if Background().stop() else "No server runs on several Macs.")
 
 
 def show_macs(console: Console, ranks: tuple[RankState, ...]) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,16 +68,12 @@ def serve(
     hosts: HostsFile = None,
     trust_network: TrustNetwork = False,
     mode: ModeOption = "auto",
-    background: Annotated[
-        bool, typer.Option("--background", hidden=True, help="Be the one that cluster up starts.")
-    ] = False,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="To an engine on the standard streams.")
     ] = False,
 ) -> None:
     """Answer other programs on this machine: OpenAI's and Anthropic's APIs, over HTTP."""
     from engine.protocol import Load, Memory
-    from engine.server.background import Background, Told
     from engine.server.keys import default_key_file, read_key
     from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
@@ -99,13 +94,8 @@ def serve(
         macs=chosen_macs(hosts, trust_network, mode),
     )
 
-    link = EngineLink()
-    told: Told | None = None
-
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)
-        if told is not None:
-            told.fails(line)
 
     def loaded(place: "Place", link: "EngineLink") -> None:
         assert link.loaded is not None
@@ -113,13 +103,7 @@ def serve(
         if path is not None:
             print(f"Clients must show the key in {path}.", flush=True)
         if link.loaded.remark:
-            print(f"slipstream: {link.loaded.remark}", file=sys.stderr, flush=True)
-        if told is not None:
-            told.listens(place.address)
+            report(link.loaded.remark)
 
     print(f"Loading {Path(folder).name}", file=sys.stderr, flush=True)
-    with ExitStack() as held:
-        if background:
-            taken = Background().taken(link, hosts=load.macs.hosts, target=folder)
-            told = held.enter_context(taken)
-        asyncio.run(run(place, load, link=link, loaded=loaded, report=report))
+    asyncio.run(run(place, load, link=EngineLink(), loaded=loaded, report=report))
