@@ -1,6 +1,7 @@
 """For every test: no display, and a failure where threads or child processes are left behind."""
 
 import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,9 @@ from pathlib import Path
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the others have the other cores
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # behind a shell's `&`
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or children would ignore it, too
 
 import hypothesis
 import psutil
