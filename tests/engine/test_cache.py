@@ -113,7 +113,7 @@ quick = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-thorough = settings(quick, max_examples=examples(100))
+thorough = settings(quick, max_examples=examples(60))
 
 
 @pytest.mark.quick(2)

@@ -480,7 +480,6 @@ def first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArra
     ("kind", "architecture"),
     [
         ("noisy", "llama"),
-        ("early-exit", "llama"),
         ("noisy", "gemma3_text"),
         ("early-exit", "qwen3_5"),
         ("noisy", "mamba"),

@@ -312,7 +312,7 @@ def test_comparison_on_a_mac_notices_mutants() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES_OF_A_MAC, ids=str)
 def test_only_near_ties_differ_on_a_mac(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    trials = [(kind, length) for other, kind, length in matrix() if other == case]
+    trials = [(kind, length) for other, kind, length in matrix() if other == case][::2]
     with on_a_mac():
         near, different = ties_of(case, trials)
     with capsys.disabled():

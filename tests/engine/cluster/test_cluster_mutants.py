@@ -27,7 +27,7 @@ from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel
 from engine.speculate import speculate
 from tests.support.engine.helpers import PROMPT, task
-from tests.support.engine.ranks import Held, RankFailed, lead, started
+from tests.support.engine.ranks import CALL_SECONDS, Held, RankFailed, lead, started
 from tests.support.engine.tiny import build, noisy
 
 COUNT = 3 * PASSES_BETWEEN_COMPARISONS
@@ -120,10 +120,10 @@ NOTICED = ("lost each other", "OutOfStep", "NotAnOrder")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 @pytest.mark.parametrize("mode", ["pipeline", "tensor"])
 def test_mutant_is_noticed(mode: Mode, mutant: Callable[[], AbstractContextManager[Any]]) -> None:
-    with started(2) as ranks, pytest.raises(RankFailed) as failed:
-        ranks.call(led, mode, mutant)
     # In a pipeline both wait for each other where a rank reads less: only a deadline helps.
     waits = mode == "pipeline" and mutant in (forget_a_pass, lose_a_message)
+    with started(2) as ranks, pytest.raises(RankFailed) as failed:
+        ranks.call(led, mode, mutant, seconds=20.0 if waits else CALL_SECONDS)
     noticed = ("nothing within",) if waits else NOTICED
     assert any(word in said for said in failed.value.failures.values() for word in noticed)
 
