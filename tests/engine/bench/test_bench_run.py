@@ -218,16 +218,16 @@ def test_where_an_answer_leaves_the_plain_one_it_is_measured_whether_rounding_ex
         "make_runners",
         lambda *given: [r if r.name == PLAIN else Mistaken(r) for r in made(*given)],
     )
-    short = replace(
-        options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), baselines=False
-    )
+    short = replace(options, drafters=("lookup",), temperatures=(0.0,), lengths=("3",), out=None)
     measured = run_bench(short, progress=lambda _: None)
     wrong = [answer for answer in measured.answers if answer.runner != PLAIN]
-    assert [answer.fork.at for answer in wrong] == [1, 1]
+    assert len(wrong) == 4
+    assert {answer.fork.at for answer in wrong} == {1}
     assert not any(answer.fork.near_tie for answer in wrong)
     assert all(answer.fork is None for answer in measured.answers if answer.runner == PLAIN)
-    (row,) = [r for r in measured.report().rows if r.category == ALL and r.runner != PLAIN]
-    assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
+    for row in measured.report().rows:
+        if row.category == ALL and row.runner != PLAIN:
+            assert (row.identical, row.near_ties, row.differs_at) == (0, 0, (1, 1))
 
 
 def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:
