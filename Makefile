@@ -19,6 +19,8 @@ PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
 	-p tests.support.progress --override-ini=console_output_style=classic --durations=10
 # Compiled modules are kept, whatever the shell says: every process that a test starts needs them.
 unexport PYTHONDONTWRITEBYTECODE
+# Not those whose processes are others', which compute as on a CPU.
+ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench distil draft_length drafters)
 EVERY := -m "slow or not slow" --hypothesis-profile=all
 LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py tree_distribution.py cache.py)
 
@@ -45,7 +47,7 @@ test: $(DEV_READY) ## the quick tests: five minutes on WORKERS=2 cores
 	$(PYTEST)
 
 test-as-on-a-mac: $(DEV_READY) ## the quick tests of the engine, with the code that a Mac's GPU runs
-	$(PYTEST) --as-on-a-mac tests/engine
+	$(PYTEST) --as-on-a-mac $(ON_A_MAC)
 
 test-lossless: $(DEV_READY) ## all tests of losslessness
 	$(PYTEST) $(EVERY) $(LOSSLESS)
@@ -55,7 +57,6 @@ test-slow: $(DEV_READY) ## what `make test` leaves out
 
 test-all: $(DEV_READY) ## all there are, with all examples of each property: 45 minutes on two cores
 	$(PYTEST) $(EVERY)
-	$(PYTEST) --as-on-a-mac tests/engine
 
 lab-test: $(DEV_READY) ## the tests of what developers measure with
 	$(PYTEST) $(EVERY) tests/lab

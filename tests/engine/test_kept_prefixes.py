@@ -363,6 +363,7 @@ def blocks_that_are_one_row_off(patch: Patch) -> None:
     patch.setattr(engine.cache.Timeline, "held", off)
 
 
+@pytest.mark.cpu  # elsewhere fewer blocks are kept
 @pytest.mark.parametrize(
     "mutant",
     [

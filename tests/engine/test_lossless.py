@@ -245,6 +245,7 @@ def test_no_divergence_in_a_part_of_the_matrix() -> None:
             assert run_of(case, kind, length).tokens == plain_of(case), (case, kind, length)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.cpu
 @pytest.mark.parametrize("architecture", ["llama", "qwen3_5"])
 def test_layers_that_are_begun_one_by_one(architecture: str) -> None:
@@ -320,6 +321,7 @@ def test_only_near_ties_differ_on_a_mac(case: Case, capsys: pytest.CaptureFixtur
     assert different == 0
 
 
+@pytest.mark.slow
 def test_drafters_are_what_they_are_called() -> None:
     case = Case("llama", "float32")
     runs = {kind: run_of(case, kind, 5 if kind in OF_TREES else 3) for kind in DRAFTERS}

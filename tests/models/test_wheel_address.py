@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 import models
-from tests.support.mostly_slow import mostly_slow
 from tests.support.packaging.tiny_wheel import zipped
 
 ROOT = Path(models.__file__).parents[1]
 ASK = "from models.wheel_address import main; main(sys.argv[1])"
 
 
-@pytest.mark.parametrize(
-    "before", mostly_slow(["", "sys.modules['pip._internal.commands'] = None; "], quick=[""])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "sys.modules['pip._internal.commands'] = None; "])
 def test_a_wheel_in_a_folder(tmp_path: Path, before: str) -> None:
     wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
     metadata = b"Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"

@@ -82,6 +82,7 @@ def test_nothing_else_lies_there() -> None:
     assert {path.name for path in SHIMS.iterdir()} == {f"{machine}.so" for machine in MACHINES}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="needs ziglang: pip install '.[packaging]'"
 )

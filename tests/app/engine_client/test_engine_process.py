@@ -60,6 +60,7 @@ def streaming(heard: Listener, tokens: int = LONG) -> str:
     return id
 
 
+@pytest.mark.slow
 def test_an_answer_obeys_the_laws_after_what_could_not_be_loaded(
     start: Start, tiny_folder: Path, tmp_path: Path
 ) -> None:

@@ -54,9 +54,10 @@ def test_laws_hold_and_greedy_answers_are_identical(
             continue
         last = answer.measured.rounds[-1]
         assert len(ids) < options.max_tokens + last.accepted + last.own
-        assert stats.decode_seconds >= stats.draft_seconds + stats.verify_seconds > 0 or (
-            not answer.measured.phases
-        )
+        if answer.measured.phases:
+            passes = stats.draft_seconds + stats.verify_seconds
+            # On a device beside the host a verdict comes once the next pass is built.
+            assert stats.decode_seconds + passes / stats.rounds >= passes > 0
     rows = [row for row in measured.report().rows if row.category == ALL and row.temperature == 0.0]
     assert len(rows) == 7
     for row in rows:

@@ -50,7 +50,8 @@ def drafts(target: LoadedModel, drafter: str, name: str) -> tuple[list[int], lis
 CASES = [("head", "gpt_oss"), ("MTP", "qwen3_5")]
 
 
-@pytest.mark.parametrize(("drafter", "name"), mostly_slow(CASES, quick=CASES[:1]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("drafter", "name"), CASES)
 def test_a_drafter_of_states_drafts_as_by_one_process(two: Ranks, drafter: str, name: str) -> None:
     held = Held(partial(shared_target, name), "pipeline")
     ours, _ = two.call(lead, held, drafts, drafter, name)
