@@ -14,10 +14,15 @@ import mlx.core as mx
 import pytest
 
 from engine.decoder import Decoder
-from engine.device import CPU, GPU, begin, fetch
+from engine.device import CPU, GPU, begin, fetch, finish
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
+from engine.events import Verdict
+from engine.host import failure
+from engine.request import Prompt, Request, Sampling
+from engine.scheduler import Job, Scheduler
+from engine.session import Session
 from engine.speculate import (
     Company,
     RoundDraft,
@@ -27,9 +32,10 @@ from engine.speculate import (
     speculate,
     while_it_works,
 )
-from engine.turns import TurnClock
+from engine.turns import Racer, TurnClock, in_turns
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
+from tests.support.engine.sessions import loaded
 from tests.support.engine.slow_passes import SlowPasses, seconds_left
 
 SCRIPT = [(7 * i) % 60 for i in range(200)]
@@ -169,3 +175,54 @@ def test_the_ends_of_a_run_of_plain_tokens_are_told(model: SlowPasses) -> None:
         policy, tokens = InRuns(4), list(PROMPT)
         items = list(speculate(Decoder(model), NoDrafter(), policy, tokens, task(9)))
     assert policy.edges == [each.edge for each in items] == [False] * 9
+
+
+class KnownToAll(Known):
+    """For several conversations with the same script."""
+
+    def beside(self, decoder: Decoder) -> Drafter:
+        return KnownToAll(SCRIPT)
+
+
+def conversation(model: SlowPasses, tokenizer: Any, drafter: Drafter, length: int) -> Session:
+    session = Session(loaded(model, tokenizer), policy=Fixed(length))
+    session.drafter = drafter
+    return session
+
+
+def test_a_race_charges_each_answer_for_its_own_passes(model: SlowPasses, tokenizer: Any) -> None:
+    """All the time is somebody's, and none is both's."""
+    racers, seconds = list[Racer](), {"plain": list[float](), "drafted": list[float]()}
+    for name, drafter, length in (("plain", NoDrafter(), 0), ("drafted", Known(SCRIPT), 3)):
+        clock = TurnClock()
+        session = conversation(model, tokenizer, drafter, length)
+        request = Request(max_tokens=24, sampling=Sampling(temperature=0.0))
+        events = session.complete(PROMPT, request, generation=name, clock=clock)
+        racers.append(Racer(events, clock))
+    began = time.perf_counter()
+    for event in in_turns(*racers, settle=finish):
+        if isinstance(event, Verdict):
+            seconds[event.generation].append(event.seconds)
+    whole = time.perf_counter() - began
+    plain, drafted = seconds.values()
+    assert (len(plain), len(drafted)) == (24, 6)
+    assert 0.7 * whole < sum(plain) + sum(drafted) <= whole
+    for each in (plain, drafted):
+        assert median(each) > SHARE * model.pass_seconds
+
+
+def test_of_several_answers_none_leaves_work_to_the_turn_of_another(
+    model: SlowPasses, tokenizer: Any
+) -> None:
+    session = conversation(model, tokenizer, KnownToAll(SCRIPT), 3)
+    scheduler = Scheduler(session, parallel=2, room=1 << 20, batching=False, fail=failure)
+    request = Request(max_tokens=16, sampling=Sampling(temperature=0.0))
+    left = list[float]()
+    for name in ("first", "second"):
+        list(scheduler.add(Job(name, Prompt(tokens=tuple(PROMPT)), request, lambda: False)))
+    while scheduler.busy:
+        for event in scheduler.step():
+            if isinstance(event, Verdict):
+                left.append(seconds_left())
+    assert len(left) == 8
+    assert median(left) < SHARE * model.pass_seconds
