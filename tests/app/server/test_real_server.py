@@ -113,6 +113,7 @@ def test_a_program_is_answered_by_the_windows_engine_and_none_without_the_key(
     assert server.pid == 0, "it ends with the window"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "real", ["ready take load take text:a reading:5:20 text:b take"], indirect=True
 )
@@ -144,6 +145,7 @@ def test_the_engines_death_is_an_error_and_no_end(real: RealServer) -> None:
     assert server.state is ServerState.ON
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_said(real: RealServer) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -41,6 +41,7 @@ from tests.support.mostly_slow import mostly_slow
 # Answers
 
 
+@pytest.mark.slow
 def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None:
     plain = generate("--drafter", "none")
     assert plain.code == 0

@@ -23,7 +23,6 @@ from models.model_folder import ModelFolder
 from tests.support.engine import between, scripted_follower
 from tests.support.engine.led import Led, gone, led
 from tests.support.engine.tiny import write_folder
-from tests.support.mostly_slow import mostly_slow
 
 QUESTION = "Tell me a story."
 LONG = 3000
@@ -58,7 +57,8 @@ def alone(folder: Path, tokens: int) -> str:
     return "".join(getattr(event, "delta", "") for event in events)
 
 
-@pytest.mark.parametrize("mode", mostly_slow(["pipeline", "tensor"], quick=["pipeline"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["pipeline", "tensor"])
 def test_several_processes_write_the_text_of_one(group: Led, folder: Path, mode: str) -> None:
     assert group.ask(load=str(folder), mode=mode)["said"] == "loaded"
     assert group.ask(ask=QUESTION, tokens=40)["text"] == alone(folder, 40)

@@ -24,7 +24,6 @@ from tests.support.engine.lively import (
     sayable,
 )
 from tests.support.engine.story_samples import asked_of, by_the_engine, new_story_learner
-from tests.support.mostly_slow import mostly_slow
 
 
 def by_head(
@@ -36,7 +35,8 @@ def by_head(
     )
 
 
-@pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
+@pytest.mark.slow
+@pytest.mark.parametrize("chain", [1, 3, 5])
 def test_the_engine_commits_as_much(
     stories: LoadedModel, trained: HeadLearner, story_answers: list[RecordedAnswer], chain: int
 ) -> None:

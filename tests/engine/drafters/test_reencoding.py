@@ -72,6 +72,7 @@ def tokens_of(writing: Writing, drawn: object) -> list[int]:
     return writing.tokens("".join(drawn))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("target", "drafter"), PAIRS)
 @given(data=st.data())
 def test_it_says_what_was_committed_in_whatever_steps(

@@ -109,6 +109,7 @@ def test_downloads_are_the_same_every_time(app: Path, tmp_path: Path, configurat
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(p.name for p in one)
 
 
+@pytest.mark.slow
 @needs_xorriso
 @pytest.mark.skipif(shutil.which("7zz") is None, reason="needs 7-Zip")
 def test_another_reader_finds_every_file(app: Path, tmp_path: Path, configuration: Configuration):
