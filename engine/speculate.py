@@ -114,7 +114,7 @@ class Task:
     constraint: Constraint = field(default_factory=Unconstrained)
     logprobs: int | None = None
     company: Company = field(default_factory=Company)
-    clock: Callable[[], float] = lambda: perf_counter()
+    clock: Callable[[], float] = lambda: perf_counter()  # looked up at each call, for tests
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ Knows neither clock nor model.
 """
 
 import json
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -33,7 +32,7 @@ from models.typed_json import decode
 
 ALL = "all"
 # How reports of before called what they hold.
-_NAMES_BEFORE = {"contestant": "runner", "courses": "draft_histories", "parts": "answers"}
+_NAMES_BEFORE = {"contestant": "runner"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,42 +84,15 @@ class ResultRow:
     lowest_to_plain: LowestCategory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRounds:
-    """The rounds of one answer: what was proposed in each, and how much of it was accepted."""
-
-    category: str
-    proposed: tuple[int, ...]
-    accepted: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DraftHistory:
-    """How far ahead one runner drafted, answer after answer, in the order of the benchmark."""
-
-    runner: str
-    temperature: float
-    answers: tuple[AnswerRounds, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PassTiming:
-    """What passes over `rows` rows took while answering: the median of `count`."""
-
-    rows: int
-    seconds: float
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport:
     """All that is shown of a benchmark. `partial` until everything is measured.
 
     `precision` and `drafters`: what the weights are here. `skipped`: prompts too long for the
     context. `refused`: runners that cannot run this pair, and their reasons. `accepting`: judging,
-    measured apart, one for each temperature. `curve`: what passes cost, measured apart; `passes`:
-    the same while answering. `peak_rss_bytes`: the most memory that the process has had, all
-    runners' models and caches together.
+    measured apart, one for each temperature. `curve`: what passes cost, measured
+    apart. `peak_rss_bytes`: the most memory that the process has had, all runners' models and
+    caches together.
     """
 
     date: str
@@ -137,8 +109,6 @@ class BenchReport:
     roofline: Roofline | None = None
     accepting: tuple[AcceptCost, ...] = ()
     curve: PassCurve | None = None
-    passes: tuple[PassTiming, ...] = ()
-    draft_histories: tuple[DraftHistory, ...] = ()
     cooling: Cooling | None = None
     peak_rss_bytes: int | None = None
 
@@ -207,12 +177,7 @@ class Measurements:
 
     def report(self) -> BenchReport:
         """What there is to show."""
-        return replace(
-            self.setup,
-            rows=tuple(self._rows()),
-            passes=_passes(self.answers),
-            draft_histories=_draft_histories(self.answers),
-        )
+        return replace(self.setup, rows=tuple(self._rows()))
 
     def to_json(self) -> str:
         """The report, and each answer's figures; of its ids only whether they are `PLAIN`'s."""
@@ -330,36 +295,6 @@ class _Shares:
 def now() -> str:
     """The date for a report, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _draft_histories(answers: Sequence[MeasuredAnswer]) -> tuple[DraftHistory, ...]:
-    """The draft lengths of every runner that drafts, in the order of the answers."""
-    histories: dict[tuple[str, float], list[AnswerRounds]] = {}
-    for answer in answers:
-        rounds = answer.measured.rounds
-        proposed = tuple(each.proposed for each in rounds)
-        accepted = tuple(each.accepted for each in rounds)
-        histories.setdefault((answer.runner, answer.temperature), []).append(
-            AnswerRounds(answer.category, proposed, accepted)
-        )
-    return tuple(
-        DraftHistory(runner, temperature, tuple(written))
-        for (runner, temperature), written in histories.items()
-        if any(any(each.proposed) for each in written)
-    )
-
-
-def _passes(answers: Sequence[MeasuredAnswer]) -> tuple[PassTiming, ...]:
-    """What our own passes took while answering, by rows."""
-    seconds: dict[int, list[float]] = {}
-    for answer in answers:
-        if answer.measured.phases:
-            for each in answer.measured.rounds:
-                seconds.setdefault(each.proposed + 1, []).append(each.verify_seconds)
-    return tuple(
-        PassTiming(rows, statistics.median(times), len(times))
-        for rows, times in sorted(seconds.items())
-    )
 
 
 def _with_lowest(whole: ResultRow, parts: Sequence[ResultRow]) -> ResultRow:

@@ -292,7 +292,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
     limits += [] if free is None else [weights + free]
     most = min(limits, default=whole)
     if whole <= most:
-        wired = ", and is kept from being paged out while it answers"
+        wired = "; while the window or the server answers it is kept from being paged out"
         return Check("fit", f"{fact}; it fits{wired if weights > Wired.LARGE * device > 0 else ''}")
     if weights > most:
         return Symptom.TOO_LARGE.found("fit", f"{fact}; there are {size(most)}", usable=False)

@@ -55,7 +55,7 @@ def test_what_is_read_is_what_was_found(report: BenchReport, options: BenchOptio
 def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_path: Path) -> None:
     assert options.out is not None
     fields = json.loads(options.out.read_text())
-    for name in ("roofline", "accepting", "curve", "passes", "draft_histories", "cooling"):
+    for name in ("roofline", "accepting", "curve", "cooling"):
         del fields[name]
     for row in fields["rows"]:
         del row["accept_share"], row["bandwidth_share"], row["peak_bytes"]
@@ -72,8 +72,6 @@ def test_a_report_that_calls_runners_contestants_can_be_shown(
     text = options.out.read_text()
     for now, before in {
         "runner": "contestant",
-        "draft_histories": "courses",
-        "answers": "parts",
         "measured_answers": "runs",
     }.items():
         text = text.replace(f'"{now}":', f'"{before}":')
@@ -81,7 +79,7 @@ def test_a_report_that_calls_runners_contestants_can_be_shown(
     old.write_text(text)
     again = read_report(old)
     assert "contestant" in text
-    assert (again.rows, again.draft_histories) == (report.rows, report.draft_histories)
+    assert again.rows == report.rows
 
 
 def test_a_folder_of_reports_becomes_one_file(
@@ -240,7 +238,8 @@ def test_every_sheet_has_everybody_once_in_a_line_or_a_column(report: BenchRepor
         columns = [heading.replace("\n", " ") for heading in sheet.headings]
         named.setdefault(sheet.title, []).extend([*columns, *(row[0] for row in sheet.rows)])
     for temperature in report.temperatures:
-        drafting = {h.runner for h in report.draft_histories if h.temperature == temperature}
+        rows = [row for row in report.rows if row.temperature == temperature]
+        drafting = {row.runner for row in rows if row.stats.proposed}
         for title, names in named.items():
             if title.endswith(temperature_words(temperature)):
                 assert {name: names.count(name) for name in drafting} == dict.fromkeys(drafting, 1)
@@ -365,24 +364,6 @@ def test_a_bandwidth_that_passes_refute_is_not_shown(report: BenchReport, reache
     cells = {cell for table in memory for row in table.rows for cell in row[2:4]}
     assert cells == ({"–"} if reached > 1 else {"40%", "50%", "90%"})
     assert any("GB/s" in line for line in remarks(shown)) == (reached < 1)
-
-
-def test_histories_hold_every_round_of_those_who_draft(report: BenchReport) -> None:
-    histories = {
-        (history.runner, history.temperature): history for history in report.draft_histories
-    }
-    assert (PLAIN, 0.0) not in histories
-    for (runner, temperature), history in histories.items():
-        (row,) = (
-            row
-            for row in report.rows
-            if (row.runner, row.temperature, row.category) == (runner, temperature, "all")
-        )
-        assert sum(sum(part.proposed) for part in history.answers) == row.stats.proposed
-        assert sum(sum(part.accepted) for part in history.answers) == row.stats.accepted
-        assert sum(len(part.proposed) for part in history.answers) == row.stats.rounds
-    rows_seen = {dot.rows for dot in report.passes}
-    assert {1, 4} <= rows_seen
 
 
 def test_a_place_that_is_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
