@@ -427,7 +427,7 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(chain, "choose", cold_draw)
     drafter = model_drafter(DRAFTING["noisy"])
 
-    counts, _ = long_text(drafter, Fixed(2), cold, length=1_500)
+    counts, _ = long_text(drafter, Fixed(2), cold, length=3_000)
 
     assert excess(counts, exact(TABLE, cold)) > 1.5
 

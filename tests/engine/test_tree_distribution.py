@@ -182,7 +182,7 @@ def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) 
 @pytest.mark.slow
 def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
     drafter = TakenForReplaced(DRAFTING["random"])
-    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=1_000)
+    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=3_000)
     assert excess(counts, exact(TABLE, WARM)) > 1.0
 
 
