@@ -1,1 +1,1 @@
-"""Drafters that lose to the head when both learn from the same answers: Medusa's, and blocks."""
+"""Kinds of drafters that others train, which earned less here than a head: Medusa, and a block."""
