@@ -25,16 +25,14 @@ import mlx_lm
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.cluster.states import RankState, divided
-from engine.device import Wired, backend, finish, free_memory, held_bytes
+from engine.device import Wired, backend, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
-from engine.forks import first_fork
 from engine.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.kept_prefixes import Unkept
 from engine.loading import LoadedModel
 from engine.macs import LedMacs
-from engine.near_ties import Fork
 from engine.pair import make_policy, require_pair
 from engine.pipes import claim_pipes
 from engine.protocol import (
@@ -53,7 +51,6 @@ from engine.request import TooLong
 from engine.scheduler import Job, Scheduler
 from engine.session import Session
 from engine.text import ending_of
-from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, resolve_drafters, resolve_target
@@ -213,7 +210,7 @@ class Host:
                 ended = command is None
                 if command is not None:
                     self._take(command)
-            elif self._later and (self._runs_beside(self._later[0]) or not self._answering):
+            elif self._later and (isinstance(self._later[0], Generate) or not self._answering):
                 self._do_safely(self._later.popleft())
             else:
                 self._step()
@@ -244,7 +241,7 @@ class Host:
 
     def _take(self, command: Work | Count) -> None:
         """Do a command now, or note it for later."""
-        if isinstance(command, Count) or (self._runs_beside(command) and not self._later):
+        if isinstance(command, Count) or (isinstance(command, Generate) and not self._later):
             self._do_safely(command)
         else:
             self._later.append(command)
@@ -262,17 +259,9 @@ class Host:
         except Disconnected:
             raise
         except Exception as error:
-            reads = not isinstance(command, Count | Generate) or self._is_race(command)
+            reads = not isinstance(command, Count | Generate)
             torn = reads and not isinstance(error, Problem)
             self._send(self._failure(command.id, error, torn=torn))
-
-    def _runs_beside(self, command: Work | Count) -> bool:
-        """Whether it can begin while others are answered."""
-        return isinstance(command, Generate) and not self._is_race(command)
-
-    @staticmethod
-    def _is_race(command: Work | Count) -> bool:
-        return isinstance(command, Generate) and command.race
 
     def _send(self, response: Response) -> None:
         self._queue.note(response)
@@ -305,8 +294,6 @@ class Host:
         match command:
             case Generate() if self._queue.cancelled(command.id):
                 self._send(Done(command.id, "cancelled", Stats()))
-            case Generate() if command.race:
-                self._race(command)
             case Generate():
                 self._generate(command)
             case _ if self._queue.stopped:
@@ -419,44 +406,10 @@ class Host:
             cancelled=lambda: self._queue.cancelled(command.id),
             compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
             first=bool(command.conversation),
+            rival=protocol.rival_of(command.id) if command.race else "",
         )
         for event in scheduler.add(job):
             self._send(event)
-
-    def _race(self, command: Generate) -> None:
-        session = self._usable_scheduler().session
-        caches = quantized_caches(session.target.folder, self._memory)
-        plain = Session(session.target, quantized=caches)
-
-        def racer(session: Session, generation: str) -> Racer:
-            clock = TurnClock()
-            events = session.answer(
-                command.prompt.messages,
-                command.request,
-                generation=generation,
-                cancelled=lambda: self._queue.cancelled(command.id),
-                clock=clock,
-            )
-            return Racer(events, clock)
-
-        rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
-        try:
-            for event in in_turns(*rivals, settle=finish):
-                if isinstance(event, Done) and event.generation == command.id:
-                    event = replace(event, fork=self._fork(plain, session, event))
-                self._send(event)
-        except Exception as error:
-            if not isinstance(error, Problem):
-                self._schedule(session.another())  # its caches may refer to passes that failed
-            raise
-
-    @staticmethod
-    def _fork(plain: Session, drafted: Session, done: Done) -> Fork | None:
-        """Where the drafted answer of a race leaves the plain one, counted from its prompt on."""
-        if done.reason == "cancelled":
-            return None
-        fork = first_fork(plain.decoder, plain.tokens, drafted.tokens)
-        return fork and replace(fork, at=fork.at - done.stats.prompt_tokens)
 
     def _schedule(self, session: Session) -> None:
         """Answer with this session, and others like it, from now on."""

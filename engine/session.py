@@ -88,7 +88,6 @@ class Remark(Enum):
 
 
 _DEFAULT = Request()
-_FORCED = "the grammar allows nothing else"
 _AROUND_A_MESSAGE = 6  # tokens that a chat template usually adds
 
 
@@ -215,6 +214,10 @@ class Session:
         other.policy, other._kept = self.policy.another(), None
         other._tokens = self._tokens[: decoder.length]
         return other
+
+    def plain(self) -> "Session":
+        """A session for another conversation, without drafts: what speed-ups are compared with."""
+        return Session(self.target, quantized=self.decoder.timeline.quantized)
 
     def copy(self) -> "Session":
         """As `another`, with a copy of what this one has read."""

@@ -161,22 +161,6 @@ def test_a_race_says_what_lies_behind_a_difference(
     assert done.fork.written in drafted
 
 
-def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else they may differ, and one reads more memory than the other."""
-    caches = QuantizedCaches(bits=8)
-    monkeypatch.setattr("engine.host.quantized_caches", lambda *_: caches)
-    given: list[QuantizedCaches | None] = []
-
-    def spy(*values: Any, quantized: QuantizedCaches | None = None, **others: Any) -> Session:
-        given.append(quantized)
-        return Session(*values, **others)  # the tiny model's own caches cannot be quantized
-
-    monkeypatch.setattr("engine.host.Session", spy)
-    race = replace(generate("g", max_tokens=8), race=True)
-    assert isinstance(hosted([Load("1", str(folder)), race])[-1], Done)
-    assert given == [caches, caches]
-
-
 def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
     child.send(
         Generate("r3", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=LONG), race=True)
