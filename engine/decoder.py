@@ -210,8 +210,10 @@ class Decoder:
         """Remember here for longer: where a turn's prompt ends."""
         self.timeline.bookmark()
 
-    def rest(self) -> None:
-        """Nothing is to be read for a while."""
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Passes follow each other inside. Behind it nothing is read for a while."""
+        yield
 
     def keep(self, length: int, positions: Sequence[int]) -> None:
         """Of what was read, keep the first `length` tokens, and behind them those at `positions`,

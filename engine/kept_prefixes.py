@@ -61,6 +61,26 @@ class KeptPrefixes:
         self.blocks = blocks
         self._target, self._decoder = target, decoder
 
+    def of(
+        self,
+        prompt: Sequence[int],
+        documents: frozenset[str],
+        *,
+        decoder: Decoder,
+        held: int,
+        before: "KeptPrefix | None",
+    ) -> "KeptPrefix | None":
+        """The prefix of a prompt that `decoder` is about to read, and whose first `held` tokens it
+        holds. None without `documents`.
+
+        Where the prompt goes on behind the prefix of the last prompt, that is its prefix: `before`.
+        """
+        if not documents:
+            return None
+        if before and before.documents == documents and 0 < before.length <= held:
+            return before
+        return KeptPrefix(self, decoder, prompt, documents=documents)
+
     @cached_property
     def depends_on(self) -> str:
         """All that the content of a prefix depends on, but for its tokens. Raises Problem."""
@@ -132,6 +152,8 @@ class KeptPrefix:
         """Read what is kept of it, if that is more than the `held` tokens that the decoder has:
         yields how many tokens that is, as it grows. The decoder has them in the end."""
         settings = self._decoder.timeline.quantized
+        if held >= self.length:
+            return
         if settings is None:
             yield from self._read(held, self.length, quantized=False)
             return

@@ -6,11 +6,51 @@ room is free again. So the next prompts begin as the last one did, and what was 
 once in many turns what stays behind the gap is read again. Knows lengths in tokens, no tokenizer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from engine.request import ChatMessage, Overflow
+from engine.request import ChatMessage, Overflow, Prompt
 
+_AROUND_A_MESSAGE = 6  # tokens that a chat template usually adds
 _MOST_KEPT = 2  # the first turn may take one part in so many; else it is left out, too
+
+
+def fit(
+    prompt: Prompt,
+    *,
+    overflow: Overflow,
+    limit: int,
+    encode: Callable[[Prompt], list[int]],
+    encode_text: Callable[[str], list[int]],
+) -> tuple[list[int], range]:
+    """The tokens of a prompt that has `limit` of them at most, and which of its messages were left
+    out for that. There may be more tokens where nothing can be left out any more.
+
+    `encode` encodes a prompt, `encode_text` the text of a message without anything around it.
+    """
+    messages = prompt.messages
+    tokens, gap = encode(prompt), range(0)
+    if len(tokens) <= limit or overflow == "stop" or not messages:
+        return tokens, gap
+    bounds = turn_bounds(messages)
+    lengths = [len(encode_text(each.content)) + _AROUND_A_MESSAGE for each in messages]
+    turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
+    first = replace(prompt, messages=messages[: bounds[0] + 1])
+    head = len(encode(first)) - lengths[bounds[0]]
+    room = limit
+    while len(tokens) > limit and gap.stop < bounds[-2]:
+        found = left_out(head, turns, overflow=overflow, limit=room)
+        gap = range(bounds[found.start], bounds[found.stop])
+        tokens = encode(without(prompt, gap))
+        room -= max(1, len(tokens) - limit)  # the template may add more than was counted
+    return tokens, gap
+
+
+def without(prompt: Prompt, gap: range) -> Prompt:
+    """A chat without the messages in `gap`."""
+    messages = prompt.messages
+    return replace(prompt, messages=(*messages[: gap.start], *messages[gap.stop :]))
 
 
 def left_out(system: int, turns: Sequence[int], *, overflow: Overflow, limit: int) -> range:

@@ -213,5 +213,10 @@ class LeadingDecoder(Decoder):
             del self._text[self.length :]
             self._leader.tell(orders.Rewind(self.number, self.length))
 
-    def rest(self) -> None:
-        self._leader.rest()
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """The other ranks rest behind it."""
+        try:
+            yield
+        finally:
+            self._leader.rest()

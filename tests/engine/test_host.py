@@ -28,6 +28,7 @@ from engine.host import (
     quantized_caches,
 )
 from engine.loading import load
+from engine.pair_costs import Remark
 from engine.protocol import (
     Cancel,
     Command,
@@ -48,7 +49,7 @@ from engine.protocol import (
     command_to_json,
 )
 from engine.request import Prompt, Request, asked
-from engine.session import Remark, Session
+from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child

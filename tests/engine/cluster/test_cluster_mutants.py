@@ -37,12 +37,12 @@ TARGET = partial(build, "qwen3_5")
 def write(target: LoadedModel) -> list[int]:
     """So many tokens that the ranks are compared within, with drafts that are taken back."""
     decoder, tokens = target.decoder(target.model), list(PROMPT)
-    for _ in decoder.prefill(tokens):
-        pass
     drafter = ModelDrafter(Decoder(noisy(TARGET(), scale=0.1)), vocabulary=decoder.vocabulary)
-    for _ in speculate(decoder, drafter, Fixed(3), tokens, task(COUNT)):
-        pass
-    decoder.rest()
+    with decoder.busy():
+        for _ in decoder.prefill(tokens):
+            pass
+        for _ in speculate(decoder, drafter, Fixed(3), tokens, task(COUNT)):
+            pass
     return tokens
 
 

@@ -203,11 +203,11 @@ def test_rest_is_compared_before_and_woken_after_and_told_once() -> None:
     with sent() as messages:
         leader = Leader(part("llama"), wake=lambda: woken.append(len(messages)))
         decoder = LeadingDecoder(leader.part.model, leader=leader)
-        decoder.rest()
+        leader.rest()
         assert not messages
         decoder.read(text(3))
-        decoder.rest()
-        decoder.rest()
+        leader.rest()
+        leader.rest()
         decoder.read(text(3))
         leader.quit()
     assert woken == [0, 3]
@@ -235,7 +235,7 @@ def test_nothing_is_read_once_the_ranks_have_lost_each_other() -> None:
                     mock.patch.object(collectives, "agrees", return_value=False),
                     pytest.raises(Problem, match="lost each other"),
                 ):
-                    decoder.rest()
+                    leader.rest()
             else:  # the others have begun the pass
                 with (
                     mock.patch.object(type(leader.part), "begin", side_effect=MemoryError),
@@ -246,7 +246,7 @@ def test_nothing_is_read_once_the_ranks_have_lost_each_other() -> None:
             count = len(messages)
             with pytest.raises(Problem, match="lost each other"):
                 decoder.read(text(3))
-            decoder.rest()
+            leader.rest()
             leader.quit()
             assert len(messages) == count
 
