@@ -6,14 +6,14 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
-class ModelDrafter(Untaught):
+class ModelDrafter(Drafter):
     """Drafts with a model of its own. `vocabulary` is how many logits the target gives."""
 
     name = "model"
