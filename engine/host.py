@@ -69,7 +69,7 @@ class Disconnected(Exception):
     """Nobody reads the responses any longer."""
 
 
-class ResponseWriter:
+class ResponseLines:
     """Writes responses as whole lines, from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -526,7 +526,7 @@ def main() -> NoReturn:
     """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the responses."""
     open_many_files()
     commands, responses = claim_pipes()
-    writer = ResponseWriter(responses)
+    writer = ResponseLines(responses)
     send = writer.send
     queue = CommandQueue(send)
 

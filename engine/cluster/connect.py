@@ -14,10 +14,10 @@ from engine.cluster import group as ranks
 from engine.cluster.control import Find, Found, Hello, Join, Joined, Load, Loaded, Meet
 from engine.cluster.follow import digest
 from engine.cluster.followers import AGAIN, Deadlines, Followers, follower_command
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.links import open_network, point_to_point, this_mac
-from engine.cluster.share import Mode, Part, Share, load_part
+from engine.cluster.share import Mode, ModelPart, RankShare, load_part
 from engine.cluster.states import RankState
 from engine.cluster.waits import Waits
 from engine.device import free_memory, held_bytes
@@ -58,7 +58,7 @@ class Cluster:
         changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None,
         lost: Callable[[Problem], None] = lambda problem: None,
         deadlines: Deadlines | None = None,
-        command: Callable[[Host, Sequence[str]], list[str]] = follower_command,
+        command: Callable[[ClusterHost, Sequence[str]], list[str]] = follower_command,
     ) -> "Cluster":
         """Start a follower on each Mac and join them. `trusted`: whoever is on the links between
         them is trusted. `changed` is told of every state, `lost` once, in any thread, when a rank
@@ -162,11 +162,11 @@ class Cluster:
             if leader.over:
                 raise self.why(RuntimeError("a pass was not finished"))
 
-    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, Part]:
+    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, ModelPart]:
         """The own part, while each of the others loads its own. Where this raises `Problem`, the
         others may keep theirs until the next load."""
         count = len(self._hosts.each)
-        shares = [Share(made.mode, rank, count, made.split) for rank in range(count)]
+        shares = [RankShare(made.mode, rank, count, made.split) for rank in range(count)]
         self.plan = self._waits.leader = None
         free_memory()
         with self._followers.awake():
@@ -201,7 +201,7 @@ class Cluster:
 class _Leader(Leader):
     """Tells the control connections too that the followers rest."""
 
-    def __init__(self, followers: Followers, part: Part, *, links: str) -> None:
+    def __init__(self, followers: Followers, part: ModelPart, *, links: str) -> None:
         super().__init__(part, wake=followers.wake, links=links)
         self._followers = followers
 
@@ -281,7 +281,7 @@ def _check_same(own: Hello, other: Hello, name: str, *, exactly: bool) -> None:
             )
 
 
-def _check_links(host: Host, mac: Hello, name: str, *, trusted: bool) -> None:
+def _check_links(host: ClusterHost, mac: Hello, name: str, *, trusted: bool) -> None:
     """Raise `Problem` where a Mac lacks its address, or others may be on its network."""
     for address, network in zip(host.addresses, mac.networks, strict=True):
         if not network:

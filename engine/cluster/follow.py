@@ -21,9 +21,11 @@ from engine.cluster import group as ranks
 from engine.cluster.control import (
     Broken,
     Find,
+    FollowerMessage,
     Found,
     Join,
     Joined,
+    LeaderMessage,
     Load,
     Loaded,
     Meet,
@@ -31,14 +33,12 @@ from engine.cluster.control import (
     Pong,
     Quit,
     Refused,
-    Said,
-    Told,
     Work,
 )
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.links import this_mac
 from engine.cluster.orders import NotAnOrder
-from engine.cluster.share import Share, load_part
+from engine.cluster.share import RankShare, load_part
 from engine.device import free_memory, held_bytes
 from engine.pipes import claim_pipes
 from models.errors import Problem
@@ -57,7 +57,7 @@ class Control:
     def __init__(self, commands: BinaryIO, responses: BinaryIO) -> None:
         self._commands, self._responses = commands, responses
         self._lock = Lock()
-        self._told: SimpleQueue[Told] = SimpleQueue()
+        self._told: SimpleQueue[LeaderMessage] = SimpleQueue()
         self._quiet = 0
         self.follower: Follower | None = None
 
@@ -66,7 +66,7 @@ class Control:
         Thread(target=self._read, daemon=True).start()
         Thread(target=self._watch, daemon=True).start()
 
-    def say(self, message: Said) -> None:
+    def say(self, message: FollowerMessage) -> None:
         """Say it; the end of the process where nobody listens."""
         with self._lock:
             try:
@@ -75,7 +75,7 @@ class Control:
             except OSError:
                 os._exit(1)
 
-    def take(self) -> Told:
+    def take(self) -> LeaderMessage:
         """What is to be done next; waits for it."""
         return self._told.get()
 
@@ -93,7 +93,7 @@ class Control:
                 follower = self.follower
                 pong = Pong(follower.number, follower.waits) if follower else Pong(0, False)
                 self.say(pong)
-            elif isinstance(message, Told):
+            elif isinstance(message, LeaderMessage):
                 self._told.put(message)
         os._exit(0)
 
@@ -112,7 +112,7 @@ class Rank:
         self._group: ranks.Group | None = None
         self._rank = self._size = 0
         self._found: ModelFolder | None = None
-        self._next: Told | None = None  # what came instead of more work
+        self._next: LeaderMessage | None = None  # what came instead of more work
 
     def run(self) -> None:
         """Do what comes, for ever."""
@@ -126,7 +126,7 @@ class Rank:
                 reason = " ".join(str(error).split())[:_MOST_REASON] or "the ranks are out of step"
                 self._control.say(Broken(reason))
 
-    def _do(self, message: Told) -> None:
+    def _do(self, message: LeaderMessage) -> None:
         match message:
             case Meet(addresses):
                 self._control.say(this_mac(addresses))
@@ -162,7 +162,7 @@ class Rank:
         assert self._found is not None
         self._control.follower = None
         free_memory()
-        share = Share(message.mode, self._rank, self._size, message.split)
+        share = RankShare(message.mode, self._rank, self._size, message.split)
         _, part = load_part(self._found, share, self._group, expand=message.expand)
         self._control.follower = Follower(part)
         self._control.say(Loaded(part.size_bytes))

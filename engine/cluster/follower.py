@@ -10,7 +10,7 @@ import mlx.core as mx
 from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 
 _MANY_ROWS = 32  # behind which what a pass took is given back, as `Decoder.prefill` does
@@ -24,7 +24,7 @@ class Follower:
     """Obeys. Attributes: `number`, of the newest message; `waits`, for that one to arrive;
     `decoders` by their numbers; `texts`, as the leader's."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ModelPart) -> None:
         self.part = part
         self.number = 0
         self.waits = False

@@ -19,8 +19,19 @@ from time import monotonic, sleep
 from typing import IO
 
 from engine.cluster import control
-from engine.cluster.control import Broken, Hello, Meet, Ping, Pong, Quit, Refused, Said, Told, Work
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.control import (
+    Broken,
+    FollowerMessage,
+    Hello,
+    LeaderMessage,
+    Meet,
+    Ping,
+    Pong,
+    Quit,
+    Refused,
+    Work,
+)
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.states import RankState, State
 from models.errors import Problem
 from models.memory.machine import Machine, this_machine
@@ -50,9 +61,11 @@ class _Line:
     nobody has taken; `greeted`, whether it has said hello; `pong`, the last; `asked`, whether a
     ping has no answer yet; `quiet`, for how many beats; `broken`, why a pass failed there."""
 
-    def __init__(self, rank: int, host: Host, command: Sequence[str], environment: Sequence[str]):
+    def __init__(
+        self, rank: int, host: ClusterHost, command: Sequence[str], environment: Sequence[str]
+    ):
         self.rank, self.host = rank, host
-        self.reply: Said | None = None
+        self.reply: FollowerMessage | None = None
         self.pong = Pong(message=0, waits=False)
         self.asked = False
         self.quiet = 0
@@ -77,14 +90,14 @@ class _Line:
                 "Check that it is there.",
             ) from error
 
-    def tell(self, message: Told) -> None:
+    def tell(self, message: LeaderMessage) -> None:
         """Where it has ended, its reader knows."""
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):
             self._process.stdin.write(control.to_line(message))
             self._process.stdin.flush()
 
-    def heard(self) -> Iterator[Said]:
+    def heard(self) -> Iterator[FollowerMessage]:
         """What it says until it ends. What a shell prints is not looked at."""
         stream = self._process.stdout
         assert stream is not None
@@ -95,7 +108,7 @@ class _Line:
                 if line.startswith(b"{"):
                     yield control.ANOTHER_LANGUAGE
                 continue
-            if not isinstance(message, Told):
+            if not isinstance(message, LeaderMessage):
                 yield message
 
     def complaint(self) -> str:
@@ -136,14 +149,14 @@ class Followers:
 
     def __init__(
         self,
-        hosts: Sequence[Host],
+        hosts: Sequence[ClusterHost],
         *,
         environment: Sequence[str] = (),
         deadlines: Deadlines,
         changed: Callable[[tuple[RankState, ...]], None],
         lost: Callable[[Problem], None],
         standing: Callable[[], object] = lambda: None,
-        command: Callable[[Host, Sequence[str]], list[str]] | None = None,
+        command: Callable[[ClusterHost, Sequence[str]], list[str]] | None = None,
     ) -> None:
         """Raises `Problem` where one cannot be started."""
         self.states = tuple(
@@ -180,13 +193,13 @@ class Followers:
         return host if alone else f"{host} (rank {rank})"
 
     def ask[T](
-        self, told: Sequence[Told], kind: type[T], *, seconds: float | None = None
+        self, told: Sequence[LeaderMessage], kind: type[T], *, seconds: float | None = None
     ) -> list[T]:
         """Tell each follower its message, and have the replies. Raises `Problem` as `replies`."""
         self.tell(told)
         return self.replies(kind, seconds=seconds)
 
-    def tell(self, told: Sequence[Told]) -> None:
+    def tell(self, told: Sequence[LeaderMessage]) -> None:
         """Tell each follower its message."""
         for line, message in zip(self._lines, told, strict=True):
             line.reply = None
@@ -399,7 +412,7 @@ def ask_machines(
     hosts: Hosts,
     *,
     deadlines: Deadlines | None = None,
-    command: Callable[[Host, Sequence[str]], list[str]] | None = None,
+    command: Callable[[ClusterHost, Sequence[str]], list[str]] | None = None,
 ) -> list[tuple[str, Machine]]:
     """Each Mac's name and memory; they are not joined. Raises `Problem`."""
     deadlines = deadlines or Deadlines()
@@ -420,7 +433,7 @@ def ask_machines(
     return [(followers.name(rank), machine) for rank, machine in enumerate(machines)]
 
 
-def follower_command(host: Host, environment: Sequence[str]) -> list[str]:
+def follower_command(host: ClusterHost, environment: Sequence[str]) -> list[str]:
     """What starts a follower on a Mac: this Python, which is at the same place there."""
     follow = [sys.executable, "-m", "engine", "follow"]
     if host.is_here:

@@ -21,7 +21,7 @@ _MAKE = "Make one: mlx.distributed_config --hosts MAC1,MAC2 --output-hostfile FI
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ClusterHost:
     """One Mac: `ssh`, how it is reached ("127.0.0.1" and "localhost" are this machine: no ssh);
     `addresses`, its own on the links to its neighbours, as IPv4, without which RDMA does on all but
     the first; `rdma`, its devices to each rank, none to itself."""
@@ -42,7 +42,7 @@ class Hosts:
     "NAME=value" for each follower."""
 
     path: Path
-    each: tuple[Host, ...]
+    each: tuple[ClusterHost, ...]
     backend: Backend = "ring"
     environment: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ def hosts_of(path: Path, given: Any) -> Hosts:
     if not 2 <= len(file.hosts) <= MOST_HOSTS:
         raise WrongHosts(path, f"It names {len(file.hosts)} Macs, and 2 to {MOST_HOSTS} can join.")
     _check(path, file)
-    hosts = tuple(Host(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
+    hosts = tuple(ClusterHost(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
     if file.backend.startswith("jaccl"):
         _check_devices(path, hosts)
     return Hosts(path, hosts, file.backend or "ring", file.envs)
@@ -132,7 +132,7 @@ def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _check_devices(path: Path, hosts: tuple[Host, ...]) -> None:
+def _check_devices(path: Path, hosts: tuple[ClusterHost, ...]) -> None:
     """JACCL takes a device for each other rank, and none for the own one."""
     for rank, host in enumerate(hosts):
         if len(host.rdma) != len(hosts) or host.rdma[rank]:

@@ -16,7 +16,7 @@ from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
 from engine.cluster.orders import Order
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.model_parts import HiddenStates, StateRecorder
@@ -35,7 +35,7 @@ class Leader:
     """
 
     def __init__(
-        self, part: Part, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
+        self, part: ModelPart, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
     ) -> None:
         self.part = part
         self.texts: dict[int, list[int]] = {}

@@ -32,7 +32,7 @@ _MASKS = ("fa_idx", "ga_idx", "swa_idx", "ssm_idx")  # places of layers whose ca
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RankShare:
     """What `rank` has of a model. `split`: how many layers each rank has in a pipeline, rank 0's
     first, which are the model's last; empty with tensor parallelism."""
 
@@ -47,7 +47,7 @@ class Share:
         return sum(self.split[self.rank + 1 :])
 
 
-class Part:
+class ModelPart:
     """A rank's part of a model, which reads with those of the other ranks.
 
     Attributes: `model`, to be called as the whole one, with caches of its own layers; `share`;
@@ -55,7 +55,7 @@ class Part:
     looked at.
     """
 
-    def __init__(self, model: nn.Module, share: Share, group: Group) -> None:
+    def __init__(self, model: nn.Module, share: RankShare, group: Group) -> None:
         """`model` as `keep` and `divide` left it. Raises `Problem`."""
         self.model, self.share, self.group = model, share, group
         self.depth = sum(share.split) or len(model.layers)
@@ -160,8 +160,8 @@ class _Watch(TapHook):
 
 
 def load_part(
-    folder: ModelFolder, share: Share, group: Group, *, expand: bool
-) -> tuple[LoadedModel, Part]:
+    folder: ModelFolder, share: RankShare, group: Group, *, expand: bool
+) -> tuple[LoadedModel, ModelPart]:
     """Load this rank's part of a target; no other weights are read for good. On every rank.
 
     `expand`: whether weights become float32 on a CPU, as rank 0 decides for all of them: parts of
@@ -175,10 +175,10 @@ def load_part(
         divide(model, share, group)
 
     loaded = load(folder, expand=expand, cut=cut)
-    return loaded, Part(loaded.model, share, group)
+    return loaded, ModelPart(loaded.model, share, group)
 
 
-def keep(model: nn.Module, share: Share) -> None:
+def keep(model: nn.Module, share: RankShare) -> None:
     """Leave the layers of a rank of a pipeline in a model, whose weights need not be read yet."""
     if share.mode != "pipeline":
         return
@@ -199,7 +199,7 @@ def _kind(layer: Any) -> tuple[type, Any]:
     return type(layer), getattr(layer, "max_size", None)
 
 
-def divide(model: nn.Module, share: Share, group: Group) -> None:
+def divide(model: nn.Module, share: RankShare, group: Group) -> None:
     """Leave a rank's part of every layer, with tensor parallelism."""
     if share.mode != "tensor":
         return
@@ -237,7 +237,7 @@ def _named(kind: mx.Dtype) -> str:
     return str(kind).removeprefix("mlx.core.")
 
 
-def _connect(model: nn.Module, share: Share, group: Group) -> None:
+def _connect(model: nn.Module, share: RankShare, group: Group) -> None:
     """Have the first of its layers receive what the rank before it made, and the last one send."""
     layers: Sequence[nn.Module] = model.layers
     if share.rank < share.size - 1:

@@ -11,11 +11,11 @@ from types import FrameType
 
 from engine.cluster import group
 from engine.cluster.leader import Leader, LeadingDecoder
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
 
-_CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, Part.settle)
+_CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, ModelPart.settle)
 _WAITS = {call.__code__ for call in _CALLS}
 
 
