@@ -66,6 +66,20 @@ class Tree:
         return tuple(zip_longest(*families, fillvalue=COMMITTED))
 
     @cached_property
+    def judges(self) -> tuple[int, ...]:
+        """For each token the row of the pass that judges it: the one behind its parent."""
+        return tuple(parent + 1 for parent in self.parents)
+
+    @cached_property
+    def generations(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of each depth that may have children, COMMITTED first."""
+        depths = (-1, *self.depths)
+        return tuple(
+            tuple(i - 1 for i, depth in enumerate(depths) if depth == parents)
+            for parents in range(-1, self.height - 1)
+        )
+
+    @cached_property
     def leaves_first(self) -> tuple[int, ...]:
         """The tokens, each behind all that stand behind it and behind the alternatives before it;
         COMMITTED is the last."""
