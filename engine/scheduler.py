@@ -1,4 +1,4 @@
-"""Several answers side by side: who begins, who has the next turn, who shares a pass.
+"""Several answers side by side: which begins, which has the next turn, which share a pass.
 
 Every answer has a session of its own, with caches, drafter and draft lengths. In a step each answer
 that is being written gets one round, and one that reads its prompt a chunk of it. Rounds come one
@@ -36,8 +36,11 @@ _LEAD_SECONDS = 0.1  # by which one answer of a race gets ahead of the other bef
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked for. `first`: it begins before others that are not. `compare` as for
-    `Session.begin`. `rival`: the generation of the plain answer that it races against, or empty."""
+    """An answer that is asked for.
+
+    Attributes: `cancelled` and `compare` as for `Session.begin`; `first`, whether it begins before
+    jobs that are not; `rival`, the generation of the plain answer in a race, or empty.
+    """
 
     generation: str
     prompt: Prompt
@@ -52,7 +55,7 @@ class _Running:
     """An answer that has begun.
 
     Attributes: `reading`, whether it still reads its prompt; `needs`, the pass that it waits for,
-    None where it makes its own; `pass_seconds`, what that took already, where it was shared.
+    None if it makes its own; `pass_seconds`, the time that a shared pass took.
     """
 
     def __init__(
@@ -74,15 +77,15 @@ class _Running:
 
     @property
     def tokens(self) -> int:
-        """The most that its caches will hold."""
+        """The most tokens that its caches will hold."""
         return self.answer.most_tokens
 
     def go_on(self) -> Generator[Event, None, bool]:
-        """Its events up to the next pass, or the next part of its prompt; returns whether there is
+        """Its events up to the next pass, or the next part of its prompt. Returns whether there is
         more to come.
 
-        Where others take turns, what it drafted is waited for, so that no other answer's time pays
-        for it. Alone it makes its pass at once, and the device goes from one round to the next.
+        If others take turns, its draft is waited for, so that no other answer's time pays for it.
+        Alone it makes its pass at once, and the device goes from one round to the next.
         """
         self.needs, self.pass_seconds = None, 0.0
         for item in self._items:
@@ -146,10 +149,10 @@ class _Racer(_Running):
 class Scheduler:
     """Runs answers that start from `session`, at most `parallel` at once.
 
-    `room`: how many tokens may be in all caches together. `batching`: whether answers share passes,
-    which the model must allow. `fail` makes the event of a failure.
+    `room`: the most tokens in all caches together. `batching`: whether answers share passes, which
+    the model must allow. `fail` makes the event of a failure.
 
-    Attribute: `session`, one of those that are kept; it changes.
+    Attribute: `session`, the one used last; it changes.
     """
 
     def __init__(
@@ -165,16 +168,16 @@ class Scheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether there is an answer that is not over."""
+        """Whether an answer is not over."""
         return bool(self._waiting or self._running)
 
     @property
     def alone(self) -> bool:
-        """Whether there is one answer at most."""
+        """Whether at most one answer is not over."""
         return len(self._waiting) + len(self._running) <= 1
 
     def add(self, job: Job) -> Iterator[Event]:
-        """Take a job. What cannot be answered fails at once."""
+        """Take a job. It fails at once if it cannot be answered."""
         try:
             answer = self.session.prepare(job.prompt, job.request, generation=job.generation)
         except Exception as error:
@@ -186,8 +189,8 @@ class Scheduler:
             yield Waiting(job.generation, place)
 
     def keep(self) -> bool:
-        """Write some of what was read of documents to disk, while there is nothing else to do; a
-        part of a second's work. Returns whether there may be more to write."""
+        """Write caches of prompts about documents to disk while there is nothing else to do: a part
+        of a second's work. Returns whether there may be more to write."""
         return any(session.keep() for session in self._idle)
 
     def step(self) -> Iterator[Event]:
@@ -249,8 +252,8 @@ class Scheduler:
                 self._end(running, running.session)
 
     def _read_together(self, writing: Sequence[_Running]) -> None:
-        """One pass for all that wait for one. Where the model turns out not to allow it, that is
-        reported, and from now on each makes its own."""
+        """One pass for all answers that wait for one. If it fails, that is reported, and each
+        answer makes its own from now on."""
         waiting = [(each, each.needs) for each in writing if each.needs]
         if len(waiting) < 2:
             return
@@ -266,7 +269,7 @@ class Scheduler:
             print("A shared pass failed: answers no longer share them.", file=sys.stderr)
             traceback.print_exception(error, file=sys.stderr)
             return
-        with suppress(RuntimeError):  # of the device: each answer fails by it where it goes on
+        with suppress(RuntimeError):  # of the device: each answer meets it when it goes on
             wait(*logits)
         seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
         for (each, asked), own in zip(waiting, logits, strict=True):
@@ -274,7 +277,7 @@ class Scheduler:
             asked.logits, asked.rows, asked.beside = own, rows, len(waiting) - 1
 
     def _begin(self) -> Iterator[Event]:
-        """Begin what waits, as far as there is room."""
+        """Begin the jobs that wait, as far as there is room."""
         for waiting in [each for each in self._waiting if each[0].cancelled()]:
             self._waiting.remove(waiting)
             yield Done(waiting[0].generation, "cancelled", Stats())
@@ -303,8 +306,8 @@ class Scheduler:
                 yield Waiting(job.generation, place)
 
     def _is_being_read(self, answer: Answer) -> bool:
-        """Whether more of its prompt will soon have been read than was so far: what two prompts
-        share is read once."""
+        """Whether a running answer is about to read more of this prompt than any session has read.
+        Then it waits: the beginning that two prompts share is read once."""
         sessions = [*self._idle, *(each.session for each in self._running)]
         read = max(session.shared(answer.tokens) for session in sessions)
         reading = [each for each in self._running if each.reading]
@@ -312,10 +315,11 @@ class Scheduler:
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
-        """The session that has read most of a prompt: a kept one, a copy of a running one, or a new
-        one, where none has read much.
+        """The session that has read most of a prompt: an idle one, a copy of a running one, or, if
+        none has read much, a new one.
 
-        Kept ones go, those used longest ago first, where there are too many for the `spare` tokens.
+        Idle ones are dropped while they hold more than `spare` tokens: the least recently used
+        first.
         """
 
         def read(session: Session) -> int:

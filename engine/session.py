@@ -1,4 +1,5 @@
-"""A conversation with a pair: prompts in, events out. What both prompts share is read once.
+"""A conversation with a pair: prompts in, events out. The beginning that two prompts share is read
+once.
 
 Joins the loop (`engine.speculate`), which knows token ids, with text and events.
 """
@@ -35,6 +36,7 @@ from engine.pair import make_drafter
 from engine.pair_costs import PairCosts, Remark, plain_passes
 from engine.prompt_logprobs import prompt_logprobs
 from engine.request import ChatMessage, Prompt, Request, TooLong, chat
+from engine.skippable import skippable
 from engine.sources import Sources
 from engine.speculate import (
     Company,
@@ -49,7 +51,6 @@ from engine.speculate import (
 from engine.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.template import encode_prompt
 from engine.text import AnswerText, TokenTexts, ending_of
-from engine.unneeded import unneeded
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -58,7 +59,7 @@ _DEFAULT = Request()
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """All that conversations with the same target have in common."""
+    """The objects that conversations with the same target have in common."""
 
     target: LoadedModel
     accept: AcceptanceRule
@@ -92,21 +93,23 @@ class Session:
         `kept`: where the caches of prompts about documents are kept, if a request asks for it."""
         trial = cache(partial(can_share, target.model))  # one for all sessions with this model
         decoder = target.decoder(target.model, quantized=quantized, trial=trial)
-        names, size = target.tokenizer.get_vocab, decoder.vocabulary
+        tokenizer, size = target.tokenizer, decoder.vocabulary
         shared = _Shared(
-            target,
-            accept,
-            calibrations,
-            TokenTexts(target.tokenizer),
-            Grammars(target.tokenizer, vocabulary=size, ends=target.ends),
-            None if earlier is None else EarlierAnswers(earlier, names(), size=size),
-            None if kept is None else KeptPrefixes(kept, target, decoder),
+            target=target,
+            accept=accept,
+            calibrations=calibrations,
+            token_texts=TokenTexts(tokenizer),
+            grammars=Grammars(tokenizer, vocabulary=size, ends=target.ends),
+            earlier=None
+            if earlier is None
+            else EarlierAnswers(earlier, tokenizer.get_vocab(), size=size),
+            prefixes=None if kept is None else KeptPrefixes(kept, target, decoder),
         )
         nothing = PairCosts(None, target, Drafters("none", ()))
-        self._begin(shared, decoder, NoDrafter(), policy or Automatic(), nothing)
+        self._set_up(shared, decoder, NoDrafter(), policy or Automatic(), nothing)
         self.use_drafter(drafter)
 
-    def _begin(
+    def _set_up(
         self,
         shared: _Shared,
         decoder: Decoder,
@@ -116,7 +119,7 @@ class Session:
         *,
         tokens: Sequence[int] = (),
     ) -> None:
-        """Be a conversation of these `tokens`, which `decoder` has read."""
+        """Set all that a conversation consists of. `decoder` has read `tokens`."""
         self._shared, self.target = shared, shared.target
         self.decoder, self.drafter, self.policy, self._costs = decoder, drafter, policy, costs
         self.disturbed = False
@@ -146,10 +149,10 @@ class Session:
         again: bool = False,
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
-        which take up to 5 seconds. `progress` gets the share that is done; `again`: measure though
-        there are stored ones. For another policy, find out whether the target can read its trees.
+        which take up to 5 seconds. `progress` gets the share that is done; `again` measures even if
+        costs are stored. For another policy, find out whether the target can read its trees.
 
-        Returns what a person should know about that; mostly nothing.
+        Returns remarks that a person should read; mostly none.
         """
         if isinstance(self.drafter, NoDrafter):
             return []
@@ -179,7 +182,7 @@ class Session:
 
     def _beside(self, decoder: Decoder) -> "Session":
         other = Session.__new__(Session)
-        other._begin(
+        other._set_up(
             self._shared,
             decoder,
             self.drafter.beside(decoder),
@@ -203,9 +206,9 @@ class Session:
         return min(common(self._tokens, prompt), self.length)
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """A prompt in tokens; a chat by the model's own chat template.
+        """The tokens of a prompt. A chat is written by the model's own chat template.
 
-        Where the last message is the assistant's, the answer continues it.
+        If the last message is the assistant's, the answer continues it.
         """
         return encode_prompt(self.target.tokenizer, prompt)
 
@@ -247,7 +250,7 @@ class Session:
         return context - min(request.max_tokens, context // 4)
 
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
-        """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""
+        """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         messages = prompt.messages
         if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
             raise Problem("The prompt is empty.", "Write something to answer.")
@@ -287,7 +290,7 @@ class Session:
             prediction=encode_text(request.prediction) if request.prediction else [],
             prompt_logprobs=request.prompt_logprobs,
             keep_as=frozenset(request.keep_as),
-            unneeded=partial(unneeded, messages, sources),
+            skippable=partial(skippable, messages, sources),
         )
 
     def begin(
@@ -301,10 +304,10 @@ class Session:
     ) -> Generator[Event | Pass]:
         """The events of an answer, and the passes that it asks for: see `engine.speculate`.
 
-        `cancelled` is called at least once a round. An answer that drafted has something to be
-        compared with: where it has too few plain rounds of its own, plain passes are measured
-        behind its last text, for as long as `compare` says so. `clock` gives the seconds of the
-        rounds; it may rest while the answer does. `company`: who else is answered meanwhile.
+        `cancelled` is called at least once a round. The speed of an answer with drafts is compared
+        with plain rounds. If it has too few of its own, plain passes are measured behind its last
+        text while `compare` returns True. `clock` gives the seconds of the rounds; it may rest
+        while the answer does. `company`: the other answers that are written meanwhile.
 
         May be closed early, which is the same as cancelling.
         """
@@ -324,7 +327,7 @@ class Session:
     ) -> tuple[float, ...]:
         """The seconds of plain passes, measured behind the last answer, which stays as it is.
 
-        Empty where there is no answer, no room for so many tokens, or `going_on` says no.
+        Empty without an answer or room for the tokens, and if `going_on` returns False.
         """
         if not self._tokens or len(self._tokens) + passes + 2 > self.target.context_length:
             return ()
@@ -383,7 +386,7 @@ class Session:
         self.decoder.free_pool(len(self._tokens))
         yield from telling.finish()
         if earlier is not None and ending != "cancelled" and not cancelled():
-            # Before `Done`: whoever deletes the chat behind that has this forgotten, too.
+            # Before `Done`: a chat that is deleted behind it is forgotten here, too.
             earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
         self.disturbed = self._costs.learn(
             self.policy, contention, accompanied=task.company.in_turns
@@ -422,7 +425,7 @@ class Session:
         self._tokens = list(prompt)
         self.decoder.rewind(held)
         self.drafter.rewind(held)
-        self.drafter.leave_out(answer.unneeded)
+        self.drafter.leave_out(answer.skippable)
 
         first = Prefill(
             answer.generation,
@@ -469,9 +472,13 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that can be begun: its prompt, which messages are left out of it, where the others
-    stand in it, and what is to be written. `prediction`: tokens to draft from. `keep_as`: as for
-    `Request`. `unneeded` finds what a drafter need not read of the prompt."""
+    """An answer that can be begun.
+
+    Attributes: `tokens`, the prompt; `left_out`, the numbers of the messages that it is without;
+    `sources`, where the others stand in it; `task` and `text`, what the loop writes and how it is
+    read; `prediction`, tokens to draft from; `keep_as` as in `Request`; `skippable` finds the
+    tokens of the prompt that a drafter need not read.
+    """
 
     generation: str
     tokens: list[int]
@@ -482,9 +489,9 @@ class Answer:
     prediction: list[int]
     prompt_logprobs: bool
     keep_as: frozenset[str] = frozenset()
-    unneeded: Callable[[], Sequence[range]] = tuple
+    skippable: Callable[[], Sequence[range]] = tuple
 
     @property
     def most_tokens(self) -> int:
-        """How long prompt and answer can become together."""
+        """The greatest length of prompt and answer together."""
         return len(self.tokens) + self.task.max_tokens

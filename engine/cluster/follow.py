@@ -1,7 +1,7 @@
 """A follower's process: `python -m engine follow`, started by rank 0's, here or over ssh.
 
-The main thread owns MLX and does what it is told. A reader thread answers pings whatever goes on,
-and ends the process at once when the control connection does: a follower never outlives its leader.
+The main thread owns MLX and obeys. A reader thread answers pings at any time, and ends the process
+at once when the control connection ends: a follower never outlives its leader.
 """
 
 import json
@@ -52,7 +52,7 @@ _MOST_REASON = 300
 
 
 class Control:
-    """The control connection, from the follower's side. `follower` is what pongs tell of."""
+    """The control connection, from the follower's side. Pongs describe `follower`."""
 
     def __init__(self, commands: BinaryIO, responses: BinaryIO) -> None:
         self._commands, self._responses = commands, responses
@@ -62,12 +62,12 @@ class Control:
         self.follower: Follower | None = None
 
     def start(self) -> None:
-        """Read and watch, in threads that last as long as the process."""
+        """Start the reader and the watcher: threads that last as long as the process."""
         Thread(target=self._read, daemon=True).start()
         Thread(target=self._watch, daemon=True).start()
 
     def say(self, message: FollowerMessage) -> None:
-        """Say it; the end of the process where nobody listens."""
+        """Send a message. Ends the process if rank 0's no longer reads."""
         with self._lock:
             try:
                 self._responses.write(control.to_line(message))
@@ -76,7 +76,7 @@ class Control:
                 os._exit(1)
 
     def take(self) -> LeaderMessage:
-        """What is to be done next; waits for it."""
+        """Wait for the next message."""
         return self._told.get()
 
     def _read(self) -> None:
@@ -105,7 +105,7 @@ class Control:
 
 
 class Rank:
-    """What this process holds, and does when it is told."""
+    """Does what the leader's messages ask for, and holds what they need."""
 
     def __init__(self, connection: Control) -> None:
         self._control = connection
@@ -115,7 +115,7 @@ class Rank:
         self._next: LeaderMessage | None = None  # what came instead of more work
 
     def run(self) -> None:
-        """Do what comes, for ever."""
+        """Do what the messages ask for, for ever."""
         while True:
             message, self._next = self._next or self._control.take(), None
             try:

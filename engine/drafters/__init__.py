@@ -99,9 +99,9 @@ class Drafter(Protocol):
 
     # See
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        """Before each prompt: `unneeded` finds the tokens that a drafter need not read to draft the
-        answer. It takes a while, so only a drafter that reads with a whole model calls it."""
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        """Called before each prompt. `skippable` finds the tokens that need not be read to draft an
+        answer. It takes a while, so only a drafter that is a whole model calls it."""
         return None
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:

@@ -48,9 +48,9 @@ class Cascade(Drafter):
     def beside(self, target: Decoder) -> Drafter:
         return Cascade(*(drafter.beside(target) for drafter in self._drafters))
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
         for drafter in self._drafters:
-            drafter.leave_out(unneeded)
+            drafter.leave_out(skippable)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         for drafter in self._drafters:

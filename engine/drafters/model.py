@@ -27,8 +27,8 @@ class ModelDrafter(Drafter):
     def beside(self, target: Decoder) -> Drafter:
         return ModelDrafter(self._decoder.another(), vocabulary=self._vocabulary)
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(self._abridged.of(tokens))

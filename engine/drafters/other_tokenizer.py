@@ -111,8 +111,8 @@ class OtherTokenizerDrafter(Drafter):
     def beside(self, target: Decoder) -> Drafter:
         return OtherTokenizerDrafter(self._decoder.another(), self._translation)
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(self._follow(tokens))
