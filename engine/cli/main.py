@@ -165,8 +165,8 @@ def generate(
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.documents.reading import read_document
     from engine.events import Event, Text, to_json
+    from engine.pair_costs import Remark
     from engine.request import ChatMessage, Request
-    from engine.session import Remark
     from engine.stats import tally
 
     sampling = _sampling(

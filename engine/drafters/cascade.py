@@ -30,7 +30,7 @@ class _Proposer:
     of: int
 
 
-class Cascade:
+class Cascade(Drafter):
     """Drafts with the drafters that the choice names, else with the first that proposes anything.
 
     A cascade in it stands for its drafters.
@@ -40,19 +40,17 @@ class Cascade:
         self._drafters: list[Drafter] = []
         for drafter in drafters:
             self._drafters += drafter._drafters if isinstance(drafter, Cascade) else [drafter]
+        self.name = "+".join(drafter.name for drafter in self._drafters)
+        self.learns = max(drafter.learns for drafter in self._drafters)
         self._alone = self._drafters[0]  # who proposed, where there are no parts
         self._together: list[_Proposer] = []
 
     def beside(self, target: Decoder) -> Drafter:
         return Cascade(*(drafter.beside(target) for drafter in self._drafters))
 
-    @property
-    def name(self) -> str:
-        return "+".join(drafter.name for drafter in self._drafters)
-
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
         for drafter in self._drafters:
-            drafter.leave_out(unneeded)
+            drafter.leave_out(skippable)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         for drafter in self._drafters:
@@ -103,10 +101,6 @@ class Cascade:
             for (drafter, _), part in zip(drafts, together.parts, strict=True)
         ]
         return together
-
-    @property
-    def learns(self) -> int:
-        return max(drafter.learns for drafter in self._drafters)
 
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         for drafter in self._drafters:

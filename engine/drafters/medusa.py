@@ -26,7 +26,7 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
+from engine.drafters import DraftArrays, Drafter, DrafterRefused
 from engine.drafters.chain import draft_chain
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.rows import Rows
@@ -96,7 +96,7 @@ class MedusaHeads(nn.Module):
         self.heads = [MedusaHead(shape) for _ in range(shape.heads)]
 
 
-class MedusaDrafter(Memoryless):
+class MedusaDrafter(Drafter):
     """Drafts for `target`, whose states behind its final norm are recorded from now on.
 
     `rows` of its output; None where each of the target's tokens has its own.

@@ -23,7 +23,7 @@ from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught, chain
+from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
@@ -202,7 +202,7 @@ def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPat
     assert wrong[possible == 0].sum() > 0 or excess(wrong, possible) > 1.0
 
 
-class Erratic(Untaught):
+class Erratic(Drafter):
     """Another length every round, plain ones in between."""
 
     def __init__(self) -> None:
@@ -250,7 +250,7 @@ def test_drafters_and_lengths_that_change(
         assert accepted(rulings) > 80
 
 
-class Shuffled(Untaught):
+class Shuffled(Drafter):
     """A model drafter whose ids mean other tokens to the target."""
 
     name = "shuffled"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.draft_length import DraftCandidate, DraftChoice, DraftPart, Reason, Why
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookahead import LookaheadDrafter
@@ -44,7 +44,7 @@ HOT = Sampling(temperature=0.8)
 FORKED = Tree((-1, 0, -1, 0))
 
 
-class Fixture(Untaught):
+class Fixture(Drafter):
     """Proposes always the same, and notes what it is asked and told."""
 
     def __init__(self, name: str, draft: DraftArrays | None, *, match: int = 0) -> None:

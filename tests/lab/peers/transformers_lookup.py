@@ -20,7 +20,7 @@ from engine.draft_length import (
     Reason,
     Why,
 )
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import copied
 from engine.request import Sampling
 
@@ -28,7 +28,7 @@ TRANSFORMERS = "transformers-lookup"
 _LONGEST_MATCH = 2  # tokens: `max_matching_ngram_size`
 
 
-class TransformersLookup(Memoryless):
+class TransformersLookup(Drafter):
     """Copies what followed the first place, in prompt or answer, of the text's last two tokens,
     else of its last one, up to a token that `ends` a text."""
 
