@@ -6,6 +6,7 @@ Knows versions, places and the doctor's checks; nothing of conversations.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from app.commands import CommandRunner, JsonObject
+from app.theme.labels import plain_label
 from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # where it comes along
@@ -54,7 +55,8 @@ class AboutDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("About Slipstream")
         package = metadata.metadata("slipstream")
-        title, words = _label("Slipstream"), _label(_WORDS)
+        label = partial(plain_label, wraps=True, selectable=True)
+        title, words = label("Slipstream"), label(_WORDS)
         font = title.font()
         font.setPointSizeF(font.pointSizeF() * 1.6)
         font.setBold(True)
@@ -72,8 +74,8 @@ class AboutDialog(QDialog):
                 ("Log", str(places.log or "It cannot be written.")),
             )
         ):
-            facts.addWidget(_label(name), row, 0, Qt.AlignmentFlag.AlignTop)
-            facts.addWidget(_label(value), row, 1)
+            facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
+            facts.addWidget(label(value), row, 1)
         actions = QHBoxLayout()
         self._add(actions, "Show the data folder", lambda: self.shown.emit(places.data))
         log = self._add(actions, "Show the log", lambda: self.shown.emit(places.log))
@@ -162,11 +164,3 @@ def open_path(path: Path | None) -> None:
         raise Problem(f"{path} is not there.", "It appears once there is something to keep.")
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
         raise Problem(f"No program here opens {path}.", "Open it by hand.")
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label

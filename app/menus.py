@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFrame,
     QGridLayout,
-    QLabel,
     QLineEdit,
     QMainWindow,
     QMenu,
@@ -28,6 +27,8 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
+from app.theme.labels import plain_label
 
 Keys = QKeySequence.StandardKey | str
 
@@ -328,10 +329,12 @@ class KeysDialog(QDialog):
                 continue
             if menu != section:
                 section = menu
-                grid.addWidget(_label(menu, bold=True), grid.rowCount(), 0, 1, 2)
+                heading = plain_label(menu, bold=True)
+                heading.setContentsMargins(0, 10, 0, 0)
+                grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
             row = grid.rowCount()
-            grid.addWidget(_label(text), row, 0)
-            grid.addWidget(_label(keys), row, 1, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(plain_label(text), row, 0)
+            grid.addWidget(plain_label(keys), row, 1, Qt.AlignmentFlag.AlignRight)
         inner = QWidget()
         inner.setLayout(grid)
         scroll = QScrollArea()
@@ -344,14 +347,3 @@ class KeysDialog(QDialog):
         column.addWidget(scroll)
         column.addWidget(buttons)
         self.resize(460, 620)
-
-
-def _label(text: str, *, bold: bool = False) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    if bold:
-        font = label.font()
-        font.setBold(True)
-        label.setFont(font)
-        label.setContentsMargins(0, 10, 0, 0)
-    return label

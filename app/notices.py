@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.status_line import Standing, StatusLine
-from app.theme.style import draw_card
+from app.theme.card import Card
+from app.theme.labels import StatusLine, Tone
 from models.in_words import clean
 
 _MOST_SHOWN = 2  # at once: more would cover what is being written
@@ -61,7 +61,7 @@ class Notices(QWidget):
         self,
         matter: str,
         text: str,
-        standing: Standing = "plain",
+        tone: Tone = "muted",
         *,
         offer: Offer | None = None,
         seconds: float = 0.0,
@@ -77,7 +77,7 @@ class Notices(QWidget):
         self.take_back(matter)
         line = Notice(
             text,
-            standing,
+            tone,
             offer,
             dismiss=lambda: self.take_back(matter),
             dismissal="" if lasting else dismissal,
@@ -131,7 +131,7 @@ class Notices(QWidget):
             self.take_back(matter)
 
 
-class Notice(QWidget):
+class Notice(Card):
     """A line of text, with a button for what is offered.
 
     Attributes: `text`; `urgent`, whether it warns or asks for a decision; `of_conversation`,
@@ -141,7 +141,7 @@ class Notice(QWidget):
     def __init__(
         self,
         text: str,
-        standing: Standing,
+        tone: Tone,
         offer: Offer | None,
         *,
         dismiss: Callable[[], None],
@@ -150,11 +150,11 @@ class Notice(QWidget):
         """`dismissal` is what the button for `dismiss` says; empty for none."""
         super().__init__()
         self.text = clean(text)
-        self.urgent = standing == "warning" or not dismissal or offer is not None
+        self.urgent = tone == "warning" or not dismissal or offer is not None
         self.of_conversation = False
         self._offer, self._dismiss = offer, dismiss
         line = StatusLine(wraps=True)
-        line.say(self.text, standing)
+        line.say(self.text, tone)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 6, 6)
         row.setSpacing(8)
@@ -184,10 +184,6 @@ class Notice(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
 
 
 def _quiet_button() -> QToolButton:

@@ -43,6 +43,7 @@ from app.settings import (
     ThemeChoice,
 )
 from app.theme.edged_check_box import EdgedCheckBox
+from app.theme.labels import plain_label
 from app.theme.style import Theme
 from engine.request import Overflow
 from models.in_words import size
@@ -187,7 +188,7 @@ class SettingsDialog(QDialog):
         return _row(self._size, normal)
 
     def _folder_row(self, name: str, folder: Path) -> QWidget:
-        path = _label(str(folder))
+        path = plain_label(str(folder))
         path.setWordWrap(True)
         path.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         button = QPushButton("Open")
@@ -225,7 +226,7 @@ class SettingsDialog(QDialog):
         )
 
     def _keep_box(self) -> QWidget:
-        self._kept = _label("")
+        self._kept = plain_label()
         self._delete = QPushButton("Delete what is kept")
         self._delete.setEnabled(False)
         self._delete.clicked.connect(self.deletion_asked)
@@ -323,7 +324,7 @@ class _Form(QWidget):
         self._rows.setLabelAlignment(Qt.AlignmentFlag.AlignRight)
 
     def add(self, name: str, widget: QWidget) -> None:
-        label = _label(name)
+        label = plain_label(name)
         label.setBuddy(widget)
         if name and not widget.accessibleName():
             widget.setAccessibleName(name)
@@ -385,9 +386,3 @@ def _row(*widgets: QWidget) -> QWidget:
     for place, widget in enumerate(widgets):
         across.addWidget(widget, 0 if place else 1)
     return row
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 from app.chat.provenance import Legend
 from app.models.loader import ModelLoader
 from app.models.words import target_name
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import Theme, set_ink
 from engine.protocol import Loaded
@@ -51,8 +51,8 @@ class Welcome(QWidget):
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
         self._loader, self._theme = loader, theme
-        self._title, self._words, self._model = _label(), _label(), _label()
-        self._meaning = _label()
+        labels = [plain_label(wraps=True, centred=True) for _ in range(4)]
+        self._title, self._words, self._model, self._meaning = labels
         self._title.setText("Slipstream")
         self._words.setText(
             "A small drafter proposes the next tokens, and the target, the model that you chose, "
@@ -253,11 +253,3 @@ def _scaled(font: QFont, scale: float, *, bold: bool = False) -> QFont:
     scaled.setPointSizeF(font.pointSizeF() * scale)
     scaled.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
     return scaled
-
-
-def _label() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    return label

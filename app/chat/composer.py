@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
 
@@ -405,7 +406,6 @@ class RoundButton(SignButton):
 
 
 def _line() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
+    label = plain_label()
     label.setContentsMargins(2, 0, 0, 0)  # in line with the text above
     return label

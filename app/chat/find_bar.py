@@ -5,8 +5,9 @@ Knows how it looks; what is found is told to it.
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSizePolicy, QToolButton, QWidget
 
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, small_font
 
 _WIDEST_FIELD = 360  # pixels
@@ -34,8 +35,7 @@ class FindBar(QWidget):
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(500)
         self.field.setMaximumWidth(_WIDEST_FIELD)
-        self._count = QLabel()
-        self._count.setTextFormat(Qt.TextFormat.PlainText)
+        self._count = plain_label()
         self._count.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self._before = _button("\u2039", "Previous", "Shift+Enter")
         self._after = _button("\u203a", "Next", "Enter")

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
@@ -34,6 +34,7 @@ from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from app.theme.style import set_ink, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
@@ -122,15 +123,15 @@ class MessageWidget(QWidget):
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete the document…")
         self.notes, self.offer = NotesFold(formats), OfferLine()
-        self._title = _label(clean(name))
-        self._ending = _label("")
+        self._title = plain_label(clean(name))
+        self._ending = plain_label()
         self._ending.setWordWrap(True)
         self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ending.hide()
-        self._words = _label("")
+        self._words = plain_label()
         self._words.setWordWrap(True)
         self._words.hide()
-        self._note = _label("")
+        self._note = plain_label()
         self._note.setWordWrap(True)
         self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._note.hide()
@@ -441,12 +442,6 @@ class MessageWidget(QWidget):
     def _wake(self, awake: bool) -> None:
         for actions in self._actions:
             actions.set_awake(awake)
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
 
 
 def _leaves_text(cursor: QTextCursor, key: int) -> bool:

@@ -6,11 +6,12 @@ becomes of what is asked for: that goes out as signals.
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from app.theme.style import set_ink, small_font
 
 
@@ -31,8 +32,7 @@ class MessageActions(QWidget):
         self._formats = formats
         self._back = self._button("\u2039", "Version before", lambda: self.version_asked.emit(-1))
         self._forth = self._button("\u203a", "Version after", lambda: self.version_asked.emit(1))
-        self._versions = QLabel()
-        self._versions.setTextFormat(Qt.TextFormat.PlainText)
+        self._versions = plain_label()
         self._copy = self._button("Copy", f"Copy the message by {name}", self.copy_asked.emit)
         change = self._button(
             "Regenerate" if answer else "Edit",

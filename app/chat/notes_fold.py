@@ -1,10 +1,11 @@
 """The notes that an answer was written from, folded until they are asked for."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from app.theme.style import set_ink, small_font
 
 
@@ -18,10 +19,7 @@ class NotesFold(QWidget):
         self.button.set_raised()
         self.button.setCheckable(True)
         self.button.toggled.connect(self._show)
-        self._text = QLabel()
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
-        self._text.setWordWrap(True)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text = plain_label(wraps=True, selectable=True)
         self._text.setContentsMargins(8, 2, 8, 4)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QScrollArea,
     QSplitter,
     QStackedWidget,
@@ -25,6 +24,7 @@ from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.scrubber import Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, set_ink, sign_button
 from engine.events import Event
 from engine.rounds import EventOrRound
@@ -60,11 +60,10 @@ class RoundsSide(QWidget):
         self._received = 0  # events of the answer that the panel received while it was written
         self._shows = 0  # counts requests, so that a replay that is finished too late is dropped
         self.panel, self.scrubber = RoundsPanel(), Scrubber()
-        self._heading = QLabel()
-        self._heading.setTextFormat(Qt.TextFormat.PlainText)
+        self._heading = plain_label()
         self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
         self._after = sign_button("\u203a", "Next answer", lambda: self.step(1))
-        self.hint = QLabel(_HINT)
+        self.hint = plain_label(_HINT)
         self._pages = QStackedWidget()  # the hint, or the panel
         self.parts = QSplitter(Qt.Orientation.Vertical)
         self._arrange()

@@ -17,7 +17,7 @@ from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
@@ -26,6 +26,7 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from engine.request import Role
 
 FRAME_MILLISECONDS = 33
@@ -76,7 +77,9 @@ class Transcript(QScrollArea):
         self._page = TranscriptPage()
         self._page.changed.connect(self._place)
         self.setWidget(self._page)
-        self._empty: QWidget = _plain_label("Nothing here yet. Write something below.")
+        self._empty: QWidget = plain_label(
+            "Nothing here yet. Write something below.", wraps=True, centred=True
+        )
         self._empty.setParent(self.viewport())
         self._jump = HoverButton(
             "\u2193  Newest", parent=self, font=formats.font, colours=formats.colours
@@ -540,11 +543,3 @@ class TranscriptPage(QWidget):
         if event.type() == QEvent.Type.LayoutRequest:
             self.changed.emit()
         return super().event(event)
-
-
-def _plain_label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    label.setWordWrap(True)
-    return label

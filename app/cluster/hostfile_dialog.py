@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.copying import CopyField
-from app.models.widgets import ToneLabel
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, ToneLabel
 from app.theme.style import STYLE_SHEET
 from engine.cluster.hosts import HERE, MOST_HOSTS, WrongHosts, hosts_of
 from models.errors import Problem

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
-from app.status_line import Standing, StatusLine
-from app.theme.style import draw_card
+from app.theme.card import Card
+from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.thin_bar import ThinBar
 from engine.cluster.states import RankState
 from models.in_words import size
 
@@ -20,11 +19,11 @@ from models.in_words import size
 @dataclass(frozen=True, slots=True)
 class MacShown:
     """A Mac, as it is shown. `rank`: None where nothing is known but its `name`; `state` in words,
-    which are `standing`."""
+    which are `tone`."""
 
     name: str
     state: str
-    standing: Standing = "plain"
+    tone: Tone = "muted"
     rank: RankState | None = None
 
     @property
@@ -59,7 +58,7 @@ class MacShown:
         return self.rank.needed_bytes / self.rank.free_bytes
 
 
-class MacCard(QWidget):
+class MacCard(Card):
     """One Mac."""
 
     def __init__(self) -> None:
@@ -85,7 +84,7 @@ class MacCard(QWidget):
         """Show how it is."""
         detail = "" if mac.rank is None else mac.rank.detail
         self._name.say(mac.name)
-        self._state.say(mac.state, mac.standing)
+        self._state.say(mac.state, mac.tone)
         self._facts.say(mac.facts)
         self._memory.say(mac.memory)
         self._bar.show_share(mac.share)
@@ -93,10 +92,6 @@ class MacCard(QWidget):
         self._detail.say(detail)
         self.setAccessibleName(f"{mac.name}, {mac.state}")
         self.setAccessibleDescription(". ".join(filter(None, (mac.facts, mac.memory, detail))))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
 
 
 class MacList(QWidget):

@@ -21,11 +21,11 @@ from PySide6.QtWidgets import (
 
 from app.cluster.mac_list import MacList
 from app.cluster.setup_steps import Progress, Step
-from app.models.widgets import ShortenedLabel, ToneLabel
-from app.status_line import Standing, StatusLine
 from app.switch import Switch
+from app.theme.card import Card
 from app.theme.icons import draw_sign
-from app.theme.style import STYLE_SHEET, colours_of, draw_card, small_font
+from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.style import STYLE_SHEET, colours_of, small_font
 
 _UNTRIED = (
     "Several Macs hold a target that is larger than one of them. Never run over Thunderbolt yet: "
@@ -108,7 +108,7 @@ class StepRow(QWidget):
         self.setAccessibleDescription(str(found) if found else self._how.words)
 
 
-class TrustQuestion(QWidget):
+class TrustQuestion(Card):
     """Asks whether to trust a network. Signals: `answered(bool)`."""
 
     answered = Signal(bool)
@@ -144,10 +144,6 @@ class TrustQuestion(QWidget):
         self.distrust.setVisible(trusted)
         self.setAccessibleName(title)
         self.setAccessibleDescription(self._reason.words)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
 
 
 class MacsPanel(QDialog):
@@ -230,13 +226,13 @@ class MacsPanel(QDialog):
         self.setMinimumSize(480, 420)
         self.resize(660, 680)
 
-    def show_state(self, line: str, standing: Standing, *, on: bool, possible: bool) -> None:
+    def show_state(self, line: str, tone: Tone, *, on: bool, possible: bool) -> None:
         """Say whether they are used, and how that goes."""
-        self.switch.failed = standing == "warning"
+        self.switch.failed = tone == "warning"
         self.switch.setChecked(on)
         self.switch.setEnabled(possible)
         self.switch.update()
-        self.line.say(line, standing)
+        self.line.say(line, tone)
 
     def show_file(self, path: str, *, action: str) -> None:
         """Show which file was chosen; `action`: what the button beside it does."""

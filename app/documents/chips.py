@@ -22,10 +22,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.status_line import Standing, StatusLine
+from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.style import colours_of, draw_card, set_ink, small_font
+from app.theme.labels import StatusLine, Tone, plain_label
+from app.theme.style import colours_of, set_ink, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
 
@@ -93,10 +94,10 @@ class DocumentChips(QWidget):
         """The line below the chips."""
         return self._remark.text
 
-    def say(self, remark: str, standing: Standing = "warning") -> None:
+    def say(self, remark: str, tone: Tone = "warning") -> None:
         """Show a line on all of them; empty for none."""
         if remark != self.remark:
-            self._remark.say(remark, standing)
+            self._remark.say(remark, tone)
             self._remark.setVisible(bool(remark))
             self.changed.emit()
 
@@ -175,23 +176,20 @@ class ChipsArea(QScrollArea):
         self.setVisible(shown)
 
 
-class ChipWidget(QWidget):
+class ChipWidget(Card):
     """One chip. Attributes: `view`, the button that shows the text; `buttons`. Signals:
     `removal_asked`."""
 
     removal_asked = Signal()
 
     def __init__(self, *, removal: str) -> None:
-        super().__init__()
+        super().__init__(radius=7)
         self._removal = removal
         # In the middle, as the end tells the kind of file.
         self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
         self._words = _Elided(Qt.TextElideMode.ElideRight, least=least)
-        self._notes = QLabel()
-        for label in (self._name, self._words, self._notes):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-        self._notes.setWordWrap(True)
+        self._notes = plain_label(wraps=True)
         colours = colours_of(self)
         self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
         self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
@@ -256,9 +254,9 @@ class ChipWidget(QWidget):
             self._recolour()
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
         colours = colours_of(self)
         with QPainter(self) as painter:
-            draw_card(painter, self, radius=7)
             middle = self._name.geometry().center().y() + 0.5
             box = QRectF(8, middle - _SIDE / 2, _SIDE, _SIDE)
             sign: Sign = "warning" if self._chip.warning else "document"
@@ -301,9 +299,7 @@ class OfferLine(QWidget):
         self.button = HoverButton("", parent=self, font=self.font(), colours=colours_of(self))
         self.button.setAccessibleName("Nothing is offered")
         self.button.set_raised()
-        self._words = QLabel()
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setWordWrap(True)
+        self._words = plain_label(wraps=True)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
@@ -352,6 +348,7 @@ class _Elided(QLabel):
 
     def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
         super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
         self._mode, self._least = mode, least
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
 

@@ -35,6 +35,7 @@ from PySide6.QtWidgets import (
 from app.documents.answer_words import letter, place_in_words
 from app.documents.word_marks import colour_of_document
 from app.steps import Stepper, Steps, in_thread
+from app.theme.labels import plain_label
 from app.theme.palette import LIGHT
 from app.theme.style import colours_of, set_ink, sign_button
 from engine.documents import Document
@@ -89,7 +90,10 @@ class PagePanel(QWidget):
         self._documents: Mapping[int, Document] = {}
         self._at = 0
         self._shows = 0  # counts what was shown, so that a picture that is late is dropped
-        self.heading, self.remark, self._hint = _label(""), _label(""), _label(_HINT)
+        labels = [plain_label(text, wraps=True) for text in ("", "", _HINT)]
+        for label in labels:
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.heading, self.remark, self._hint = labels
         self._count = QLabel()
         self._before = sign_button(
             "\u2039", "Previous place with these words", lambda: self.step(-1)
@@ -361,11 +365,3 @@ def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
 def _units(text: str) -> int:
     """How many places a text takes in a Qt document."""
     return len(text.encode("utf-16-le")) // 2
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-    return label

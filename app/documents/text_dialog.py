@@ -4,11 +4,12 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QLabel,
     QPlainTextEdit,
     QVBoxLayout,
     QWidget,
 )
+
+from app.theme.labels import plain_label
 
 _LONGEST_LINE = 2_000  # characters: Qt lays out longer ones slowly
 
@@ -22,8 +23,7 @@ class TextDialog(QDialog):
         super().__init__(parent)
         self.text = text
         self.setWindowTitle(title)
-        said = QLabel(remark)
-        said.setWordWrap(True)
+        said = plain_label(remark, wraps=True)
         self.view = QPlainTextEdit()
         self.view.setReadOnly(True)
         self.view.setAccessibleName(title)

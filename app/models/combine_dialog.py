@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QPushButton,
@@ -19,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice
-from app.models.widgets import ToneLabel
 from app.models.words import drafter_name
+from app.theme.labels import ToneLabel, plain_label
 
 _EARLY_EXIT = "early-exit"
 _ALONE = ("auto", "none")  # which are combined with nothing
@@ -125,8 +124,7 @@ class CombineDialog(QDialog):
         row = QHBoxLayout()
         row.addWidget(self.list, 1)
         row.addLayout(moves)
-        label = QLabel("Early exit drafts with")
-        label.setBuddy(self.layers)
+        label = plain_label("Early exit drafts with", buddy=self.layers)
         below = QHBoxLayout()
         below.addWidget(label)
         below.addWidget(self.layers)

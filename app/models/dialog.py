@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine
 from app.theme.style import STYLE_SHEET, TABS
 
 PageName = Literal["offers", "search", "drafters", "downloads", "disk"]

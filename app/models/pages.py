@@ -6,7 +6,7 @@ Knows widgets alone. An empty page always says why it is empty.
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -27,8 +27,10 @@ from app.models.offers import (
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
-from app.theme.style import colours_of, draw_card
+from app.theme.card import Card
+from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.style import colours_of
+from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
@@ -84,7 +86,7 @@ class Page(QWidget):
         return False
 
 
-class PairCard(QWidget):
+class PairCard(Card):
     """The recommended pair: what it is good for, what it needs, and one button.
 
     Signals: `asked(str, str)`, the offer's key and the action's name."""
@@ -92,7 +94,7 @@ class PairCard(QWidget):
     asked = Signal(str, str)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(radius=10)
         self._offer_state: OfferState | None = None
         self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
         self._title = ToneLabel(scale=1.5, bold=True)
@@ -162,10 +164,6 @@ class PairCard(QWidget):
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
             self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=10)
 
     def _tell(self) -> None:
         if self._offer_state is not None:

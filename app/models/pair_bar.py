@@ -7,11 +7,10 @@ What cannot be chosen is listed with the reason.
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QProgressBar,
     QPushButton,
     QSizePolicy,
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.models.words import drafter_name, target_name
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of
 from models.records import Candidate, Installed
 
@@ -104,9 +103,7 @@ class PairBar(QWidget):
             (self._drafter, "Drafter", 7, 2),
             (self._length, "Draft length", 5, 0),
         ):
-            label = QLabel(text)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setBuddy(box)
+            label = plain_label(text, buddy=box)
             box.setMinimumContentsLength(width)
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             if stretch:
@@ -253,7 +250,7 @@ class PairBar(QWidget):
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
         ready = status == "loaded" and not self._activity
-        self._status.say(text, "good" if ready else "plain")
+        self._status.say(text, "good" if ready else "muted")
         self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
         self._progress.setVisible(status == "loading")

@@ -16,8 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.row_data import RowData
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of
+from app.theme.thin_bar import ThinBar
 
 
 class LibraryRow(QWidget):

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -26,7 +25,7 @@ from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
@@ -72,8 +71,8 @@ class RaceDialog(QDialog):
         larger = self.result_line.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.15)
         self.result_line.setFont(larger)
-        self._question = _label(clean(_shortened(messages[-1].content)))
-        self._rules = _label(_RULES)
+        self._question = plain_label(clean(_shortened(messages[-1].content)))
+        self._rules = plain_label(_RULES)
         self._copy = QPushButton("Copy result")
         self._export = QPushButton("Export…")
         self._again = QPushButton("Race again")
@@ -308,7 +307,11 @@ class RaceTrack(QWidget):
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
         self.title = clean(title)
-        self._heading, self.clock, self.figures = _label(self.title), _label("\u2013"), _label("")
+        self._heading, self.clock, self.figures = (
+            plain_label(self.title),
+            plain_label("\u2013"),
+            plain_label(""),
+        )
         self.answer = RaceAnswer()
         self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
@@ -421,9 +424,3 @@ def _outcome(token: Token | None) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 160 else line[:159] + "\u2026"
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label

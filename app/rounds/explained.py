@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
+from app.theme.labels import plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
 from engine.events import TokenVerdict, Verdict, WrittenToken
@@ -138,7 +139,7 @@ class RoundsExplained(QDialog):
         grid.setVerticalSpacing(9)
         grid.setColumnStretch(1, 1)
         for words, sample in ((_STORY, sample_round()), (_TREES, sample_tree())):
-            grid.addWidget(_label(words), grid.rowCount(), 0, 1, 2)
+            grid.addWidget(plain_label(words, wraps=True), grid.rowCount(), 0, 1, 2)
             lane = DraftLane()
             lane.show_round(sample)
             grid.addWidget(lane, grid.rowCount(), 0, 1, 2)
@@ -151,7 +152,7 @@ class RoundsExplained(QDialog):
         self._add_heading(grid, "Figures")
         for key, name in FIGURE_NAMES.items():
             row = grid.rowCount()
-            grid.addWidget(_label(name.removesuffix(" (%)")), row, 0, top)
+            grid.addWidget(plain_label(name.removesuffix(" (%)"), wraps=True), row, 0, top)
             grid.addWidget(self._explaining(FIGURES[key]), row, 1)
         grid.setRowStretch(grid.rowCount(), 1)
         scroll = QScrollArea()
@@ -172,7 +173,7 @@ class RoundsExplained(QDialog):
         self.resize(720, 760)
 
     def _add_heading(self, grid: QGridLayout, text: str) -> None:
-        heading = _label(text)
+        heading = plain_label(text, wraps=True)
         font = heading.font()
         font.setWeight(QFont.Weight.DemiBold)
         heading.setFont(font)
@@ -180,7 +181,7 @@ class RoundsExplained(QDialog):
         grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
 
     def _explaining(self, text: str) -> QLabel:
-        label = _label(text)
+        label = plain_label(text, wraps=True)
         self._muted.append(label)
         return label
 
@@ -224,10 +225,3 @@ def _sample(number: int, drafted: tuple[Token, ...], own: WrittenToken) -> Round
     verdict = Verdict("", number, len(path), judged, own, 0, 0, 0, "", parents=parents, path=path)
     last = Token(own.id, own.text, own.origin, p=own.p)
     return Round(number, "drafter", (*drafted, last), verdict)
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

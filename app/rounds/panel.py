@@ -14,6 +14,7 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, set_ink, small_font
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
@@ -151,7 +152,7 @@ class FigureView(QWidget):
         super().__init__()
         self.key = key
         self.figure = Figure("")
-        self._title, self._value, self._remark = _title(key), _label(), _label()
+        self._title, self._value, self._remark = _title(key), plain_label(), plain_label()
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
         self._remark.setWordWrap(True)
@@ -204,14 +205,7 @@ class Rule(QFrame):
         self.setFrameShadow(QFrame.Shadow.Plain)
 
 
-def _label() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
-
-
 def _title(key: str) -> QLabel:
-    title = _label()
-    title.setText(FIGURE_NAMES[key])
+    title = plain_label(FIGURE_NAMES[key])
     title.setToolTip(as_tip(FIGURES[key]))
     return title

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QSlider,
@@ -26,6 +25,7 @@ from app.rounds.lane import DraftLane
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Event
@@ -65,8 +65,7 @@ class Scrubber(QWidget):
         self._slider.setAccessibleName("Round")
         self._slider.setPageStep(10)
         self._slider.valueChanged.connect(self._show_place)
-        self._counter = QLabel()
-        self._counter.setTextFormat(Qt.TextFormat.PlainText)
+        self._counter = plain_label()
         self.speeds = QComboBox()
         for speed in _SPEEDS:
             self.speeds.addItem(f"{speed}×", speed)

@@ -38,7 +38,7 @@ from app.sampling.presets import (
     tidy_name,
     with_preset,
 )
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 
@@ -273,9 +273,7 @@ class SamplingDialog(QDialog):
         self.setMinimumWidth(560)
 
     def _put(self, grid: QGridLayout, widget: QWidget, name: str, place: int) -> None:
-        label = QLabel(name)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setBuddy(widget)
+        label = plain_label(name, buddy=widget)
         widget.setAccessibleName(name)
         grid.addWidget(label, 0, place)
         grid.addWidget(widget, 1, place, Qt.AlignmentFlag.AlignTop)
@@ -526,12 +524,7 @@ def _meaning(sampling: Sampling) -> Iterator[str]:
 
 
 def _title(text: str, widget: QWidget | None = None) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    font = label.font()
-    font.setBold(True)
-    label.setFont(font)
+    label = plain_label(text, bold=True, buddy=widget)
     if widget is not None:
-        label.setBuddy(widget)
         widget.setAccessibleName(text)
     return label

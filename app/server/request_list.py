@@ -18,10 +18,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.activity import Activity, BeingWritten, Reading, in_a_line
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
 from app.rounds.drawing import LanePainter, Ruler
 from app.rounds.lane import describe
+from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of, figures_font, small_font
+from app.theme.thin_bar import ThinBar
 from engine.rounds import Round
 
 _GAP = 4.0

@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
-from app.status_line import StatusLine
 from app.theme.icons import sign_icon
+from app.theme.labels import StatusLine
 from app.theme.style import colours_of
 
 

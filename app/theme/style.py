@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPalette
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
@@ -184,16 +184,6 @@ def set_ink(widget: QWidget, colour: str) -> None:
     palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
     if widget.palette().color(QPalette.ColorRole.WindowText) != QColor(colour):
         widget.setPalette(palette)
-
-
-def draw_card(painter: QPainter, widget: QWidget, *, radius: float) -> None:
-    """The surface of a widget that stands apart from what is around it."""
-    colours = colours_of(widget)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setBrush(QColor(colours.card))
-    painter.setPen(QColor(colours.edge))
-    box = widget.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-    painter.drawRoundedRect(box, radius, radius)
 
 
 def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
