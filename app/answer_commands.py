@@ -6,10 +6,10 @@ Knows the open conversation and the menus; not how an answer comes about.
 from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
-from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.rounds_side import RoundsSide
+from app.composer_controller import ComposerController
 from app.conversations.records import Message
 from app.menus import Menus
 

@@ -29,17 +29,17 @@ from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer
-from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
-from app.chat.section_offers import SectionOffers
 from app.chat.transcript import WIDEST_TEXT, Transcript
-from app.chat.words_in_documents import WordsInDocuments
+from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
+from app.documents.section_offers import SectionOffers
+from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open

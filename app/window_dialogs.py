@@ -14,9 +14,9 @@ from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.documents_controller import DocumentsController
 from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
+from app.documents.controller import DocumentsController
 from app.menus import KeysDialog, Menus
 from app.models.memory_dialog import MemoryDialog
 from app.models.words import drafter_name

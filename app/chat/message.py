@@ -21,12 +21,12 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
-from app.chat.notes_fold import NotesFold
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip, DocumentChips, OfferLine
+from app.documents.notes_fold import NotesFold
 from app.documents.word_marks import WordMarks
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats

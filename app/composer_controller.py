@@ -14,9 +14,9 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
-from app.chat.documents_controller import DocumentsController
 from app.conversations.store import Store
 from app.documents.attachments import Read
+from app.documents.controller import DocumentsController
 from app.documents.noting import Noting
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer

@@ -8,10 +8,10 @@ from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
-from app.chat.documents_controller import BY_SECTION, DocumentsController
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
+from app.documents.controller import BY_SECTION, DocumentsController
 from app.documents.noting import Noting
 from app.steps import Stepper, Steps
 from engine.documents.plan import asks_about_all
