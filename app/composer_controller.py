@@ -17,7 +17,7 @@ from app.chat.conversation import OpenConversation
 from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.provenance import Legend
+from app.models.formatting import target_name
 from app.models.loader import ModelLoader
-from app.models.words import target_name
 from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import Theme, set_ink

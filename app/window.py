@@ -45,9 +45,9 @@ from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import Menus, come_forward
 from app.models.controller import LibraryController
+from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
-from app.models.words import target_name
 from app.notices import Notices, Offer
 from app.rounds.lane import DraftLane
 from app.settings import Pair

@@ -18,8 +18,8 @@ from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
 from app.documents.controller import DocumentsController
 from app.menus import KeysDialog, Menus
+from app.models.formatting import drafter_name
 from app.models.memory_dialog import MemoryDialog
-from app.models.words import drafter_name
 from app.notices import Notices
 from app.race.dialog import RaceDialog
 from app.sampling.dialog import SamplingDialog

@@ -95,7 +95,7 @@ def progress(prefill: Prefill) -> Reading | BeingWritten:
     return Reading(prefill.processed, prefill.total, prefill.reused, prefill.seconds)
 
 
-def in_a_line(activity: Activity) -> str:
+def long_status(activity: Activity) -> str:
     """What is being done, with the figures there are, as it is shown where the answer will be."""
     match activity:
         case AwaitingModel(calibrated=0.0):
@@ -125,7 +125,7 @@ def in_a_line(activity: Activity) -> str:
             assert_never(activity)
 
 
-def in_a_word(activity: Activity) -> str:
+def short_status(activity: Activity) -> str:
     """The same where there is no room for figures."""
     match activity:
         case AwaitingModel() | AwaitingTurn():
@@ -142,12 +142,12 @@ def in_a_word(activity: Activity) -> str:
             assert_never(activity)
 
 
-def of_several(activities: Sequence[Activity]) -> str:
+def status_of_several(activities: Sequence[Activity]) -> str:
     """What is being done for these answers, in a few words."""
     match activities:
         case []:
             return ""
         case [activity]:
-            return in_a_word(activity)
-    words = Counter(in_a_word(activity).partition(",")[0].lower() for activity in activities)
+            return short_status(activity)
+    words = Counter(short_status(activity).partition(",")[0].lower() for activity in activities)
     return ", ".join(f"{count} {word}" for word, count in words.most_common())

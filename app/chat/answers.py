@@ -28,7 +28,7 @@ from app.chat.activity import (
 )
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail

@@ -15,7 +15,7 @@ from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.steps import Stepper, Steps
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text

@@ -17,9 +17,8 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
-from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
@@ -32,10 +31,11 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
-from app.theme.labels import plain_label
-from app.theme.style import set_ink, small_font
+from app.theme.labels import ElidedLabel, plain_label
+from app.theme.style import figures_font, set_ink, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
@@ -142,7 +142,9 @@ class MessageWidget(QWidget):
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
         self.go_on.hide()
-        self.figures_line = FiguresLine(formats)
+        self.figures_line = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
+        self.figures_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.figures_line.setContentsMargins(0, 3, 8, 3)
         self._actions = [self._make_actions()]
         self._arrange()
         self._show_formats()
@@ -266,7 +268,6 @@ class MessageWidget(QWidget):
             actions.set_formats(formats)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
-        self.figures_line.set_formats(formats)
         self._show_formats()
         self.update()
 
@@ -413,8 +414,9 @@ class MessageWidget(QWidget):
     def _show_figures(self) -> None:
         words = ""  # where no figures are known: the title has the name
         if self._figures is not None:
-            words = in_words(self._figures, complete=self._complete, target=clean(self.name))
-        self.figures_line.say(words)
+            words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+        self.figures_line.setText(words)
+        self.figures_line.setAccessibleName(words)
         if self._created is not None:
             local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
             when = QLocale().toString(local, QLocale.FormatType.LongFormat)
@@ -426,6 +428,8 @@ class MessageWidget(QWidget):
         self.documents.setFont(self._formats.font)
         self.offer.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
+        self.figures_line.setFont(figures_font(small))
+        set_ink(self.figures_line, colours.muted)
         self._ending.setFont(small)
         self._words.setFont(small)
         self._note.setFont(small)

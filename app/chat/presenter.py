@@ -8,7 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from app.chat.activity import MakingNotes, Reading, in_a_line
+from app.chat.activity import MakingNotes, Reading, long_status
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
@@ -215,7 +215,7 @@ class ConversationPresenter(QObject):
         if writing is not self._writing or (activity := writing.activity) is None:
             return
         share = activity.share if isinstance(activity, Reading | MakingNotes) else None
-        self._lane.say(in_a_line(activity), share=share)
+        self._lane.say(long_status(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:

@@ -20,8 +20,7 @@ from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
-from app.rounds.replay_dialog import ReplayDialog
-from app.rounds.scrubber import Scrubber
+from app.rounds.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label

@@ -4,12 +4,14 @@ Knows documents and texts; no widget. Finding takes a moment: it is for a thread
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
 from engine.documents.not_found import NotFound, beside, not_found
+from engine.documents.prompt import Sent
+from engine.events import Draft, Event, Verdict
 
 _SENTENCE = 160  # characters around a place, at most, on each side
 _ENDS = re.compile(r"[.!?:](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
@@ -93,3 +95,39 @@ def sentence(text: str, start: int, end: int) -> str:
     before = "… " if begin == floor > 0 else ""
     behind = " …" if last == ceiling < len(text) and stop is None else ""
     return before + " ".join(text[begin:last].split()) + behind
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedGuesses:
+    """How many drafted tokens were copied from documents, and how many of these were accepted."""
+
+    drafted: int = 0
+    stood: int = 0
+
+    def __str__(self) -> str:
+        """ "18 of 40 guesses copied from documents stood". Empty if nothing was copied."""
+        if not self.drafted:
+            return ""
+        return f"{self.stood} of {self.drafted} guesses copied from documents stood"
+
+
+def copied_guesses(events: Iterable[Event], chat: Sequence[Sent | None]) -> CopiedGuesses:
+    """Count the drafted tokens of an answer that were copied from documents.
+
+    `events` are the answer's. `chat` has an item for each message of the prompt: its documents, or
+    None.
+    """
+    copied, drafted, stood = False, 0, 0
+    for event in events:
+        if isinstance(event, Draft):
+            source = event.source
+            sent = chat[source.message] if source and source.message < len(chat) else None
+            copied = (
+                source is not None and sent is not None and sent.source(source.offset) is not None
+            )
+        elif isinstance(event, Verdict):
+            if copied:
+                drafted += len(event.judgements)
+                stood += event.accepted
+            copied = False
+    return CopiedGuesses(drafted, stood)

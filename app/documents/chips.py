@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -25,7 +23,7 @@ from PySide6.QtWidgets import (
 from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.labels import StatusLine, Tone, plain_label
+from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label
 from app.theme.style import colours_of, set_ink, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
@@ -186,9 +184,9 @@ class ChipWidget(Card):
         super().__init__(radius=7)
         self._removal = removal
         # In the middle, as the end tells the kind of file.
-        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
+        self._name = ElidedLabel(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
-        self._words = _Elided(Qt.TextElideMode.ElideRight, least=least)
+        self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=least)
         self._notes = plain_label(wraps=True)
         colours = colours_of(self)
         self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
@@ -341,25 +339,6 @@ class OfferLine(QWidget):
         set_ink(self._words, colours.muted)
         self.button.set_appearance(self.font(), colours)
         self.button.updateGeometry()
-
-
-class _Elided(QLabel):
-    """A text of which a part is left out where it is too long."""
-
-    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
-        super().__init__()
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self._mode, self._least = mode, least
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
-        with QPainter(self) as painter:
-            painter.setPen(self.palette().windowText().color())
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)
 
 
 def shortened(line: str) -> str:

@@ -21,8 +21,7 @@ from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
-from app.documents.noting import Noting
-from app.documents.planner import Count, MessageToPlan, Planner
+from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings

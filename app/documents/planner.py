@@ -4,14 +4,13 @@ The thread keeps the passages of the documents of one conversation, so that they
 every word that a person types. Knows no store and no widget.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.documents.noting import Noting
 from engine.documents import Document
-from engine.documents.by_section import section_by_section
+from engine.documents.by_section import Ask, Said, section_by_section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent
@@ -35,6 +34,32 @@ class MessageToPlan:
     room: Callable[[Count], int]
     before: Sequence[Sent] = ()
     asked_before: str = ""
+
+
+class Noting:
+    """Notes on every part of documents, while a model makes them.
+
+    Attributes: `ask`, the next question to the model, None after the last part; `sent`, the message
+    with the notes so far.
+    """
+
+    def __init__(self, asks: Generator[Ask, Said, Sent]) -> None:
+        """Counts all tokens, which may take a while. Raises the Problem that `asks` raises."""
+        self._asks = asks
+        self._advance(None)
+
+    def take(self, said: Said) -> None:
+        """Take the model's answer to `ask`, and go on to the next part. Raises Problem."""
+        self._advance(said)
+
+    def _advance(self, said: Said | None) -> None:
+        self.ask: Ask | None
+        self.sent: Sent
+        try:
+            self.ask = next(self._asks) if said is None else self._asks.send(said)
+            self.sent = self.ask.sent
+        except StopIteration as end:
+            self.ask, self.sent = None, end.value
 
 
 class Planner:

@@ -12,7 +12,7 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.documents.controller import BY_SECTION, DocumentsController
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.steps import Stepper, Steps
 from engine.documents.plan import asks_about_all
 from engine.documents.prompt import SentDocument

@@ -17,8 +17,7 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
-from app.documents.answer_words import AnswerWords, words_of
-from app.documents.copied_guesses import copied_guesses
+from app.documents.answer_words import AnswerWords, copied_guesses, words_of
 from app.documents.page_panel import PagePanel
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice
-from app.models.words import drafter_name
+from app.models.formatting import drafter_name
 from app.theme.labels import ToneLabel, plain_label
 
 _EARLY_EXIT = "early-exit"

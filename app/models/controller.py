@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox
 
 from app import files
-from app.models import words
+from app.models import formatting
 from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
 from app.models.loader import ModelLoader
@@ -255,10 +255,10 @@ class LibraryController(QObject):
     def _use(self, name: str) -> None:
         installed = self._find(name)
         if installed is not None:
-            self._load(self._pair(installed), words.short_name(installed.name))
+            self._load(self._pair(installed), formatting.short_name(installed.name))
         elif name in self._settings.paths("targets"):
             length = self._loader.pair.draft_length
-            self._load(Pair(name, "auto", length), words.target_name(name))
+            self._load(Pair(name, "auto", length), formatting.target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name

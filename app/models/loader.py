@@ -9,8 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_client.engine_process import EngineProcess
+from app.models.formatting import target_name
 from app.models.target_process import Progress, open_target
-from app.models.words import target_name
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed

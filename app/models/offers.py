@@ -6,7 +6,7 @@ Pure functions from records to text; knows no widgets.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.models import words
+from app.models import formatting
 from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
 from models.records import KIND_NAMES, Download, Inventory, PairOffer
@@ -104,8 +104,8 @@ def offer_key(offer: PairOffer) -> str:
 
 
 def offer_title(offer: PairOffer) -> str:
-    name = words.short_name(offer.target)
-    return f"{name} with {words.short_name(offer.drafter)}" if offer.drafter else name
+    name = formatting.short_name(offer.target)
+    return f"{name} with {formatting.short_name(offer.drafter)}" if offer.drafter else name
 
 
 def offer_facts(offer: PairOffer) -> str:
@@ -113,8 +113,8 @@ def offer_facts(offer: PairOffer) -> str:
     download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     facts = (
         "On this machine" if offer.installed else download and f"{download} to download",
-        words.context(offer.context),
-        words.licence(offer.licence),
+        formatting.format_context(offer.context),
+        formatting.format_licence(offer.licence),
         "" if offer.verified else "Not verified on the hub",
     )
     return DOT.join(filter(None, facts))

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.words import drafter_name, target_name
+from app.models.formatting import drafter_name, target_name
 from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of
 from models.records import Candidate, Installed

@@ -6,16 +6,16 @@ Knows which choices there are, and when; not how a model is loaded.
 from PySide6.QtCore import QObject
 
 from app import files
-from app.chat.activity import in_a_line, of_several
+from app.chat.activity import long_status, status_of_several
 from app.chat.answers import Answers
 from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.combine_dialog import CombineDialog
+from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
 from app.models.pair_choice import PairChoice
-from app.models.words import target_name
 from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
 from models.errors import Problem
@@ -121,10 +121,10 @@ class PairController(QObject):
         """Tell what is being done for all answers; the tool tip tells it for each."""
         doing = {one: one.activity for one in self._answers.unfinished if one.activity is not None}
         lines = [
-            f"{writing.title}: {in_a_line(activity)}" if writing.title else in_a_line(activity)
+            f"{writing.title}: {long_status(activity)}" if writing.title else long_status(activity)
             for writing, activity in doing.items()
         ]
-        self._bar.set_activity(of_several(tuple(doing.values())), tip="\n".join(lines))
+        self._bar.set_activity(status_of_several(tuple(doing.values())), tip="\n".join(lines))
 
     def _show_stage(self, engine: EngineProcess) -> None:
         """Show how far the model is: the window may be opened at any time."""

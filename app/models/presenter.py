@@ -9,6 +9,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 
 from app.models.dialog import LibraryDialog, PageName
+from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.offers import offer_states
 from app.models.row_data import (
@@ -20,7 +21,6 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from app.models.words import target_name
 
 
 class LibraryPresenter(QObject):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.models import words
+from app.models import formatting
 from models import in_words
 from models.records import (
     KIND_NAMES,
@@ -121,8 +121,8 @@ def _found_row(
 ) -> RowData:
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
-        f"{words.count(found.downloads)} downloads",
-        words.licence(found.licence),
+        f"{formatting.format_count(found.downloads)} downloads",
+        formatting.format_licence(found.licence),
         "consent required" if found.gated else "",
         f"updated {found.updated[:10]}" if found.updated else "",
     ]
@@ -219,7 +219,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
         "" if model.role == "head" else KIND_NAMES.get(model.drafter_kind, ""),
         "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
         model.model_type,
-        "" if model.context_length is None else words.context(model.context_length),
+        "" if model.context_length is None else formatting.format_context(model.context_length),
         role,
         origin,
         "" if model.last_used is None else f"used {in_words.ago(max(0.0, now - model.last_used))}",
@@ -320,7 +320,7 @@ def _opened_row(path: str, *, in_use: bool) -> RowData:
     """A folder that a person opened, and can take off the list."""
     return RowData(
         f"opened:{path}",
-        words.target_name(path),
+        formatting.target_name(path),
         path,
         badge="In use" if in_use else "",
         actions=(*(() if in_use else (_USE,)), Action("forget", "Remove from the list")),
@@ -334,9 +334,10 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
     facts = [kind or KIND_NAMES.get(candidate.kind, ""), size]
     if not candidate.tried:
-        known = words.licence(candidate.licence) if candidate.licence else "License: not known"
-        licence = "" if candidate.installed else known
-        facts += [licence, "Not tried by the makers of Slipstream"]
+        licence = "License: not known"
+        if candidate.licence:
+            licence = formatting.format_licence(candidate.licence)
+        facts += ["" if candidate.installed else licence, "Not tried by the makers of Slipstream"]
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason
     heading = "Available" if candidate.works else "Not available"
@@ -353,7 +354,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     in_use_now = candidate.works and candidate.drafter in in_use
     return RowData(
         candidate.drafter,
-        words.drafter_name(candidate.drafter),
+        formatting.drafter_name(candidate.drafter),
         DOT.join(filter(None, facts)),
         remark=candidate.reason if candidate.works else "",
         reason=reason,

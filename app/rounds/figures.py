@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.conversations.answer_figures import AnswerFigures
 from engine.draft_length import LONGEST
 from engine.events import Stats
 from engine.rounds import Round
@@ -144,6 +145,20 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
     )
     total = sum(spent for _, spent in parts)
     return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
+
+
+def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
+    """The line under an answer: its figures, how it ended if it is `complete`, and its target."""
+    found = [count(figures.tokens, "token")]
+    if (speed := figures.tokens_per_second) is not None:
+        found.append(f"{speed:.1f} tokens/s")
+    if figures.first_token_seconds is not None:
+        found.append(f"first after {seconds(figures.first_token_seconds)}")
+    if complete and figures.stop_reason == "end":
+        found.append("ended by the model")
+    elif complete and figures.stop_reason == "stop string":
+        found.append("ended at a stop sequence")
+    return " \u00b7 ".join((*found, target))
 
 
 def percent(share: float) -> str:

@@ -11,8 +11,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
+    QDialog,
+    QFrame,
     QHBoxLayout,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
@@ -22,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.rounds import figures
 from app.rounds.lane import DraftLane
+from app.rounds.panel import RoundsPanel
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
@@ -34,6 +38,7 @@ from engine.rounds import Round
 _PLAY_MS = 700  # a round, at a speed of 1
 _SPEEDS = (1, 2, 4, 8)
 _FASTEST_SHOWN = 2  # faster than that there is no time for a draft to wait for its verdict
+_PANEL_WIDTH = 340
 _BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
     ("back", "Previous round"),
@@ -286,6 +291,42 @@ class Scrubber(QWidget):
         colours = self._colours()
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(colours.paper))
+
+
+class ReplayDialog(QDialog):
+    """The replay in a window of its own. Attributes: `scrubber`; `panel`, its figures beside it."""
+
+    def __init__(self, replay: Replay, *, place: int, parent: QWidget | None = None) -> None:
+        """Show `replay`, from this place on."""
+        super().__init__(parent)
+        self.setWindowTitle("Replay")
+        self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
+        self.setSizeGripEnabled(True)
+        self.scrubber, self.panel = Scrubber(large=True), RoundsPanel()
+        self.scrubber.moved.connect(self._on_moved)
+        scroll = QScrollArea()
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFixedWidth(_PANEL_WIDTH)
+        scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        scroll.setAccessibleName("Figures of the rounds")
+        scroll.setWidget(self.panel)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.scrubber, 1)
+        row.addWidget(scroll)
+        self.scrubber.show_replay(replay)
+        self.scrubber.go_to(place)
+        self.scrubber.setFocus()
+        if parent is not None:
+            size = parent.window().size()
+            self.resize(max(900, round(0.94 * size.width())), max(600, round(0.9 * size.height())))
+
+    def _on_moved(self, place: int) -> None:
+        shown = self.scrubber
+        self.panel.show_trace(shown.events, shown.round, ended=shown.at_end)
 
 
 def _counted(place: int, total: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer
 
 from app.chat.activity import Activity, AwaitingTurn, BeingWritten, Reading
-from app.models.words import target_name
+from app.models.formatting import target_name
 from app.server.following import GenerationNow
 from app.server.local_server import LocalServer, ServerState
 from app.server.panel import ServerPanel

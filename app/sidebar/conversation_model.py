@@ -19,7 +19,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from app.chat.activity import Activity, in_a_line
+from app.chat.activity import Activity, long_status
 from app.conversations.records import Conversation, Folder, Hit
 from models.in_words import one_line
 
@@ -233,13 +233,13 @@ class ConversationModel(QAbstractListModel):
                 if conversation.id in self._elsewhere:
                     shown = ", shown in another window"
                 activity = self._activities.get(conversation.id)
-                doing = f". {in_a_line(activity)}" if activity else ""
+                doing = f". {long_status(activity)}" if activity else ""
                 pinned = ", pinned" if conversation.pinned else ""
                 return title_of(conversation) + pinned + shown + doing
             case Qt.ItemDataRole.ToolTipRole:
                 changed = conversation.updated.astimezone()
                 activity = self._activities.get(conversation.id)
-                doing = f"\n{in_a_line(activity)}" if activity else ""
+                doing = f"\n{long_status(activity)}" if activity else ""
                 if conversation.id in self._elsewhere:
                     doing = f"\nAnother window shows it.{doing}"
                 return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QResizeEvent
+from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.theme.icons import Sign, sign_icon
@@ -117,6 +117,26 @@ class ShortenedLabel(ToneLabel):
         if shown != self.text():
             self.setText(shown)
         self.setToolTip(self._tip or (self.words if shown != self.words else ""))
+
+
+class ElidedLabel(QLabel):
+    """A text in one line that is painted with "…" if there is no room. It can shrink to `least`."""
+
+    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self._mode, self._least = mode, least
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        room = self.contentsRect()
+        shown = self.fontMetrics().elidedText(self.text(), self._mode, room.width())
+        with QPainter(self) as painter:
+            painter.setPen(self.palette().windowText().color())
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, shown)
 
 
 class StatusLine(QWidget):
