@@ -1,4 +1,4 @@
-"""Keeps the panel of several Macs in step with them, and does what is asked there.
+"""Connects the panel of several Macs to their state and their commands.
 
 Knows the Macs and the panel; no process, and no pixels.
 """
@@ -28,7 +28,7 @@ _UNTRUSTED = Problem(
 
 
 class MacsController(QObject):
-    """Belongs to one panel."""
+    """Controls one panel."""
 
     def __init__(self, panel: MacsPanel, macs: SeveralMacs) -> None:
         super().__init__(panel)
@@ -42,7 +42,7 @@ class MacsController(QObject):
         self.show()
 
     def show(self) -> None:
-        """Show all as it is now."""
+        """Update the whole panel."""
         macs, panel = self._macs, self._panel
         line, tone = self._line()
         panel.show_state(line, tone, on=macs.used, possible=macs.used or bool(macs.names))
@@ -87,7 +87,7 @@ class MacsController(QObject):
         return ("Loading the model\u2026" if joined else "Joining the Macs\u2026"), "muted"
 
     def _action(self) -> str:
-        """What the button beside the file does; empty for nothing."""
+        """Return what the button beside the file does; empty to hide it."""
         macs = self._macs
         if macs.used:
             return "Try again" if macs.finding is not None else ""
@@ -107,7 +107,7 @@ class MacsController(QObject):
         words, tone = self._words(rank)
         finding = self._macs.finding
         if finding is not None and rank.detail == finding.message:
-            rank = replace(rank, detail="")  # it is said below
+            rank = replace(rank, detail="")  # shown below already
         return MacShown(self._name(rank), words, tone, rank)
 
     def _words(self, rank: RankState) -> tuple[str, Tone]:

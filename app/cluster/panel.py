@@ -1,6 +1,6 @@
-"""The panel of several Macs: which, whether they are used, how each is, and what to set up.
+"""The panel of several Macs: the hostfile, a switch, a card for each Mac, and the steps to set up.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets. What a person does is sent as signals.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _DANGER = (
 
 
 class StepSign(QWidget):
-    """A step's number in a circle, or a check where it is done."""
+    """A step's number in a circle, or a check mark when it is done."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class StepSign(QWidget):
 
 
 class StepRow(QWidget):
-    """A step: what to do, as long as it is not done, and what is missing."""
+    """A step: its title, and while it is not done, what is missing and what to do."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class StepRow(QWidget):
         row.addLayout(texts, 1)
 
     def show_step(self, step: Step) -> None:
-        """Show how far it is."""
+        """Show the progress of this step."""
         found = step.finding
         self._sign.show_progress(step.progress)
         self._title.say(step.title, "muted" if step.progress == "later" else "text")
@@ -133,7 +133,7 @@ class TrustQuestion(Card):
         column.addLayout(buttons)
 
     def ask(self, mac: str, network: str, *, trusted: bool) -> None:
-        """Ask about a network that a Mac is on; nothing where `network` is empty."""
+        """Ask about the network of a Mac. Hidden if `network` is empty."""
         self.setVisible(bool(network))
         title = (
             "You trust everybody on this network" if trusted else "Trust everybody on a network?"
@@ -149,8 +149,8 @@ class TrustQuestion(Card):
 class MacsPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts.
 
-    Signals: `switched(bool)`; `choice_asked()` of a file; `making_asked()`; `check_asked()`;
-    `trust_answered(bool)`.
+    Signals: `switched(bool)`; `choice_asked()`: choose a hostfile; `making_asked()`: make one;
+    `check_asked()`; `trust_answered(bool)`.
     """
 
     switched = Signal(bool)
@@ -227,7 +227,8 @@ class MacsPanel(QDialog):
         self.resize(660, 680)
 
     def show_state(self, line: str, tone: Tone, *, on: bool, possible: bool) -> None:
-        """Say whether they are used, and how that goes."""
+        """Show whether the Macs are used, and their state in a line. `possible`: the switch is
+        enabled."""
         self.switch.failed = tone == "warning"
         self.switch.setChecked(on)
         self.switch.setEnabled(possible)
@@ -235,14 +236,14 @@ class MacsPanel(QDialog):
         self.line.say(line, tone)
 
     def show_file(self, path: str, *, action: str) -> None:
-        """Show which file was chosen; `action`: what the button beside it does."""
+        """Show the path of the hostfile. `action` is the label of the button beside it."""
         name = Path(path).name if path else "None is chosen."
         self.file.say(name, "text" if path else "muted", tip=path)
         self.check.setText(action or "Check")
         self.check.setEnabled(bool(action))
 
     def show_steps(self, steps: Sequence[Step]) -> None:
-        """Show what to set up."""
+        """Show these steps."""
         while len(self.steps) < len(steps):
             self.steps.append(StepRow(len(self.steps) + 1))
             self._steps.addWidget(self.steps[-1])
