@@ -1,4 +1,4 @@
-"""The notes that an answer was written from, folded until they are asked for."""
+"""The notes from which an answer was written, folded at first."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -10,7 +10,7 @@ from app.theme.style import set_ink, small_font
 
 
 class NotesFold(QWidget):
-    """Takes no room without notes. Attributes: `button`, which folds them or shows them."""
+    """Hidden without notes. Attribute: `button`, which folds and unfolds them."""
 
     def __init__(self, formats: Formats) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class NotesFold(QWidget):
         return self._text.text()
 
     def set_notes(self, title: str, text: str) -> None:
-        """Show these, folded as they were; nothing without a title."""
+        """Show these notes, folded or unfolded as before; hidden without a title."""
         self._title = title
         self._text.setText(text)
         self._show()
         self.setVisible(bool(title))
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
+        """Use another font and other colours."""
         self.button.set_appearance(formats.font, formats.colours)
         self._text.setFont(small_font(formats.font, scale=0.9))
         set_ink(self._text, formats.colours.muted)

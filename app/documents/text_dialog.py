@@ -1,4 +1,4 @@
-"""Shows a text exactly as the model gets it. Knows nothing of where it comes from."""
+"""A dialog with a text exactly as the model gets it. Knows nothing of its origin."""
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
@@ -11,11 +11,11 @@ from PySide6.QtWidgets import (
 
 from app.theme.labels import plain_label
 
-_LONGEST_LINE = 2_000  # characters: Qt lays out longer ones slowly
+_LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 
 
 class TextDialog(QDialog):
-    """Attributes: `text`, as it is; `view`, where it is shown, longer lines in several."""
+    """Attributes: `text`, unchanged; `view`, which shows it with long lines divided."""
 
     def __init__(
         self, title: str, text: str, *, remark: str, parent: QWidget | None = None
