@@ -1,5 +1,6 @@
-"""Lets a person combine drafters, which are asked in the order of the list, and say how many of
-the target's layers draft as early exit. Knows choices and names; nothing of how they draft.
+"""A dialog in which a person combines drafters in an order, and sets the layers of early exit.
+
+Knows choices and names; not how they draft.
 """
 
 from collections.abc import Sequence
@@ -22,21 +23,21 @@ from app.models.formatting import drafter_name
 from app.theme.labels import ToneLabel, plain_label
 
 _EARLY_EXIT = "early-exit"
-_ALONE = ("auto", "none")  # which are combined with nothing
+_ALONE = ("auto", "none")  # cannot be combined
 _MOST_LAYERS = 200
 _VALUE = int(Qt.ItemDataRole.UserRole)
 
 
 class CombineDialog(QDialog):
-    """Attribute: `value`, as `--drafter` takes it; empty where nothing is ticked.
+    """Attribute: `value`, for `--drafter`; empty if nothing is ticked.
 
-    Signals: `chosen(str)`, the value that a person accepted.
+    Signals: `chosen(str)`: a person accepted this value.
     """
 
     chosen = Signal(str)
 
     def __init__(self, choices: Sequence[Choice], chosen: str, *, parent: QWidget) -> None:
-        """`choices` as in the drafters' menu; those that cannot be chosen are left out."""
+        """`choices` are those of the drafters' menu; unavailable ones are not listed."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Combine drafters")

@@ -1,6 +1,5 @@
-"""Lets a person choose how long conversations with the chosen target may be, which numbers its
-caches hold, and when it is unloaded. Knows the loader and the settings.
-"""
+"""A dialog for the memory of conversations with the chosen target: their length, the number type of
+the caches, and when the model is unloaded. Knows the loader and the settings."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -33,7 +32,7 @@ _MINUTES = (
 
 
 class MemoryDialog(QDialog):
-    """Attributes: `context`, `caches` and `rest`, the boxes."""
+    """Attributes: the boxes `context`, `caches` and `rest`."""
 
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
         super().__init__(parent)

@@ -42,11 +42,11 @@ _RULES = (
     "this computer does slows both. A clock runs only in its own turns."
 )
 _FRAME_MS = 33
-_SAID_MS = 1_500  # how long a button says that it was done
+_SAID_MS = 1_500  # how long a button shows that it has copied
 
 
 class RaceDialog(QDialog):
-    """Starts a race as soon as it is opened, and again on request."""
+    """Starts a race when it is opened, and again on request."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class RaceDialog(QDialog):
         super().__init__(parent)
         target, drafter = names
         self._race, self._messages, self._request = race, tuple(messages), request
-        self._running = False  # the race here, not one that another dialog has started
+        self._running = False  # the race of this dialog, not one that another dialog started
         self.tracks = {
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
             "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
@@ -152,7 +152,7 @@ class RaceDialog(QDialog):
         return "\n\n".join(lines) + "\n"
 
     def copy(self) -> None:
-        """Put the result and the figures on the clipboard."""
+        """Copy the result and the figures."""
         if self._result is None:
             return
         lines = [result_text(self._result)]
@@ -233,7 +233,7 @@ class RaceDialog(QDialog):
 
 
 class RaceAnswer(QScrollArea):
-    """The answer of one racer as Markdown; its newest line stays in sight while it is there."""
+    """The answer of one racer as Markdown. The newest line stays in sight while it is there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ class RaceAnswer(QScrollArea):
         return self._view.text.given
 
     def clear(self) -> None:
-        """Begin an answer."""
+        """Start an answer."""
         self._timer.stop()
         self._pinned = True
         self._view = TextView(Formats(self.font(), colours_of(self)), StreamingMarkdown())
@@ -268,12 +268,12 @@ class RaceAnswer(QScrollArea):
         self.setWidget(page)
 
     def append(self, delta: str) -> None:
-        """More text; shown with the next frame."""
+        """Add text. The next frame shows it."""
         self._view.text.append(delta)
         self._write_soon()
 
     def finish(self) -> None:
-        """No more text comes."""
+        """End the text."""
         self._view.text.finish()
         self._write_soon()
 
@@ -302,7 +302,7 @@ class RaceAnswer(QScrollArea):
 
 
 class RaceTrack(QWidget):
-    """One racer: its clock, its figures, its text, and the draft lane where it drafts."""
+    """One racer: its clock, its figures, its text, and the draft lane if it drafts."""
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
@@ -316,7 +316,7 @@ class RaceTrack(QWidget):
         self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
         self._lane = DraftLane()
-        # A racer without drafts has as much room for its text.
+        # A racer without drafts gets the same height for its text.
         policy = self._lane.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._lane.setSizePolicy(policy)
@@ -349,7 +349,7 @@ class RaceTrack(QWidget):
         self._lane.clear()
 
     def push(self, happening: EventOrRound) -> None:
-        """One more step of this racer."""
+        """Show the next event or round of this racer."""
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
@@ -382,7 +382,7 @@ class RaceTrack(QWidget):
 
 
 def result_text(result: RaceResult) -> str:
-    """Whether both answers are identical, and how much faster one was, in words."""
+    """Say whether both answers are identical, and how much faster one was."""
     difference = result.difference
     if difference is None:
         same = f"Identical: all {figures.count(result.tokens, 'token')} are the same."

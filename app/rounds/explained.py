@@ -1,6 +1,6 @@
-"""What the colours and figures of the rounds mean, in plain words: for tool tips and for a dialog.
+"""Explains the colours and figures of the rounds in plain words: in tooltips and in a dialog.
 
-Knows words, colours and lines; nothing of an answer.
+Knows words, colours and lines; no answer.
 """
 
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt
@@ -91,12 +91,12 @@ _TREES = (
 
 
 def as_tip(text: str) -> str:
-    """A plain text as a tool tip that breaks its lines."""
+    """Return a plain text as a tooltip that breaks its lines."""
     return f"<p>{text}</p>"
 
 
 class KindWord(QWidget):
-    """The name of a kind of tokens, in its colour and with its line; the tool tip explains it."""
+    """The name of a kind of tokens, in its colour and with its line; the tooltip explains it."""
 
     def __init__(self, kind: PieceKind) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class KindWord(QWidget):
 
 
 class RoundsExplained(QDialog):
-    """\u201cWhat am I looking at?\u201d: a round as a picture, then every kind and every figure."""
+    """\u201cWhat am I looking at?\u201d: a round as a picture, then each kind and each figure."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -196,7 +196,7 @@ class RoundsExplained(QDialog):
 
 
 def sample_round() -> Round:
-    """A round with a token of every fate that a draft can have."""
+    """Return a round with a token of every fate that a draft can have."""
     drafted = (
         Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
         Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0, parent=0),
@@ -207,7 +207,7 @@ def sample_round() -> Round:
 
 
 def sample_tree() -> Round:
-    """A round of a tree, of which a path in the second branch was accepted."""
+    """Return a round of a tree, with a path accepted in the second branch."""
     drafted = (
         Token(1, " light", "rejected", q=0.58, p=0.21, chance=0.36),
         Token(2, " waves", "discarded", q=0.64, p=0.5, chance=0.78, parent=0),
