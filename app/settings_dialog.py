@@ -1,6 +1,6 @@
-"""The settings of the window, each of which applies at once.
+"""The settings dialog; each setting applies at once.
 
-Knows what can be set and how it is shown; what the window does about it goes out as a signal.
+Knows which settings there are and how they are shown. Changes are sent as signals.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,8 +68,8 @@ def open_folder(folder: Path) -> None:
 class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
-    Signals: `changed()`, a setting that is not of the theme; `deletion_asked()`, of what is kept
-    of documents.
+    Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete what
+    is kept of documents.
     """
 
     changed = Signal()
@@ -104,15 +104,15 @@ class SettingsDialog(QDialog):
 
     @property
     def kept_in_words(self) -> str:
-        """How much is kept of documents."""
+        """The size of what is kept of documents, as text."""
         return self._kept.text()
 
     def show_kept(self, size_bytes: int) -> None:
-        """Say how much is kept of documents."""
+        """Show the size of what is kept of documents."""
         self._kept.setText(f"{size(size_bytes)} kept now." if size_bytes else "Nothing is kept.")
         self._delete.setEnabled(size_bytes > 0)
 
-    # The pages
+    # Pages
 
     def _general(self, folders: Mapping[str, Path]) -> QWidget:
         form = _Form()
@@ -246,7 +246,7 @@ class SettingsDialog(QDialog):
         box.toggled.connect(self._choose_notifications)
         return box
 
-    # What is chosen
+    # Changes
 
     def _choose_theme(self, chosen: str) -> None:
         self._settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
@@ -263,7 +263,7 @@ class SettingsDialog(QDialog):
     def _choose_normal_size(self) -> None:
         self._settings.font_points = None
         self._size.setValue(self._theme.points)
-        self._settings.font_points = None  # the box has set a number
+        self._settings.font_points = None  # setting the box has stored a number
         self._theme.refresh()
 
     def _choose_key(self, chosen: str) -> None:
@@ -312,7 +312,7 @@ class SettingsDialog(QDialog):
 
 
 class _Form(QWidget):
-    """Rows of a name and what is set."""
+    """Rows of a name and a field."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -332,7 +332,7 @@ class _Form(QWidget):
 
 
 class _Note(QLabel):
-    """Lines that are wrapped, and never cut off: a page of tabs does not ask how high they are."""
+    """Wrapped lines that are never cut off: a page of tabs does not ask for their height."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -345,7 +345,7 @@ class _Note(QLabel):
 
 
 class _Steady(QComboBox):
-    """One that scrolling past does not change."""
+    """A combo box that scrolling past it does not change."""
 
     def wheelEvent(self, event: object) -> None:
         event.ignore()  # type: ignore[attr-defined]
@@ -364,7 +364,7 @@ def _choices(
 def _explained_box(
     words: str, explained: str, *below: QWidget, on: bool, chosen: Callable[[bool], None]
 ) -> QWidget:
-    """A check box, and under it what it does and more widgets."""
+    """Return a check box with its explanation and more widgets below it."""
     box = EdgedCheckBox(words)
     box.setAccessibleName(words)
     box.setAccessibleDescription(explained)
@@ -379,7 +379,7 @@ def _explained_box(
 
 
 def _row(*widgets: QWidget) -> QWidget:
-    """Widgets side by side, the first as wide as there is room."""
+    """Return the widgets side by side; the first takes the free width."""
     row = QWidget()
     across = QHBoxLayout(row)
     across.setContentsMargins(0, 0, 0, 0)

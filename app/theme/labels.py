@@ -1,4 +1,4 @@
-"""Labels of plain text: without a colour of their own, in a tone, on one line, or with a sign."""
+"""Labels of plain text: plain, in a tone, shortened to one line, or with a sign."""
 
 from typing import Literal
 
