@@ -26,7 +26,7 @@ PREFILL_ROWS = 512
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 _IN_PARTS = {"scaled_dot_product_attention": in_parts}
-_POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
+_POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
 
 
 class Decoder:

@@ -1,4 +1,4 @@
-"""Drafters propose what the target will write: one file each, behind one small protocol.
+"""Drafters propose the next tokens of the target: one file each, behind one small protocol.
 
 A drafter sees the committed tokens, proposes a few more, and is told which were accepted. It
 may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
@@ -75,8 +75,8 @@ class DraftArrays:
 
     @property
     def shown(self) -> tuple[mx.array, ...]:
-        """What is shown before the verdict: tokens, q and, where it has one, confidence. These are
-        arrays that it holds: one made here would not be under way when the others are."""
+        """The arrays that are shown before the verdict: tokens, q and, if there is one, confidence.
+        All are attributes: an array made here would not be under way when the others are."""
         held = self.tokens, self.q
         return held if self.confidence is None else (*held, self.confidence)
 
