@@ -251,11 +251,6 @@ def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
-def certain(tokens: mx.array, vocabulary: int) -> mx.array:
-    """The probabilities where each of `tokens`, (n,), is certain: (n, vocabulary)."""
-    return (mx.arange(vocabulary) == tokens[:, None]).astype(mx.float32)
-
-
 def entries(rows: mx.array, ids: mx.array) -> mx.array:
     """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
     return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]
