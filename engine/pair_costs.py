@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import pairwise
 from time import perf_counter
 
-from engine.circumstances import Contention
+from engine.circumstances import Contention, gpu_is_busy
 from engine.cpu.blas import choose_blas
 from engine.decoder import Decoder
 from engine.device import backend
@@ -81,14 +81,14 @@ class PairCosts:
         self._measured = calibration
         if calibration is None:
             drafter.leave_out(tuple)  # the text that is measured may be in a gap
-            contention = Contention()
+            gpu_was_busy, contention = gpu_is_busy(), Contention()
             with decoder.busy():
                 calibration = calibrate(
                     decoder, drafter, tokens, progress=progress, cancelled=cancelled
                 )
             if backend().own_functions and choose_blas().slow:
                 remarks.append(Remark.SLOW_BLAS)
-            if contention.heavy:
+            if gpu_was_busy or contention.heavy:
                 remarks.append(Remark.BUSY_CALIBRATING)
             else:
                 self._measured = calibration

@@ -251,23 +251,6 @@ def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
 
 
-def without(p: mx.array, tokens: Sequence[int], ids: mx.array | None = None) -> mx.array:
-    """The rows of `p`, (..., n), once `tokens` are out of the question; those in which nothing else
-    is possible stay as they are. `ids`: the token of each entry, as in `Candidates`."""
-    if not tokens:
-        return p
-    ids = mx.arange(p.shape[-1]) if ids is None else ids
-    tried = mx.any(ids[..., None] == mx.array(list(tokens)), axis=-1)
-    rest = mx.where(tried, 0.0, p)
-    total = mx.sum(rest, axis=-1, keepdims=True)
-    return mx.where(total > 0.0, rest / mx.where(total > 0.0, total, 1.0), p)
-
-
-def certain(tokens: mx.array, vocabulary: int) -> mx.array:
-    """The probabilities where each of `tokens`, (n,), is certain: (n, vocabulary)."""
-    return (mx.arange(vocabulary) == tokens[:, None]).astype(mx.float32)
-
-
 def entries(rows: mx.array, ids: mx.array) -> mx.array:
     """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
     return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]

@@ -321,7 +321,7 @@ def candidates_for(
     candidates = drafter.candidates(tokens)
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
-    return [replace(each, alternatives=1) for each in candidates if not each.parts]
+    return [replace(each, alternatives=1) for each in candidates]
 
 
 def _propose(
@@ -552,7 +552,6 @@ def _measured(
         beside=reading.beside,
         tree=draft.tree,
         path=verdict.path,
-        parts=draft.parts,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import DraftCandidate, DraftChoice, DraftPart
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from engine.tree import Tree
 from models.errors import Problem
@@ -44,7 +44,6 @@ class DraftArrays:
     `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
     `source`: where in the committed tokens the first of them stands, with those behind it on the
     first path; None where that is elsewhere.
-    `parts`: whose tokens are which, where several drafters proposed.
     """
 
     tokens: mx.array
@@ -56,7 +55,6 @@ class DraftArrays:
     copied: tuple[int, ...] = ()
     tree: Tree | None = None
     source: int | None = None
-    parts: tuple[DraftPart, ...] = ()
 
     @property
     def shape(self) -> Tree:

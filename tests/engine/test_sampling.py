@@ -30,7 +30,6 @@ from engine.sampling import (
     draw,
     entries,
     scores,
-    without,
 )
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from engine.tree import Tree
@@ -275,21 +274,6 @@ def test_a_point_on_the_edge_is_inside() -> None:
         # Where rounding brings the point to the very end, or it is 0 before the first mass.
         drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.array([[point]])).item()
         assert drawn == (1 if point < 0.25 else 3)
-
-
-@given(
-    st.lists(st.sampled_from([0.0, 0.1, 0.5, 2.0]), min_size=2, max_size=6).filter(any),
-    st.sets(st.integers(0, 5), max_size=3),
-)
-def test_without_some_tokens_the_others_keep_their_proportions(
-    weights: list[float], tokens: set[int]
-) -> None:
-    p = np.array(weights) / sum(weights)
-    tokens = {token for token in tokens if token < len(weights)}
-    expected = np.where(np.isin(np.arange(len(p)), list(tokens)), 0.0, p)
-    expected = expected / expected.sum() if expected.sum() else p
-    rows = without(mx.array([p.tolist()]), sorted(tokens))
-    assert np.allclose(np.array(rows[0]), expected, atol=1e-6)
 
 
 OUT_OF_RANGE: list[dict[str, Any]] = [

@@ -106,6 +106,17 @@ class Busy(Contention):
     heavy = True
 
 
+def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.pair_costs, "gpu_is_busy", lambda: True)
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
+    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
+    assert known(session)
+    list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_busy_machine_showed_is_used_and_not_kept(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
