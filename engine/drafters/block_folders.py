@@ -16,7 +16,6 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BlockShape, BoundNetwork, DFlash, DFlash2, Rotation
-from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.weights import (
     Tensors,
@@ -31,7 +30,6 @@ from models.drafter_folders import describe_drafter
 from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 
-DFLASH_WEIGHTS_NAME = "model.safetensors"
 SPECULATORS = "transformer_layer_config"  # a key of configs in this packaging alone
 _RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
@@ -69,50 +67,6 @@ def _scale_of_raw(target: Decoder) -> float:
         return embedding_scale(target.model)
     except Problem:
         return 1.0
-
-
-def save_dflash(
-    network: DFlash,
-    shape: BlockShape,
-    kept: mx.array,
-    folder: Path,
-    *,
-    target: str,
-    fingerprint: str,
-    layers: int,
-    vocabulary: int,
-) -> None:
-    """Write `folder`, 8-bit: a DFlash with an output layer of its own.
-
-    `kept` (rows,): the token of each of its rows; `target` is a name for people, `fingerprint` is
-    what counts, `layers` and `vocabulary` are its sizes.
-    """
-    tensors = packed(network) | {"d2t": (kept - mx.arange(kept.size)).astype(mx.int32)}
-    config = {
-        "architectures": ["DFlashDraftModel"],
-        "model_type": "qwen3",
-        "hidden_size": shape.hidden_size,
-        "intermediate_size": shape.intermediate_size,
-        "num_hidden_layers": len(shape.windows),
-        "num_attention_heads": shape.num_attention_heads,
-        "num_key_value_heads": shape.num_key_value_heads,
-        "head_dim": shape.head_dim,
-        "rms_norm_eps": shape.rms_norm_eps,
-        "rope_theta": shape.rotation.base,
-        "vocab_size": vocabulary,
-        "draft_vocab_size": kept.size,
-        "num_target_layers": layers,
-        "block_size": shape.block_size,
-        "dflash_config": {
-            "target_layer_ids": [tap - 1 for tap in shape.taps if tap != "norm"],
-            "mask_token_id": shape.mask_token,
-            "causal": all(shape.causal),
-        },
-        "base_model_name_or_path": target,
-        "target_fingerprint": fingerprint,
-        "quantization": dict(QUANTIZATION),
-    }
-    write_drafter(folder, DFLASH_WEIGHTS_NAME, tensors, config)
 
 
 def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
