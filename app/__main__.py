@@ -35,12 +35,15 @@ def _do(arguments: Sequence[str]) -> int:
         prog="Slipstream",
         description="Open Slipstream's window. The commands are those of `python -m engine`.",
     )
-    parser.add_argument("--version", action="store_true", help="which version this is")
+    parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument(
-        "--self-test", action="store_true", help="see whether it works here; prints JSON"
+        "--self-test", action="store_true", help="test this copy on this machine; prints JSON"
     )
     parser.add_argument(
-        "--self-test-picture", type=Path, metavar="PNG", help="test, and keep a picture of it"
+        "--self-test-picture",
+        type=Path,
+        metavar="PNG",
+        help="test, and save a picture",
     )
     parser.add_argument("--self-test-window", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -30,8 +30,8 @@ from models.errors import Problem
 
 README = Path(__file__).parents[1] / "README.md"  # in the bundle too
 _WORDS = (
-    "A chat with models on this computer that answers sooner by speculative decoding, without "
-    "changing what they say, and shows how."
+    "A chat with models on this computer. Speculative decoding makes it answer faster without "
+    "changing the answers, and it shows how."
 )
 
 
@@ -71,7 +71,7 @@ class AboutDialog(QDialog):
                 ("License", package["License-Expression"] or "see LICENSE"),
                 ("Data folder", str(places.data)),
                 ("Conversations", str(places.conversations)),
-                ("Log", str(places.log or "It cannot be written.")),
+                ("Log", str(places.log or "No log can be written.")),
             )
         ):
             facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
@@ -163,6 +163,6 @@ def open_path(path: Path | None) -> None:
     if path is None:
         raise Problem("There is no log.", "Check that you may write to the folder for logs.")
     if not path.exists():
-        raise Problem(f"{path} is not there.", "It appears once there is something to keep.")
+        raise Problem(f"{path} does not exist.", "It appears with the first entry.")
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
         raise Problem(f"No program here opens {path}.", "Open it by hand.")

@@ -18,17 +18,17 @@ class EngineStatus(QObject):
         super().__init__(notices)
         self._readiness, self._notices, self._composer = readiness, notices, composer
         readiness.blocked_changed.connect(self._show_blocked)
-        readiness.told.connect(self._tell)
+        readiness.matter_changed.connect(self._show_matter)
         composer.remedy_asked.connect(readiness.try_again)
         if readiness.blocked:
             self._show_blocked()
         for matter in readiness.matters:
-            self._tell(matter)
+            self._show_matter(matter)
 
     def _show_blocked(self) -> None:
         self._composer.set_blocked(self._readiness.blocked, remedy=self._readiness.remedy)
 
-    def _tell(self, matter: Matter) -> None:
+    def _show_matter(self, matter: Matter) -> None:
         text = self._readiness.matters.get(matter, "")
         offer = Offer(RESTART, self._readiness.restart) if matter == "silence" else None
         if text:

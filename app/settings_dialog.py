@@ -55,8 +55,8 @@ _THEMES = (
     Choice("dark", "Dark"),
 )
 _KEYS = (
-    Choice("enter", "Enter", "Shift+Enter begins a line"),
-    Choice("ctrl", CTRL_ENTER, "Enter begins a line"),
+    Choice("enter", "Enter", "Shift+Enter starts a line"),
+    Choice("ctrl", CTRL_ENTER, "Enter starts a line"),
 )
 
 
@@ -103,7 +103,7 @@ class SettingsDialog(QDialog):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 
     @property
-    def kept_in_words(self) -> str:
+    def kept_text(self) -> str:
         """The size of what is kept of documents, as text."""
         return self._kept.text()
 
@@ -207,8 +207,8 @@ class SettingsDialog(QDialog):
         exact = EdgedCheckBox("Same rounding as alone")
         exact.setAccessibleName(exact.text())
         exact.setToolTip(
-            "Each answer has passes of its own, so that its last digits do not depend on the "
-            "others. Slower while there are several."
+            "Each answer has its own passes, so that its last digits do not depend on the others. "
+            "Slower while several are written."
         )
         exact.setAccessibleDescription(exact.toolTip())
         exact.setChecked(self._settings.exact)
@@ -218,8 +218,8 @@ class SettingsDialog(QDialog):
     def _learn_box(self) -> QWidget:
         return _explained_box(
             "Learn from earlier answers: drafts only, on this machine",
-            "Answers are then kept a second time, as tokens in a private file, and guesses are "
-            "copied from them too. Deleting any conversation, or switching this off, deletes the "
+            "Answers are then also kept as tokens in a private file, and drafts are copied from "
+            "them too. Deleting any conversation, or switching this off, deletes the "
             "whole file. Changes load the model again.",
             on=self._settings.learn,
             chosen=self._choose_learn,
@@ -231,17 +231,17 @@ class SettingsDialog(QDialog):
         self._delete.setEnabled(False)
         self._delete.clicked.connect(self.deletion_asked)
         return _explained_box(
-            "Keep on disk what was read of documents",
-            "A document is then read once, also after a restart. The files are private and hold "
-            "what it says; deleting the document or a conversation with it deletes them. Changes "
-            "load the model again.",
+            "Keep on disk what the model has read of documents",
+            "A document is then read once, also after a restart. The files are private and "
+            "contain its text; deleting the document or a conversation with it deletes them. "
+            "Changes load the model again.",
             _row(self._kept, self._delete),
             on=self._settings.keep_documents,
             chosen=self._choose_keep,
         )
 
     def _notifications_box(self) -> QWidget:
-        box = EdgedCheckBox("When an answer ends while you are elsewhere")
+        box = EdgedCheckBox("When an answer ends while you are in another window")
         box.setChecked(self._settings.notifications)
         box.toggled.connect(self._choose_notifications)
         return box

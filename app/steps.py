@@ -74,9 +74,9 @@ class Stepper(QObject):
             steps.close()
             return
         self._waiting.add(steps)
-        future.add_done_callback(lambda done: self._tell(steps, failed, done))
+        future.add_done_callback(lambda done: self._report(steps, failed, done))
 
-    def _tell(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
+    def _report(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
         """Report from any thread that the future is done. The stepper may be deleted by then."""
         with self._telling, suppress(RuntimeError):
             if not self._closed:

@@ -55,7 +55,7 @@ class Welcome(QWidget):
         self._title.setText("Slipstream")
         self._words.setText(
             "A small drafter proposes the next tokens, and the target, the model that you chose, "
-            "checks them in one pass. The answer is the target\u2019s own, only sooner."
+            "checks them in one pass. The answer is the target\u2019s own, only faster."
         )
         self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
@@ -149,11 +149,11 @@ class Welcome(QWidget):
         self._model.setText(f"{target_name(loaded.target)} is ready, {loaded.precision}.")
 
     def _on_rested(self) -> None:
-        self._model.setText("The model is unloaded, and is loaded again with the next message.")
+        self._model.setText("The model is unloaded. The next message loads it again.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:
-            self._model.setText("There is no model to answer yet.")
+            self._model.setText("There is no model yet.")
 
     def _follow_theme(self) -> None:
         shown, colours = self._theme.font, self._theme.colours

@@ -71,7 +71,7 @@ class WindowDialogs(QObject):
                 "macs": self.show_macs,
                 "settings": self._show_settings,
                 "keys": self._show_keys,
-                "about": self._tell_about,
+                "about": self._show_about,
                 "readme": lambda: self._open_path(README),
                 "data_folder": lambda: self._open_path(self._places.data),
                 "log": lambda: self._open_path(self._places.log),
@@ -101,11 +101,11 @@ class WindowDialogs(QObject):
         elif loader.resting:
             self._race_wanted = True
             loader.wake()
-            self._notices.say("race", "The model is being loaded. Then the race begins.")
+            self._notices.say("race", "The model is being loaded. Then the race starts.")
         elif loader.loaded is None:
             self.failed.emit(Problem("There is no model yet.", "Race when the model is ready."))
         elif application.race.running:
-            self.failed.emit(Problem("A race is running.", "Wait for its end, or stop it."))
+            self.failed.emit(Problem("A race is running.", "Wait until it ends, or stop it."))
         elif application.answers.busy:
             self.failed.emit(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
@@ -212,7 +212,7 @@ class WindowDialogs(QObject):
     def _show_keys(self) -> None:
         KeysDialog(self._menus, self._window).open()
 
-    def _tell_about(self) -> None:
+    def _show_about(self) -> None:
         about = AboutDialog(self._places, parent=self._window)
         about.shown.connect(self._open_path)
         about.facts_asked.connect(self._report.begin)

@@ -57,7 +57,7 @@ class Windows(QObject):
         self.attention.chosen.connect(self.show_conversation)
         application.server.changed.connect(self._on_server)
         application.macs.changed.connect(self._on_macs)
-        application.troubled.connect(self._tell_of_trouble)
+        application.troubled.connect(self._show_trouble)
 
     @property
     def all(self) -> tuple[Window, ...]:
@@ -228,8 +228,8 @@ class Windows(QObject):
         if failed:
             show = Offer("Several Macs\u2026", self.current.dialogs.show_macs)
             text = (
-                "No model could be loaded on several Macs. To go on with this Mac alone, switch "
-                "Several Macs off."
+                "No model could be loaded on several Macs. To continue with this Mac alone, "
+                "switch Several Macs off."
             )
             self.current.notices.say("macs", text, offer=show)
 
@@ -246,7 +246,7 @@ class Windows(QObject):
             show = Offer("Show", self.current.dialogs.show_server)
             self.current.notices.say("server", server.problem, "warning", offer=show)
 
-    def _tell_of_trouble(self, problem: Problem) -> None:
+    def _show_trouble(self, problem: Problem) -> None:
         self.current.notices.say("setting", str(problem), "warning")
 
     def _report(self, line: str) -> None:

@@ -37,24 +37,24 @@ class Announcer:
         self._held += delta
         begin = 0
         for found in _END.finditer(self._held):
-            self._tell(self._held[begin : found.end()])
+            self._speak(self._held[begin : found.end()])
             begin = found.end()
         while len(self._held) - begin > LONGEST:
             cut = self._held.rfind(" ", begin, begin + LONGEST) + 1 or begin + LONGEST
-            self._tell(self._held[begin:cut])
+            self._speak(self._held[begin:cut])
             begin = cut
         self._held = self._held[begin:]
 
     def finish(self) -> None:
         """Speak the rest."""
-        self._tell(self._held)
+        self._speak(self._held)
         self._held = ""
 
     def say(self, words: str) -> None:
         """Speak other words at once, such as "Code copied"."""
         self._say(words)
 
-    def _tell(self, text: str) -> None:
+    def _speak(self, text: str) -> None:
         words = " ".join(_MARKS.sub(" ", clean(text)).split())
         if any(character.isalnum() for character in words):
             self._say(words)

@@ -42,19 +42,19 @@ class AnswerNotices(QObject):
             return
         match happening:
             case Prefill():
-                self._tell_left_out(happening)
+                self._show_left_out(happening)
             case Round(verdict=None):
                 pass
             case Round() if happening.number % _ROUNDS == 0:
-                self._tell_loop(writing)
+                self._show_loop(writing)
 
-    def _tell_loop(self, writing: Writing) -> None:
+    def _show_loop(self, writing: Writing) -> None:
         if writing.message.id != self._loops and writing.loops:
             self._loops = writing.message.id
             offer = Offer("Stop", self._conversation.stop)
             self._notices.say(_LOOP, "The answer repeats itself.", offer=offer, dismissal="Go on")
 
-    def _tell_left_out(self, prefill: Prefill) -> None:
+    def _show_left_out(self, prefill: Prefill) -> None:
         gap = (prefill.left_out_from, prefill.left_out)
         if gap == self._left_out:
             return

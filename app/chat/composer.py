@@ -130,7 +130,7 @@ class Composer(QWidget):
     def set_enter_sends(self, on: bool) -> None:
         """Choose whether Enter sends. If not, it starts a line, and `CTRL_ENTER` sends."""
         self.field.enter_sends = on
-        keys = "Enter sends, Shift and Enter begin a line."
+        keys = "Enter sends, Shift+Enter starts a line."
         self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
 
     def set_text(self, text: str) -> None:

@@ -412,7 +412,7 @@ class OpenConversation(QObject):
         self._answers.begin(
             question,
             lines,
-            _keeping(request or record.settings or DEFAULTS, self._said(until=question)),
+            _keeping(request or record.settings or DEFAULTS, self._branch_until(until=question)),
             names=self._names(),
             title=record.title,
             content=content,
@@ -468,9 +468,9 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat up to a message, as the engine gets it."""
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self._said(until=until))
+        return _lines(system_prompt, self._branch_until(until=until))
 
-    def _said(self, *, until: int) -> tuple[Message, ...]:
+    def _branch_until(self, *, until: int) -> tuple[Message, ...]:
         """The branch up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
         return self.branch[:count]
@@ -506,7 +506,7 @@ def can_go_on(message: Message) -> bool:
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(message.said for message in branch))
+    return (*system, *(message.as_chat for message in branch))
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:

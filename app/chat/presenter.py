@@ -165,7 +165,7 @@ class ConversationPresenter(QObject):
         self._fetch_traces()
         ended = self._answers.writing(id) is None
         if message.state == "failed" and ended and row.ending == Ending("failed"):
-            self._conversation.trace(id, partial(self._tell_failure, row))
+            self._conversation.trace(id, partial(self._show_failure, row))
 
     # Documents
 
@@ -289,7 +289,7 @@ class ConversationPresenter(QObject):
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 
-    def _tell_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
+    def _show_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
         """Show the reason for a failure, which is in the trace."""
         last = events[-1] if events else None
         if isinstance(last, Failed):

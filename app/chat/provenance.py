@@ -50,7 +50,7 @@ _MEANINGS: dict[PieceKind, str] = {
 def describe(piece: Piece) -> str:
     """Describe a token in plain lines: how it came, its probabilities, its round."""
     if not piece.round:
-        return "Text from before the first round: nothing is known of its tokens."
+        return "Text from before the first round: its tokens are not known."
     lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
     place = f", place {piece.position} of the draft" if piece.position else ""
     lines.append(f"round {piece.round}{place}")

@@ -32,7 +32,7 @@ _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _HINT = (
-    "This is where you see what drafting does for an answer: how fast it is written, how many of "
+    "This panel shows what drafting does for an answer: how fast it is written, how many of "
     "the drafted tokens are accepted and at which position, and why each draft is as long as it "
     "is.\n\nBelow, an answer can be replayed round by round."
 )

@@ -139,10 +139,10 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        said = [message.said for message in branch]
+        chat = [message.as_chat for message in branch]
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
-            str(conversation), (*system, *said, ChatMessage("user", REQUEST)), _GREEDY
+            str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY
         )
 
     def _hear(self, event: Event) -> None:

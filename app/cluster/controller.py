@@ -20,7 +20,7 @@ from models.errors import Problem
 
 _NONE = "Off. Choose the file that names the Macs, or make one."
 _OFF = "Off. Models are loaded on this Mac alone."
-_OFF_SOON = "Off as soon as the answer has ended and the model is loaded here."
+_OFF_SOON = "Will be off when the answer has ended and the model is loaded here."
 _UNTRUSTED = Problem(
     "Nobody on the network of the Macs is trusted.",
     "Use a cable between them, or answer the question above.",
@@ -78,11 +78,11 @@ class MacsController(QObject):
         if macs.finding is not None:
             return "No model could be loaded on these Macs: see below, or switch off.", "warning"
         if macs.resting:
-            return "On. The model was unloaded, and is loaded again when it is asked.", "muted"
+            return "On. The model was unloaded. The next message loads it again.", "muted"
         if macs.loaded:
             return f"On. {divided(macs.ranks)}", "good"
         if macs.waiting and not macs.loading:
-            return "The model is loaded on these Macs when the answer has ended.", "muted"
+            return "The model will be loaded on these Macs when the answer has ended.", "muted"
         joined = _joined(macs.ranks)
         return ("Loading the model\u2026" if joined else "Joining the Macs\u2026"), "muted"
 

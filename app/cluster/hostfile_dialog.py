@@ -26,12 +26,12 @@ from models.errors import Problem
 
 _NAME = "macs.json"
 _WORDS = (
-    "This Mac is the first. Name each other one as ssh knows it (mini.local, or me@mini.local), "
-    "and the address of each on the cable between them."
+    "This Mac is the first. Name the others as ssh knows them (mini.local, or me@mini.local), and "
+    "give the address of each Mac on the cable between them."
 )
 _INCOMPLETE = "Give each Mac a name and an address, or leave both empty."
 _MLX = (
-    "Or let MLX set the addresses up and write the file, with mlx-lm in Terminal. Never run over "
+    "Or let MLX set up the addresses and write the file, with mlx-lm in Terminal. Never run over "
     "Thunderbolt yet."
 )
 

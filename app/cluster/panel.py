@@ -28,8 +28,8 @@ from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
 from app.theme.style import STYLE_SHEET, colours_of, small_font
 
 _UNTRIED = (
-    "Several Macs hold a target that is larger than one of them. Never run over Thunderbolt yet: "
-    "so far this was tried with several processes on one machine."
+    "Several Macs together hold a target that is too large for one. Never run over Thunderbolt "
+    "yet: so far this was tried with several processes on one machine."
 )
 _DANGER = (
     "What the Macs send each other has neither a password nor encryption. Whoever is on that "
@@ -237,7 +237,7 @@ class MacsPanel(QDialog):
 
     def show_file(self, path: str, *, action: str) -> None:
         """Show the path of the hostfile. `action` is the label of the button beside it."""
-        name = Path(path).name if path else "None is chosen."
+        name = Path(path).name if path else "No hostfile is chosen."
         self.file.say(name, "text" if path else "muted", tip=path)
         self.check.setText(action or "Check")
         self.check.setEnabled(bool(action))

@@ -12,12 +12,12 @@ Progress = Literal["done", "now", "later"]
 _STEPS = (
     (
         "Name the Macs",
-        "Choose a hostfile, or make one. It names this Mac first, then each other one, with the "
-        "address that each has on the cable between them.",
+        "Choose a hostfile, or make one. It lists this Mac first, then the others, each with its "
+        "address on the cable between them.",
     ),
     (
         "Let this Mac start Slipstream on the others",
-        "On each other Mac install Slipstream at the same place as here, and switch on Remote "
+        "On each other Mac, install Slipstream in the same folder as here, and switch on Remote "
         "Login (System Settings, General, Sharing). Then let this Mac in without a password: "
         "ssh-copy-id MAC in Terminal.",
     ),

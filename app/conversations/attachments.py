@@ -195,7 +195,7 @@ def _documents(
     except (zlib.error, ValueError, RecursionError) as error:
         raise Problem(
             f"A document of this conversation cannot be read ({str(error)[:80]}).",
-            "What was sent of it is whole. Attach the file again.",
+            "What was sent of it is complete. Attach the file again.",
         ) from error
 
 

@@ -137,9 +137,7 @@ def _set(connection: sqlite3.Connection, conversation: int, **values: Any) -> No
 
 def gone() -> Problem:
     """Return the Problem for a conversation that was deleted or purged."""
-    return Problem(
-        "This conversation is not there any more.", "Undo its deletion, or choose another."
-    )
+    return Problem("This conversation no longer exists.", "Undo its deletion, or choose another.")
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:

@@ -122,6 +122,6 @@ def _folder(connection: sqlite3.Connection, folder: int) -> Folder:
         "SELECT id, name, open FROM folders WHERE id = ?", (folder,)
     ).fetchone()
     if row is None:
-        raise Problem("This folder is not there any more.", "Choose another.")
+        raise Problem("This folder no longer exists.", "Choose another.")
     id, name, is_open = row
     return Folder(id, name, bool(is_open))

@@ -27,7 +27,7 @@ def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
     whole = "".join(text.delta for text in texts)
     ends = list(accumulate(search.lengths, initial=search.unknown))[1:]
     found: list[Event] = []
-    known = told = 0  # tokens: with a verdict, with a span
+    known = spanned = 0  # tokens: with a verdict, with a span
     come = sent = 0  # characters
     for event, happening in zip(events, joined(events), strict=True):
         if isinstance(happening, Round):
@@ -37,15 +37,15 @@ def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
         if isinstance(event, Text) and not known:
             sent = come
         elif isinstance(event, Text | Done):
-            count = told
+            count = spanned
             while count < known and ends[count] <= come:
                 count += 1
-            end = ends[count - 1] if count > told else sent
-            if end > sent or (isinstance(event, Done) and count > told):
-                new = range(told, count)
+            end = ends[count - 1] if count > spanned else sent
+            if end > sent or (isinstance(event, Done) and count > spanned):
+                new = range(spanned, count)
                 spans = tuple(Span(*search.tokens[n], search.lengths[n]) for n in new)
                 found.append(Text(event.generation, whole[sent:end], spans))
-                told, sent = count, end
+                spanned, sent = count, end
             if isinstance(event, Text):
                 continue
         found.append(event)

@@ -114,7 +114,7 @@ class Message:
         return self.content if self.sent is None else self.sent.text
 
     @property
-    def said(self) -> ChatMessage:
+    def as_chat(self) -> ChatMessage:
         """The message as the model gets it."""
         attached = 0 if self.sent is None else self.sent.attached
         return ChatMessage(self.role, self.prompt, attached=attached)

@@ -39,8 +39,8 @@ def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
         return with_spans(list(map(from_json, _lines(connection, message))))
     except (zlib.error, ValueError) as error:
         raise Problem(
-            f"How this answer came about cannot be shown ({str(error)[:80]}).",
-            "The answer itself is whole. Ask for another to see its rounds.",
+            f"The rounds of this answer cannot be shown ({str(error)[:80]}).",
+            "The answer itself is complete. Ask for another answer to see rounds.",
         ) from error
 
 

@@ -42,7 +42,7 @@ def get(connection: sqlite3.Connection, message: int) -> Message:
     """Return a message. Raises Problem if it was purged."""
     row = connection.execute(f"{_MESSAGE} WHERE m.id = ?", (message,)).fetchone()
     if row is None:
-        raise Problem("This message is not there any more.", "Open another conversation.")
+        raise Problem("This message no longer exists.", "Open another conversation.")
     return _message(row)
 
 
@@ -314,7 +314,7 @@ def _write(
         get(connection, answer)
         raise Problem(
             "This answer is finished, so nothing more was written to it.",
-            "Ask for another answer in its place: it will stand beside this one.",
+            "Ask for another answer: it will stand beside this one.",
         )
 
 

@@ -15,7 +15,7 @@ from engine.events import Draft, Event, Verdict
 
 _SENTENCE = 160  # most characters on each side of a place
 _ENDS = re.compile(r"[.!?:](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
-_MOST_TOLD = 3  # places in a tooltip
+_MOST_PLACES = 3  # places in a tooltip
 MISSING: dict[str, str] = {
     "number": "This number",
     "date": "This date, as it is written here,",
@@ -70,22 +70,22 @@ def words_of(
     )
 
 
-def place_in_words(place: CopiedPlace, document: Document) -> str:
+def format_place(place: CopiedPlace, document: Document) -> str:
     """Return "contract.pdf, page 3"; the name alone if the document has only one part."""
     section = document.sections[document.section_at(place.start)]
     return document.name if len(document.sections) == 1 else f"{document.name}, {section.place}"
 
 
 def _tip(span: CopiedSpan, documents: Mapping[int, Document]) -> str:
-    told = [
-        f"{letter(place.document)}  {place_in_words(place, documents[place.document])}"
-        for place in span.places[:_MOST_TOLD]
+    lines = [
+        f"{letter(place.document)}  {format_place(place, documents[place.document])}"
+        for place in span.places[:_MOST_PLACES]
     ]
-    if (more := len(span.places) - len(told)) > 0:
-        told.append(f"and in {more} more place{'' if more == 1 else 's'}")
+    if (more := len(span.places) - len(lines)) > 0:
+        lines.append(f"and in {more} more place{'' if more == 1 else 's'}")
     first = span.places[0]
     around = sentence(documents[first.document].text, first.start, first.end)
-    return "\n".join((*told, "", f"“{around}”"))
+    return "\n".join((*lines, "", f"“{around}”"))
 
 
 def sentence(text: str, start: int, end: int) -> str:
@@ -100,26 +100,26 @@ def sentence(text: str, start: int, end: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedGuesses:
+class CopiedDrafts:
     """How many drafted tokens were copied from documents, and how many of these were accepted."""
 
     drafted: int = 0
-    stood: int = 0
+    accepted: int = 0
 
     def __str__(self) -> str:
-        """ "18 of 40 guesses copied from documents stood". Empty if nothing was copied."""
+        """ "18 of 40 tokens copied from documents accepted". Empty if nothing was copied."""
         if not self.drafted:
             return ""
-        return f"{self.stood} of {self.drafted} guesses copied from documents stood"
+        return f"{self.accepted} of {self.drafted} tokens copied from documents accepted"
 
 
-def copied_guesses(events: Iterable[Event], chat: Sequence[Sent | None]) -> CopiedGuesses:
+def copied_drafts(events: Iterable[Event], chat: Sequence[Sent | None]) -> CopiedDrafts:
     """Count the drafted tokens of an answer that were copied from documents.
 
     `events` are the answer's. `chat` has an item for each message of the prompt: its documents, or
     None.
     """
-    copied, drafted, stood = False, 0, 0
+    copied, drafted, accepted = False, 0, 0
     for event in events:
         if isinstance(event, Draft):
             source = event.source
@@ -130,6 +130,6 @@ def copied_guesses(events: Iterable[Event], chat: Sequence[Sent | None]) -> Copi
         elif isinstance(event, Verdict):
             if copied:
                 drafted += len(event.judgements)
-                stood += event.accepted
+                accepted += event.accepted
             copied = False
-    return CopiedGuesses(drafted, stood)
+    return CopiedDrafts(drafted, accepted)

@@ -143,7 +143,7 @@ class Attachments(QObject):
             self.failed.emit(
                 Problem(
                     f"{len(paths):,} files are too many to be attached one by one.",
-                    "Attach their folder, or fewer of them.",
+                    "Attach their folder, or fewer files.",
                 )
             )
             return

@@ -44,14 +44,14 @@ _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
 _ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 BY_SECTION = "Answer section by section"
-_NOTES_STAY = "The notes were made for the message as it was."
+_NOTES_STAY = "The notes were made for the message before the change."
 _READING = "A document is still being read. Wait for it, or remove it."
-_NO_MODEL = "Documents can be sent when a model is ready: it says how much it can read."
-_EDITED = "A message that is edited keeps its documents. Send it or cancel, then attach others."
+_NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
+_EDITED = "An edited message keeps its documents. Send it or cancel, then attach others."
 _DELETION = (
-    "Its text is deleted from this conversation, with all that was sent of it, and so is the copy "
-    "of the file; the file itself stays. A line in the message says so. Answers stay as they are. "
-    "Backups keep what they have until they are thinned out."
+    "Its text, everything that was sent of it and the copy of the file are deleted from this "
+    "conversation. The file itself stays. A line in the message takes its place. Answers do not "
+    "change. Backups keep the text until they are removed."
 )
 
 
@@ -157,8 +157,8 @@ class DocumentsController(QObject):
     def in_parts(self, first: Ask) -> str:
         """Say how many parts there are to ask about, and how long they take to read."""
         parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
-        told = f"{parts}, about {first.tokens:,} tokens"
-        return f"{told}, {_to_read(first.tokens * self._seconds)}" if self._seconds else told
+        size = f"{parts}, about {first.tokens:,} tokens"
+        return f"{size}, {_to_read(first.tokens * self._seconds)}" if self._seconds else size
 
     def _send[T](
         self, question: str, make: Callable[[MessageToPlan], Future[T]]
@@ -171,7 +171,7 @@ class DocumentsController(QObject):
         if not attached:
             return None
         refused: Future[T] = Future()  # a question is never sent without its attachments
-        refused.set_exception(Problem(_NO_MODEL, "Send it then."))
+        refused.set_exception(Problem(_NO_MODEL, "Wait for the model, then send it."))
         return refused
 
     def prompt(self, question: str) -> str:
@@ -354,7 +354,7 @@ class DocumentsController(QObject):
                 if sent.number == attachment.number and sent.whole:
                     self.attachments.remove(attachment)
                     self.remarked.emit(
-                        f"{attachment.name} is in this conversation already, whole: ask about it."
+                        f"{attachment.name} is already part of this conversation: ask about it."
                     )
                     return
 
@@ -418,7 +418,7 @@ class DocumentsController(QObject):
             [
                 *map(self._chip, attached.all),
                 *(
-                    replace(chip_of_sent(one), words=self._told(one), removes=False)
+                    replace(chip_of_sent(one), words=self._describe(one), removes=False)
                     for one in self._standing()
                 ),
             ]
@@ -441,7 +441,7 @@ class DocumentsController(QObject):
         instead = (
             "let it answer section by section"
             if self._parts
-            else "ask about one part after the other"
+            else "ask about one part after another"
         )
         return (
             "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "
@@ -461,18 +461,20 @@ class DocumentsController(QObject):
         lines = lacks(document)
         return Chip(
             attachment.name,
-            " · ".join(filter(None, (size_in_words(document), self._told(sent) if sent else ""))),
+            " · ".join(
+                filter(None, (size_in_words(document), self._describe(sent) if sent else ""))
+            ),
             tuple(map(shortened, lines)),
             tip="\n".join((attachment.name, *([self._in_full(sent)] if sent else []), *lines)),
             shows=sent is not None,
         )
 
-    def _told(self, sent: SentDocument) -> str:
+    def _describe(self, sent: SentDocument) -> str:
         """Say what the model gets of a document, and how long that takes to read."""
         assert self._plan is not None
         tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
-        told = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
-        return f"{told}, {_to_read(tokens * self._seconds)}" if self._seconds else told
+        size = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
+        return f"{size}, {_to_read(tokens * self._seconds)}" if self._seconds else size
 
     def _in_full(self, sent: SentDocument) -> str:
         return self._plan.told(sent) if self._plan else ""

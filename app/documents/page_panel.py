@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.documents.answer_words import letter, place_in_words
+from app.documents.answer_words import format_place, letter
 from app.documents.word_marks import colour_of_document
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
@@ -53,8 +53,8 @@ _COLUMNS = 200  # for drawing a page
 _WHITE = 250  # of 255
 _SPACE = 0.03  # of the page's width
 _HINT = (
-    "This is where you see where the words of an answer come from: choose words that are marked "
-    "as standing in a document, with the pointer or with Enter."
+    "This panel shows where the words of an answer come from. Choose words that are marked as "
+    "found in a document, with the pointer or with Enter."
 )
 
 
@@ -230,7 +230,7 @@ class PagePanel(QWidget):
         self.remark.hide()
         words = ""
         if place is not None:
-            where = place_in_words(place, self._documents[place.document])
+            where = format_place(place, self._documents[place.document])
             words = f"{letter(place.document)}  {where}"
         self.heading.setText(clean(words) or "No words chosen")
         self._count.setText(f"{self._at + 1} of {len(self._places)}" if many else "")

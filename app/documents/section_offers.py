@@ -70,7 +70,7 @@ class SectionOffers(QObject):
         self._estimated = self._documents.estimates
         noting: Noting = yield self._documents.noting_again(question)
         if (ask := noting.ask) is not None:
-            why = "It was given passages only. " if _passages_only(question) else ""
+            why = "The model got passages only. " if _passages_only(question) else ""
             words = f"{why}All of it has {self._documents.in_parts(ask)}."
             self._offer(question, BY_SECTION, words)
 

@@ -78,7 +78,7 @@ class WordMarks(QObject):
             if missing.start <= source < missing.end:
                 return (
                     f"{MISSING[missing.kind]} was not found in the documents.\n"
-                    "This is a word search: it may be right all the same."
+                    "This is only a word search: the words may still be right."
                 )
         return ""
 

@@ -17,7 +17,7 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
-from app.documents.answer_words import AnswerWords, copied_guesses, words_of
+from app.documents.answer_words import AnswerWords, copied_drafts, words_of
 from app.documents.page_panel import PagePanel
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
@@ -96,14 +96,14 @@ class WordsInDocuments(QObject):
                 text,
                 documents,
                 self._indexes,
-                said=self._said_before(answer),
+                said=self._questions_before(answer),
                 complete=not self._deleted_before(answer),
             )
             found = yield in_thread(work)
             writing = self._answers.writing(answer)
             events = writing.events if writing else (yield self._store.trace(answer))
-            guesses = str(copied_guesses(events, self._chat_before(answer)))
-            found = replace(found, line=" · ".join(filter(None, (found.line, guesses))))
+            drafts = str(copied_drafts(events, self._chat_before(answer)))
+            found = replace(found, line=" · ".join(filter(None, (found.line, drafts))))
             for other, row in self._keys():
                 if record == self._record and other == key:
                     self._known[key] = found
@@ -151,7 +151,7 @@ class WordsInDocuments(QObject):
         """Return the messages before the answer."""
         return list(takewhile(lambda message: message.id != answer, self._conversation.branch))
 
-    def _said_before(self, answer: int) -> list[str]:
+    def _questions_before(self, answer: int) -> list[str]:
         return [each.content for each in self._before(answer) if each.role == "user"]
 
     def _deleted_before(self, answer: int) -> bool:

@@ -113,7 +113,7 @@ class CombineDialog(QDialog):
         words = ToneLabel()
         words.say(
             "With a fixed draft length, the first of these that has something to propose drafts a "
-            "round. With an automatic one, the one that is expected to gain most does."
+            "round. With an automatic length, the drafter with the highest expected gain does."
         )
         self.list.setSpacing(2)
         self.list.setAccessibleName("Drafters, in the order in which they are asked")

@@ -66,8 +66,8 @@ class ModelLoader(QObject):
         self._asked = self._wanted  # of the loaded pair
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
-        for told in (engine.happened, engine.told_guest):
-            told.connect(lambda event: self._wait_for_rest())
+        for signal in (engine.happened, engine.told_guest):
+            signal.connect(lambda event: self._wait_for_rest())
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.unloaded.connect(self._on_rested)

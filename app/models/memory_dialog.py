@@ -19,7 +19,7 @@ from engine.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _CACHES = (
-    Choice("0", "As the model\u2019s", "Exact, and what is quickest to read"),
+    Choice("0", "As the model\u2019s own", "Exact, and the fastest to read"),
     Choice("8", "8-bit", "Half the memory of 16 bits, in conversations of 5,000 tokens and more"),
     Choice("4", "4-bit", "A quarter of it; answers may become worse"),
 )
@@ -55,8 +55,9 @@ class MemoryDialog(QDialog):
         self.rest.set_value(str(settings.unload_minutes))
         words = ToneLabel()
         words.say(
-            f"For {loader.names[0]}. A pair that would not fit with so long a conversation is "
-            "not loaded, and the memory that it needs is shown. Changes load the model again."
+            f"For {loader.names[0]}. If a pair does not fit with a conversation of this length, "
+            "it is not loaded, and the memory that it needs is shown. A change loads the model "
+            "again."
         )
         rows = QFormLayout()
         rows.setSpacing(10)

@@ -108,7 +108,7 @@ class PairCard(Card):
         self._progress = ThinBar()
         self.button = QPushButton()
         self._arrange()
-        self.button.clicked.connect(self._tell)
+        self.button.clicked.connect(self._ask)
 
     def _arrange(self) -> None:
         font = self.button.font()
@@ -166,7 +166,7 @@ class PairCard(Card):
             self._recolour()
             self.update()
 
-    def _tell(self) -> None:
+    def _ask(self) -> None:
         if self._offer_state is not None:
             self.asked.emit(self._offer_state.key, self._offer_state.action.name)
 
@@ -232,11 +232,11 @@ class SearchPage(Page):
         row.addWidget(self.field, 1)
         row.addWidget(self._search)
         self.column.insertLayout(0, row)
-        self.field.returnPressed.connect(self._tell)
-        self._search.clicked.connect(self._tell)
+        self.field.returnPressed.connect(self._ask)
+        self._search.clicked.connect(self._ask)
         self.setFocusProxy(self.field)
 
-    def _tell(self) -> None:
+    def _ask(self) -> None:
         self.searched.emit(self.field.text())
 
 

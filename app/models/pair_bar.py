@@ -183,7 +183,7 @@ class PairBar(QWidget):
     def set_resting(self) -> None:
         """Show that the model was unloaded until the next request."""
         self._show("empty", "Unloaded")
-        self._status.setToolTip("The model is loaded again with the next message.")
+        self._status.setToolTip("The next message loads the model again.")
 
     def set_loading(self, what: str) -> None:
         """Show that `what`, the name of a model or drafter, is being loaded."""
@@ -290,7 +290,7 @@ def _lengths() -> tuple[Choice, ...]:
     """Return the draft lengths: automatic, or a number of tokens in a chain or a tree."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     trees = (
-        Choice(f"tree:{n}", f"Tree {n}", "With alternatives; else a chain as deep") for n in _TREES
+        Choice(f"tree:{n}", f"Tree {n}", "With alternatives, or a chain as deep") for n in _TREES
     )
     return (
         Choice("auto", "Auto", "As long as drafting pays off"),

@@ -91,7 +91,7 @@ class LibraryPresenter(QObject):
             problem=found.problem,
             empty=nothing
             if found.answered
-            else "Search the hub for a model by name. Models that cannot be used show the reason.",
+            else "Search the hub for a model by name. Models that cannot be used have a reason.",
         )
 
     def _show_drafters(self) -> None:

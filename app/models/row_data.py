@@ -272,7 +272,7 @@ def _folder_row(folder: str) -> RowData:
     return RowData(
         f"folder:{folder}",
         folder,
-        "Models in this folder are listed too. Slipstream changes and deletes nothing in it",
+        "Models in this folder are listed too. Slipstream does not change or delete anything in it",
         actions=(Action("forget", "Remove from the list"),),
         heading="Added folders",
         subject=folder,

@@ -35,11 +35,11 @@ from models.errors import Problem
 from models.in_words import clean
 
 _BOTH_READ = "Both are reading the prompt."
-_ALONE = "A race runs alone: it begins when other answers have ended."
+_ALONE = "A race runs alone: it starts when other answers have ended."
 _RULES = (
-    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever this "
-    "conversation samples with, so they must write the same. They write in turns: whatever else "
-    "this computer does slows both. A clock runs only in its own turns."
+    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever the sampling "
+    "of this conversation, so they must write the same text. They write in turns, so that other "
+    "work of this computer slows both. A clock runs only in its own turns."
 )
 _FRAME_MS = 33
 _SAID_MS = 1_500  # how long a button shows that it has copied
@@ -187,9 +187,9 @@ class RaceDialog(QDialog):
             case Prefill():
                 self.result_line.say(_BOTH_READ)
             case Round(verdict=Verdict()):
-                self._tell_progress()
+                self._show_progress()
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         tokens = [self.tracks[racer].stats.committed for racer in RACERS]
         self.result_line.say(
             f"Speculative decoding has {figures.count(tokens[1], 'token')}, "

@@ -137,7 +137,7 @@ class Race(QObject):
         if isinstance(event, Failed):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
-            self._give_up(Problem("The race was stopped.", "Race again when you like."))
+            self._give_up(Problem("The race was stopped.", "Start another race at any time."))
         elif isinstance(event, Done) and racer == "speculative":  # the last one that comes
             self.running = False
             self.finished.emit(compare_answers(self.traces["plain"], self.traces["speculative"]))

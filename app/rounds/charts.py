@@ -57,7 +57,7 @@ class PositionChart(QWidget):
         for column, box in zip(self._columns, self._boxes(), strict=True):
             if box.left() <= x <= box.right():
                 of = f"{column.accepted:,} of {column.proposed:,} accepted"
-                few = ", too few to say much" if column.few else ""
+                few = ", too few to mean much" if column.few else ""
                 return f"Position {column.position}: {of}{few}"
         return ""
 

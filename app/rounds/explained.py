@@ -31,39 +31,39 @@ KINDS: dict[PieceKind, str] = {
     "saves a pass of the target.",
     "correction": "The drafter proposed another token here, which the target rejected. This is "
     "the target\u2019s own token in its place.",
-    "bonus": "The draft was accepted to its end, and the same pass of the target gave this token "
-    "on top.",
+    "bonus": "The draft was accepted to its end, and the same pass of the target gave this extra "
+    "token.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
     "forced": "The grammar allows only this token. It was written without a draft, and without a "
     "pass of the target.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
     "discarded": "The drafter proposed this token behind one that was rejected, so it was "
-    "discarded with it, however good it was. It is not part of the answer.",
+    "discarded too, however good it was. It is not part of the answer.",
 }
 FIGURES: dict[str, str] = {
-    "speed": "Tokens a second over the whole answer so far. Reading the prompt is not counted. The "
-    "time of other answers that are written meanwhile is.",
+    "speed": "Tokens a second over the whole answer so far. The time for reading the prompt does "
+    "not count; the time for other answers that are written meanwhile does.",
     "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
     "each pass. It is compared with plain passes in this answer, or with a few that are measured "
-    "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
+    "right after it, under the same conditions; and it is stored with the answer. It is "
     "never more than the tokens per pass. Where the machine was busier at one time than at the "
     "other, there is no figure.",
     "rate": "The share of the drafted tokens that became part of the answer. Of a tree only one "
     "path can.",
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
-    "Tokens that a grammar forces are among them, and take no pass.",
+    "This includes tokens that a grammar forces, which take no pass.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
-    "who drafts, and how many tokens, by what passes and drafts cost here and by what was "
-    "accepted so far. 0 is plain decoding. A drafter that does not pay at the moment is parked, "
-    "and tried now and then.",
-    "cache": "How much of the prompt was known from before, so that it was not read again.",
+    "the drafter and the number of tokens, by the time of passes and drafts on this machine and "
+    "by what was accepted so far. 0 is plain decoding. A drafter that does not pay off at the "
+    "moment is parked, and tried now and then.",
+    "cache": "How much of the prompt was in the cache already, so that it was not read again.",
     "positions": "The share of the drafts with a token at this position of which it was accepted; "
-    "in a tree, one of the alternatives there. It sinks along a draft, as whatever is behind a "
-    "rejected token is discarded. A faint bar is of fewer than 20 drafts and says little.",
-    "time": "What the time between the first and the last token was spent on: on drafting, on the "
-    "target\u2019s passes (verifying), and on everything else, such as other answers that are "
-    "written at the same time.",
+    "in a tree, one of the alternatives there. It falls along a draft, as everything behind a "
+    "rejected token is discarded. A faint bar stands for fewer than 20 drafts and means little.",
+    "time": "The time between the first and the last token: for drafting, for the target\u2019s "
+    "passes (verifying), and for everything else, such as other answers that are written at the "
+    "same time.",
     "not shown": "Rounds come faster than an eye can follow, so the draft lane shows some of them. "
     "The text of the answer has them all, and a replay shows each.",
 }

@@ -73,7 +73,7 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
     remark = f"{count(stats.plain, 'plain round')}\nof this answer"
-    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright behind it")
+    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright after it")
 
 
 def acceptance_rate(stats: Stats) -> Figure:

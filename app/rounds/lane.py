@@ -341,7 +341,7 @@ class DraftLane(QWidget):
         shown = self._pace.shown
         words = describe(shown.round) if shown else self.line or "No round yet."
         if self.not_shown:
-            words += f" {not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+            words += f" {format_not_shown(self.not_shown)}: {_WHY_NOT_SHOWN}"
         self.setAccessibleDescription(words)
 
     def event(self, event: QEvent) -> bool:
@@ -360,7 +360,7 @@ class DraftLane(QWidget):
             return ""
         area = self._token_area()
         if self.not_shown and self._side_width() and point.x() > area.right():
-            return f"{not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+            return f"{format_not_shown(self.not_shown)}: {_WHY_NOT_SHOWN}"
         ruler, verdict = self._ruler(), self._progress(shown.judged_at)
         for box in reversed(layout.fitting(ruler, verdict)):
             place = box.rectangle(ruler, verdict, layout.shift * verdict)
@@ -369,7 +369,7 @@ class DraftLane(QWidget):
         return ""
 
 
-def not_shown_in_words(rounds: int) -> str:
+def format_not_shown(rounds: int) -> str:
     """Format the number of rounds that the lane did not show."""
     return f"{rounds:,} {'round' if rounds == 1 else 'rounds'} not shown"
 

@@ -74,7 +74,7 @@ class Scrubber(QWidget):
         self.speeds = QComboBox()
         for speed in _SPEEDS:
             self.speeds.addItem(f"{speed}×", speed)
-        self.speeds.setToolTip("How fast it is played")
+        self.speeds.setToolTip("Speed of the replay")
         self.speeds.setAccessibleName("Speed of the replay")
         self.speeds.currentIndexChanged.connect(self._pace)
         self._enlarge = QPushButton("Enlarge…")

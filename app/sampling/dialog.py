@@ -120,7 +120,7 @@ FIELDS = (
         -100,
         100,
         0.1,
-        "Is subtracted once from the score of a token that has occurred; 0 turns it off",
+        "Subtracted once from the score of a token that has occurred; 0 turns it off",
     ),
     NumberField(
         "frequency_penalty",
@@ -128,7 +128,7 @@ FIELDS = (
         -100,
         100,
         0.1,
-        "Is subtracted for each time that a token has occurred; 0 turns it off",
+        "Subtracted for each time that a token has occurred; 0 turns it off",
     ),
     NumberField(
         "penalty_window",
@@ -481,13 +481,13 @@ def grammar_of(schema: str) -> Grammar | None:
     """
     if not schema.strip():
         return None
-    remedy = "Mend it, or leave the field empty."
+    remedy = "Correct it, or leave the field empty."
     try:
         value = json.loads(schema)
     except (ValueError, RecursionError) as error:
-        raise Problem(f"The JSON schema is no JSON: {error}.", remedy) from None
+        raise Problem(f"The JSON schema is not JSON: {error}.", remedy) from None
     if not isinstance(value, dict | bool):
-        raise Problem("The JSON schema is no object.", remedy)
+        raise Problem("The JSON schema is not an object.", remedy)
     return Grammar("json schema", json.dumps(value, ensure_ascii=False))
 
 

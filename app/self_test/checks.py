@@ -232,7 +232,7 @@ def judge(observed: Observed) -> list[str]:
     if answer is None:
         return ["The question was not answered."]
     checks = (
-        (engine.pid not in (0, window.pid), "The engine does not run in a process of its own."),
+        (engine.pid not in (0, window.pid), "The engine does not run in another process."),
         (
             engine.python == platform.python_version(),
             f"The engine runs another Python: {engine.python}.",

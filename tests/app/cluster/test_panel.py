@@ -331,7 +331,7 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     lines: list[tuple[str, str]] = []
     shown.macs.changed.connect(lambda: lines.append((shown.panel.line.text, shown.panel.line.tone)))
     notices: set[str] = set()
-    window.application.readiness.told.connect(
+    window.application.readiness.matter_changed.connect(
         lambda matter: notices.update(window.application.readiness.matters.values())
     )
     shown.choose(hosts)

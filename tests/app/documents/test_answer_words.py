@@ -6,9 +6,9 @@ import pytest
 
 from app.documents.answer_words import (
     AnswerWords,
-    CopiedGuesses,
-    copied_guesses,
-    place_in_words,
+    CopiedDrafts,
+    copied_drafts,
+    format_place,
     sentence,
     words_of,
 )
@@ -85,9 +85,9 @@ def test_the_sentence_around_a_place(text: str, words: str, shown: str) -> None:
 
 
 def test_a_place_is_named_by_its_section_where_there_are_several() -> None:
-    assert place_in_words(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
+    assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
     single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
-    assert place_in_words(CopiedPlace(1, 0, 4), single) == "a.txt"
+    assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
 
 
 def trace(source: Source | None) -> list[Event]:
@@ -96,16 +96,16 @@ def trace(source: Source | None) -> list[Event]:
     return [replace(e, source=source) if isinstance(e, Draft) else e for e in events]
 
 
-def guesses(source: Source | None) -> CopiedGuesses:
-    return copied_guesses(trace(source), [None, SENT])
+def guesses(source: Source | None) -> CopiedDrafts:
+    return copied_drafts(trace(source), [None, SENT])
 
 
-def test_guesses_from_a_document_are_counted_with_those_that_stood() -> None:
+def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None:
     events = trace(Source(1, INSIDE))
     drafted = {event.round for event in events if isinstance(event, Draft)}
     verdicts = [e for e in events if isinstance(e, Verdict) and e.round in drafted]
     assert drafted
-    assert guesses(Source(1, INSIDE)) == CopiedGuesses(
+    assert guesses(Source(1, INSIDE)) == CopiedDrafts(
         sum(len(verdict.judgements) for verdict in verdicts),
         sum(verdict.accepted for verdict in verdicts),
     )
@@ -113,9 +113,9 @@ def test_guesses_from_a_document_are_counted_with_those_that_stood() -> None:
 
 def test_others_are_not() -> None:
     for source in (None, Source(0, INSIDE), Source(7, INSIDE), Source(1, QUESTION)):
-        assert guesses(source) == CopiedGuesses()
+        assert guesses(source) == CopiedDrafts()
         assert str(guesses(source)) == ""
 
 
-def test_they_are_said_in_a_line() -> None:
-    assert str(CopiedGuesses(40, 18)) == "18 of 40 guesses copied from documents stood"
+def test_a_line_has_both_numbers() -> None:
+    assert str(CopiedDrafts(40, 18)).startswith("18 of 40 ")
