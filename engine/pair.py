@@ -22,7 +22,6 @@ from engine.device import backend
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
-from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.block_folders import load_dflash
 from engine.drafters.cascade import Cascade
@@ -49,6 +48,7 @@ from models.drafter_kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
+from models.limits import LARGEST_TREE
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import ModelSize, weigh
@@ -181,11 +181,12 @@ def make_policy(length: str) -> DraftLengthPolicy:
     if length.isdecimal() and int(length) <= LONGEST:
         return Fixed(int(length))
     shape, _, tokens = length.partition(":")
-    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
+    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= LARGEST_TREE:
         return FixedTree(int(tokens))
     raise Problem(
         f"The draft length cannot be {length!r}.",
-        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
+        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {LARGEST_TREE} tokens: "
+        "tree:8, say.",
     )
 
 

@@ -12,9 +12,10 @@ from itertools import takewhile
 from typing import Protocol
 
 from engine.tree import Tree, side_by_side
+from models.limits import LONGEST_COPY as LONGEST_COPY
+from models.limits import LONGEST_DRAFT
 
-LONGEST = 16
-LONGEST_COPY = 64  # of what copies, once that much of it stood; as many tokens as the largest tree
+LONGEST = LONGEST_DRAFT
 
 
 class Why(Enum):

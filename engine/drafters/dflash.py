@@ -20,8 +20,7 @@ from mlx_lm.models.rope_utils import initialize_rope
 from engine.drafters.block import Block, ContextCache
 from engine.drafters.rows import Rows
 from models.drafter_kinds import Tap
-
-_SHOWN = 4096  # context positions: with more, published drafters are accepted less
+from models.limits import BLOCK_CONTEXT
 
 Confidence = Callable[[mx.array], mx.array]
 
@@ -106,7 +105,7 @@ class BlockAttention(nn.Module):
         self._values_eps = shape.rms_norm_eps if shape.gemma else None
         window = shape.windows[index]
         self._window = None if shape.shared_windows else window
-        self._shown = _SHOWN if window is None else window - (not shape.shared_windows)
+        self._shown = BLOCK_CONTEXT if window is None else window - (not shape.shared_windows)
         self._causal = shape.causal[index]
         self._rotate = shape.rotation.build()
 

@@ -23,8 +23,7 @@ from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import Tree
 from models.drafter_kinds import Tap
-
-PREFILL_ROWS = 512
+from models.limits import PREFILL_ROWS
 
 Mask = Literal["causal"] | mx.array | None
 
