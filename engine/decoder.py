@@ -20,7 +20,7 @@ from engine.device import backend
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from engine.split_attention import LEAST_KEYS, in_parts
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.limits import CACHE_BLOCK, PREFILL_ROWS
 
 CHUNK_SECONDS = 1.0

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.limits import RECORDED
 

@@ -43,8 +43,8 @@ from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
-from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import DrafterKind
+from models.drafters.folders import DrafterFolder
+from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes

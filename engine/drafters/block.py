@@ -20,7 +20,7 @@ from engine.drafters import DraftArrays, Drafter, Untaught
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.limits import PREFILL_ROWS, SPARE_CONTEXT
 
 

@@ -27,8 +27,8 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import embedding, embedding_scale, output_layer
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import DrafterDescription
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import DrafterDescription
 from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"

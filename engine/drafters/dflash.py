@@ -19,7 +19,7 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.drafters.block import Block, ContextCache
 from engine.drafters.rows import Rows
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.limits import BLOCK_CONTEXT
 
 Confidence = Callable[[mx.array], mx.array]

@@ -30,8 +30,8 @@ from engine.drafters.block_folders import (
 )
 from engine.drafters.dflash import BlockShape, BoundNetwork, Confidence, DFlash
 from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import DrafterDescription
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import DrafterDescription
 
 _MARKOV = "markov_head"
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added

@@ -37,8 +37,8 @@ from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
 from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, output_layer
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import Tap
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import Tap
 
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 

@@ -27,7 +27,7 @@ from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 
 _TEXT_CONFIGS = ("text_config", "transformer_layer_config")  # transformers', speculators'
 _ZERO_CENTRED = ("qwen3_next", "qwen3_5", "qwen3_5_moe")

@@ -22,7 +22,7 @@ from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import Tree
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.limits import PREFILL_ROWS
 
 Mask = Literal["causal"] | mx.array | None

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.drafter_packagings import classify, kind_of
+from models.drafters.packagings import classify, kind_of
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.drafter_folders import module_folder
-from models.drafter_packagings import classify, classify_inside, module_config, mtp_prefixes
+from models.drafters.folders import module_folder
+from models.drafters.packagings import classify, classify_inside, module_config, mtp_prefixes
 from models.errors import Problem
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from models.drafter_folders import is_drafter
+from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import models_folder, read_json_object, write_json
 from models.hub.cache_layout import blob_of, has_digest, storage_of

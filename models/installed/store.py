@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.drafter_folders import is_drafter
+from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
 from models.hub.cache_layout import (

@@ -7,7 +7,7 @@ memory on the CPU; on Metal it was not measured yet. Loads nothing.
 
 from dataclasses import dataclass, replace
 
-from models.drafter_kinds import network_config
+from models.drafters.kinds import network_config
 from models.errors import Problem
 from models.in_words import size
 from models.limits import (

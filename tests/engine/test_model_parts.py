@@ -33,7 +33,7 @@ from engine.model_parts import (
     standing_in,
     trunk,
 )
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build

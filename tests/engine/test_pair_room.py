@@ -22,7 +22,7 @@ from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
 from engine.protocol import Load, Loaded, Response, SetDrafter
-from models.drafter_folders import DrafterFolder, describe_drafter, is_drafter
+from models.drafters.folders import DrafterFolder, describe_drafter, is_drafter
 from models.errors import Problem
 from models.files import models_folder
 from models.installed.resolve import resolve_drafters

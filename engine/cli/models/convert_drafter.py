@@ -20,8 +20,8 @@ from engine.cli.models.convert import (
     require_room,
     write_weights,
 )
-from models.drafter_folders import DrafterFolder
-from models.drafter_packagings import module_config
+from models.drafters.folders import DrafterFolder
+from models.drafters.packagings import module_config
 from models.errors import Problem
 from models.files import new_folder, write_json
 from models.records import MODULE_NAME

@@ -12,7 +12,7 @@ from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
-from models.drafter_folders import module_folder
+from models.drafters.folders import module_folder
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.fetch import LOOK_SECONDS, fetch

@@ -14,7 +14,7 @@ from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import Share, load_part
 from engine.draft_length.policy import Fixed
 from engine.session import Session
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.files import models_folder
 from models.memory.machine import Machine
 from models.memory.model_size import weigh

@@ -22,7 +22,7 @@ from engine.drafters.states import StateDrafter
 from engine.drafters.weights import read_tensors
 from engine.request import Sampling
 from engine.sampling import Candidates, History, distribution, scores
-from models.drafter_kinds import DrafterDescription
+from models.drafters.kinds import DrafterDescription
 from models.errors import Problem
 from tests.lab.parity import eagle3, eagle_options
 from tests.lab.parity.states import continued
@@ -430,7 +430,7 @@ def target() -> Decoder:
 
 
 def test_what_does_not_fit_is_refused(target: Decoder, tmp_path: Path) -> None:
-    """Without an obstacle: what `models.drafter_packagings` refuses already."""
+    """Without an obstacle: what `models.drafters.packagings` refuses already."""
     cases: list[tuple[str, dict[str, Any], str | None]] = [
         ("EAGLE-3", {"d2t": np.array([1, 0] * 8)}, "damaged"),
         ("EAGLE-3", {"d2t": np.arange(16)}, "other target"),

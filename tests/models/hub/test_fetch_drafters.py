@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.hub.fetch import completed
 from models.hub.marks import adopt, unmark

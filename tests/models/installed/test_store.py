@@ -224,7 +224,7 @@ def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path):
 
 
 def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path):
-    """One packaging of each kind: test_drafter_packagings tells all of them apart."""
+    """One packaging of each kind: test_packagings tells all of them apart."""
     layouts = {layout.expected["kind"]: layout for layout in published_layouts()}
     for kind, layout in layouts.items():
         write_drafter(home / "drafters" / kind, layout)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.installed import store
 from models.records import Installed
 

@@ -17,8 +17,8 @@ from engine.drafters import NoDrafter
 from engine.drafters.mtp import load_mtp
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from models.drafter_folders import describe_drafter, own_module
-from models.drafter_kinds import KIND_NAMES, check
+from models.drafters.folders import describe_drafter, own_module
+from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.installed.resolve import Drafters, NamedDrafter

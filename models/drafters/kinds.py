@@ -1,6 +1,6 @@
 """The kinds of drafters, what each reads of the target, and whether it fits that target.
 
-A description is read from files by `models.drafter_packagings`. Knows no files, and no networks.
+A description is read from files by `models.drafters.packagings`. Knows no files, and no networks.
 """
 
 import re

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
-from models.drafter_kinds import (
+from models.drafters.kinds import (
     HEAD_MODEL_TYPE,
     Demands,
     DrafterDescription,

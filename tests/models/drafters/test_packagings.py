@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
-from models.drafter_kinds import (
+from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
+from models.drafters.kinds import (
     KIND_NAMES,
     Demands,
     DrafterDescription,
@@ -24,7 +24,7 @@ from models.drafter_kinds import (
     check,
     verifier_note,
 )
-from models.drafter_packagings import classify, classify_inside, kind_of
+from models.drafters.packagings import classify, classify_inside, kind_of
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout

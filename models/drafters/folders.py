@@ -1,7 +1,7 @@
 """Drafters on disk: which folders hold one, of which kind, and for which target.
 
 Knows their files, and the folders of heads that ship or were distilled here; what a config and
-tensors mean is for `models.drafter_kinds`. Nothing of networks.
+tensors mean is for `models.drafters.kinds`. Nothing of networks.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
-from models.drafter_packagings import classify, classify_inside, kind_of, unknown_kind
+from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
+from models.drafters.packagings import classify, classify_inside, kind_of, unknown_kind
 from models.errors import Problem
 from models.files import data_folder
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
 MODULE_WEIGHTS = "mtp*.safetensors"
-_SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
+_SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 
 
 @dataclass(frozen=True)
