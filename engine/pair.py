@@ -10,8 +10,6 @@ is loaded (`models.installed.resolve`).
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 
@@ -23,9 +21,8 @@ from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
-from engine.drafters.block_folders import load_dflash
+from engine.drafters.block_folders import load_block
 from engine.drafters.cascade import Cascade
-from engine.drafters.dspark import load_dspark
 from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
@@ -56,15 +53,15 @@ from models.model_folder import ModelFolder
 from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
 
-_LOADERS: Mapping[DrafterKind, Callable[[Path, Mapping[str, Any], Decoder], Drafter]] = {
+_LOADERS: Mapping[DrafterKind, Callable[[DrafterFolder, Decoder], Drafter]] = {
     "eagle-3": load_eagle,
     "eagle": load_eagle,
     "p-eagle": load_eagle,
     "mtp": load_mtp,
     "gemma-4-assistant": load_gemma_assistant,
-    "dflash": load_dflash,
-    "dflash2": load_dflash,
-    "dspark": load_dspark,
+    "dflash": load_block,
+    "dflash2": load_block,
+    "dspark": load_block,
     "medusa": load_medusa,
 }
 
@@ -122,7 +119,7 @@ def _load_one(
     demanded = folder.description.demands.fingerprint  # where it was distilled here
     if demanded not in (None, target.folder.fingerprint):
         raise other_weights(folder, target.folder.fingerprint)
-    return _LOADERS[folder.kind](folder.path, folder.config, decoder)
+    return _LOADERS[folder.kind](folder, decoder)
 
 
 def _load_model(

@@ -17,7 +17,7 @@ from models import in_words
 from models.catalog import Catalog, CatalogModel
 from models.drafters.folders import DrafterFolder, find_head, own_module
 from models.drafters.kinds import DrafterDescription, check, verifier_note
-from models.drafters.packagings import had_module
+from models.drafters.mtp import had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit

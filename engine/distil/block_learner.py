@@ -20,10 +20,11 @@ from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.block import ContextCache
 from engine.drafters.block_folders import save_dflash
-from engine.drafters.dflash import BlockAttention, BlockLayer, BlockShape, DFlash, Rotation
+from engine.drafters.dflash import BlockAttention, BlockLayer, DFlash
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
+from models.drafters.blocks import BlockShape, Rotation
 
 _LAYERS = 2
 _BLOCK = 5  # rows: the anchor and four masks

@@ -13,9 +13,10 @@ from engine.device import fetch
 from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
-from engine.drafters.medusa import MedusaHeads, MedusaShape, save_medusa
+from engine.drafters.medusa import MedusaHeads, save_medusa
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, final_norm, output_rows
+from models.drafters.medusa import MedusaShape
 
 _HEADS, _LAYERS = 4, 1
 

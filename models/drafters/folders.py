@@ -12,7 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
-from models.drafters.packagings import classify, classify_inside, kind_of, unknown_kind
+from models.drafters.packagings import (
+    classify,
+    classify_inside,
+    kind_of,
+    published_as,
+    unknown_kind,
+)
+from models.drafters.published import Published
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.files import data_folder
 from models.model_folder import ModelFolder
@@ -64,6 +72,22 @@ class DrafterFolder:
         """The weight files that hold its tensors."""
         headers = self.files.headers.items()
         return tuple(path for path, header in headers if not header.keys().isdisjoint(self.layouts))
+
+    @cached_property
+    def published(self) -> Published:
+        """Its config and tensors, in the spelling of its packaging."""
+        return published_as(self.description, self.config, self.layouts, name=str(self.path))
+
+    @cached_property
+    def network(self) -> Any:
+        """Everything that the engine builds its network by, of a type that belongs to the kind.
+
+        Raises `DrafterRefused` where it is damaged or has parts that are not known here.
+        """
+        published = self.published
+        assert published.packaging.network is not None
+        with refused_as_damaged(self.path):
+            return published.packaging.network(published, self.description)
 
     @cached_property
     def layouts(self) -> Mapping[str, TensorLayout]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from models.drafters.folders import module_folder
-from models.drafters.packagings import classify, classify_inside, module_config, mtp_prefixes
+from models.drafters.mtp import module_config, prefixes
+from models.drafters.packagings import classify, classify_inside
 from models.errors import Problem
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub
@@ -142,15 +143,15 @@ class _Work:
         layouts = {
             name: tensor.layout for found in headers.values() for name, tensor in found[1].items()
         }
-        prefixes: tuple[str, ...] = ()
+        within: tuple[str, ...] = ()
         if beside is None:
-            prefixes = mtp_prefixes(config, layouts)
+            within = prefixes(config, layouts)
             if classify_inside(config, layouts, name=self.repository.name) is None:
                 raise self._no_module()
         elif classify(config, layouts, name=self.repository.name).kind != "mtp":
             raise self._no_module()
         for file, (begin, tensors) in headers.items():
-            own = {name: each for name, each in tensors.items() if name.startswith(prefixes or "")}
+            own = {name: each for name, each in tensors.items() if name.startswith(within or "")}
             yield from _spans(file, begin, own)
 
     def _shards(self, config: Mapping[str, Any]) -> list[RepositoryFile]:
@@ -166,10 +167,10 @@ class _Work:
             raise Problem(
                 f"The index of {self.repository.name} cannot be read.", "Choose another model."
             ) from error
-        prefixes = mtp_prefixes(config, names)
-        if not prefixes:
+        within = prefixes(config, names)
+        if not within:
             raise self._no_module()
-        wanted = {file for name, file in names.items() if name.startswith(prefixes)}
+        wanted = {file for name, file in names.items() if name.startswith(within)}
         return [file for file in listed if file.name in wanted]
 
     def _header(self, file: RepositoryFile) -> tuple[int, dict[str, StoredTensor]]:

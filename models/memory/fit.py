@@ -7,7 +7,8 @@ memory on the CPU; on Metal it was not measured yet. Loads nothing.
 
 from dataclasses import dataclass, replace
 
-from models.drafters.kinds import network_config
+from models.drafters.kinds import KINDS
+from models.drafters.packagings import published_as
 from models.errors import Problem
 from models.in_words import size
 from models.limits import (
@@ -35,12 +36,7 @@ _FLOAT32 = 4
 _ROUND_COPIES = 7
 
 
-# Networks that keep nothing of a conversation: they read the target's states, or what it keeps.
-_WITHOUT_CACHE = ("medusa", "gemma-4-assistant")
-_IN_BLOCKS = ("dflash", "dflash2", "dspark")
 _KEPT_BY_BLOCKS = BLOCK_CONTEXT + 2 * SPARE_CONTEXT
-# Networks whose number of layers config.json states; others have one, or a copy of the target's.
-_WITH_LAYERS_OF_THEIR_OWN = ("eagle-3", "eagle", "p-eagle", *_IN_BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +161,8 @@ class _Pair:
             self._model(drafter, _drafter_shape(drafter, whole), left) if drafter else None
         )
         network = drafter.network if drafter else None
-        in_blocks = network is not None and network.kind in _IN_BLOCKS
-        self._drafter_keeps = _KEPT_BY_BLOCKS if in_blocks else MOST_CONTEXT
+        newest = network is not None and KINDS[network.kind].keeps == "newest"
+        self._drafter_keeps = _KEPT_BY_BLOCKS if newest else MOST_CONTEXT
         self._recorded_layers = len(network.taps_for(len(whole.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
@@ -299,16 +295,15 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
     network = drafter.network
     if network is None:
         return read_shape(drafter.config)
-    config = network_config(drafter.config)
+    traits, config = KINDS[network.kind], published_as(network, drafter.config, {}).fields
     rows = config.get("rows") or config.get("draft_vocab_size") or target.vocabulary
     told = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}
     told |= {"model_type": "llama", "vocab_size": rows}
-    own_layers = network.kind in _WITH_LAYERS_OF_THEIR_OWN
-    shape = read_shape(told if own_layers else told | {"num_hidden_layers": 1})
+    shape = read_shape(told if traits.own_depth else told | {"num_hidden_layers": 1})
     if network.kind == "mtp":  # one more layer of the target's kind
         last = next((layer for layer in reversed(target.layers) if layer.kind == "full"), None)
         return replace(shape, layers=(last or shape.layers[0],))
-    return replace(shape, layers=()) if network.kind in _WITHOUT_CACHE else shape
+    return replace(shape, layers=()) if traits.keeps == "none" else shape
 
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:

@@ -21,7 +21,7 @@ from engine.cli.models.convert import (
     write_weights,
 )
 from models.drafters.folders import DrafterFolder
-from models.drafters.packagings import module_config
+from models.drafters.mtp import module_config
 from models.errors import Problem
 from models.files import new_folder, write_json
 from models.records import MODULE_NAME

@@ -24,6 +24,7 @@ from engine.drafters.medusa import (
 from engine.model_parts import final_norm
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
+from models.drafters.folders import describe_drafter
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, plainly, proposed, run_greedily, up_to
 from tests.support.engine.medusas import medusa_network, untrained_medusa
@@ -201,12 +202,12 @@ def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[
     return tensors
 
 
-def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str, Any]]:
+def folder_of(path: Path, tensors: dict[str, mx.array]) -> Path:
     path.mkdir(exist_ok=True)
     mx.save_safetensors(str(path / MEDUSA_WEIGHTS_NAME), tensors)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
     (path / "config.json").write_text(json.dumps(config))
-    return path, config
+    return path
 
 
 @pytest.mark.parametrize(
@@ -215,11 +216,11 @@ def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str,
 def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -> None:
     network = medusa_network(64, heads=4)
     tensors = published(network, layers=layers, once=once)
-    folder, config = folder_of(
+    folder = folder_of(
         tmp_path / "heads", {prefix + name: array for name, array in tensors.items()}
     )
     target = Decoder(shallow("llama"))
-    drafter = load_medusa(folder, config, target)
+    drafter = load_medusa(describe_drafter(folder), target)
     target.read(mx.array(TOKENS[:-1]))
     state = target.model.model(mx.array([TOKENS[:-1]]))[0, -1:]
     expected = []
@@ -238,7 +239,7 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
     assert config["target_fingerprint"] == "0f"
     assert config["vocab_size"] == 64
     target = Decoder(shallow("llama"))
-    drafter = load_medusa(tmp_path, config, target)
+    drafter = load_medusa(describe_drafter(tmp_path), target)
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
     assert draft is not None
@@ -275,7 +276,7 @@ def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     }
     for obstacle, cases in refused.items():
         for number, tensors in enumerate(cases):
-            folder, config = folder_of(tmp_path / f"{obstacle} {number}", tensors)
+            folder = folder_of(tmp_path / f"{obstacle} {number}", tensors)
             with pytest.raises(DrafterRefused) as caught:
-                load_medusa(folder, config, Decoder(shallow("llama")))
+                load_medusa(describe_drafter(folder), Decoder(shallow("llama")))
             assert caught.value.obstacle == obstacle, number

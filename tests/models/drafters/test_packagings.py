@@ -20,11 +20,10 @@ from models.drafters.kinds import (
     Demands,
     DrafterDescription,
     DrafterKind,
-    Packaging,
     check,
     verifier_note,
 )
-from models.drafters.packagings import classify, classify_inside, kind_of
+from models.drafters.packagings import PACKAGINGS, classify, classify_inside, kind_of
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
@@ -115,7 +114,7 @@ def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
     told = [layout.expected for layout in layouts]
     told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
     assert {each["kind"] for each in told} == set(get_args(DrafterKind)) == set(KIND_NAMES)
-    assert {each["packaging"] for each in told} == set(get_args(Packaging))
+    assert {each["packaging"] for each in told} == {each.name for each in PACKAGINGS}
     assert len(KNOWN) >= 20
     assert len(REFUSED) >= 5
 
