@@ -136,7 +136,7 @@ def _load_model(
     loaded = load(folder.files)
     model, vocabulary = Decoder(loaded.model), decoder.vocabulary
     if folder.kind == "pard":
-        return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
+        return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.network)
     if same:
         return ModelDrafter(model, vocabulary=vocabulary)
     begin = loaded.tokenizer.encode("", add_special_tokens=True)[:1]

@@ -9,7 +9,6 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.drafters import DrafterRefused
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import dspark
@@ -35,12 +34,6 @@ def load_block(folder: DrafterFolder, target: Decoder) -> BlockDrafter:
 
 def block_network(folder: DrafterFolder, target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
-    if folder.published.fields.get("log_snr_conditioning"):
-        raise DrafterRefused(
-            "unsupported",
-            f"The drafter in {folder.path} reads how noisy its tokens are (log SNR conditioning).",
-            "Choose another drafter.",
-        )
     shape: BlockShape = folder.network
     require_fit(folder, target)
     tensors = read_tensors(folder)

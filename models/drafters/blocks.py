@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from models.drafters.kinds import DrafterDescription, Tap
 from models.drafters.published import Published, Seen
+from models.drafters.refusal import DrafterRefused
 from models.model_folder import MOST_LAYERS
 
 _MOST_ROWS = 256  # of a block; published ones have 16 at most
@@ -143,7 +144,14 @@ def _spread(count: int, depth: int) -> tuple[int, ...]:
 
 
 def shape_of(published: Published, described: DrafterDescription) -> BlockShape:
-    """Everything that the network is built by. Raises KeyError, ValueError and the like."""
+    """Everything that the network is built by. Raises KeyError, ValueError and the like, and
+    `DrafterRefused` where it reads more than is known here."""
+    if published.fields.get("log_snr_conditioning"):
+        raise DrafterRefused(
+            "unsupported",
+            f"{published.called} reads how noisy its tokens are (log SNR conditioning).",
+            "Choose another drafter.",
+        )
     said, dim = published.fields, published.rows(f"{_FIRST}.q_norm.weight")
     if described.predictions < 1 or described.block > _MOST_ROWS:
         raise ValueError(f"its block has {described.block} rows")

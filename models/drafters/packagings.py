@@ -58,6 +58,10 @@ def _pard(published: Published) -> DrafterDescription:
     return replace(_model(published), block=_PARD_TOKENS, predictions=_PARD_TOKENS)
 
 
+def _pard_mask(published: Published, described: DrafterDescription) -> int:
+    return int(published.config["pard_token"])
+
+
 def _by_speculators(published: Published) -> bool:
     return published.speculators is not None
 
@@ -67,159 +71,128 @@ def _says(*keys: str) -> Callable[[Published], bool]:
     return lambda published: any(key in published.config for key in keys)
 
 
-def _tells_block_of_lineage(published: Published) -> bool:
+def _is_of_dflashs_lineage(published: Published) -> bool:
     nested = published.table("dflash_config")
     lends = published.config.get("has_lm_head") is False
     return bool(nested or lends or published.flag("attention_sink_bias"))
 
 
-def _has_fuse(published: Published) -> bool:
-    """Whether there is a module of this packaging among the tensors."""
-    return mtp.FUSE in published.names
-
-
 _LAYERS = "transformer_layer_config"
 _NESTED = "dflash_config"
-_EAGLE_TABLES = (_LAYERS, "model", "eagle_config")
-_EAGLE_NAMES = renamed({"midlayer.": "layers.0."})
 _AUXILIARY = ("eagle_aux_hidden_state_layer_ids", 0)
-_BLOCK_NAMES = {  # published without .weight
-    f"candidate_selector.{book}_codebook": f"candidate_selector.{book}_codebook.weight"
-    for book in ("predecessor", "successor")
-}
-_QWEN_MODULE = {
+
+_EAGLE3 = Packaging(
+    "official",
+    ("eagle-3", "p-eagle"),
+    eagles.read_eagle3,
+    eagles.shape_of,
+    tables=(_LAYERS, "model", "eagle_config"),
+    names=renamed({"midlayer.": "layers.0."}),
+    taps=_AUXILIARY,
+)
+_DFLASH = Packaging(
+    "DeepSpec",
+    ("dflash", "dflash2"),
+    blocks.read,
+    blocks.shape_of,
+    names=renamed(
+        {  # published without .weight
+            f"candidate_selector.{book}_codebook": f"candidate_selector.{book}_codebook.weight"
+            for book in ("predecessor", "successor")
+        }
+    ),
+    free_slots=1,
+    sees=blocks.rows_before,
+)
+_DSPARK = Packaging(
+    "DeepSpec", ("dspark",), blocks.read, blocks.shape_of, sees=blocks.everything_without_sinks
+)
+_MTP = Packaging(
+    "MLX",
+    ("mtp",),
+    mtp.read,
+    mtp.shape_of,
+    is_it=lambda published: mtp.FUSE in published.names,
+    tables=("text_config",),
+)
+_QWEN = {
     "fc.": "fuse.",
     "pre_fc_norm_embedding.": "token_norm.",
     "pre_fc_norm_hidden.": "state_norm.",
     "norm.": "norm.",
     "layers.0.": "layer.",
 }
-_MIMO_MODULE = {
-    "input_proj.": "fuse.",
-    "token_layernorm.": "token_norm.",
-    "hidden_layernorm.": "state_norm.",
-    "final_layernorm.": "norm.",
-    "": "layer.",
-}
-_DEEPSEEK_MODULE = {  # behind the last layer; MLX's converters take that apart
-    "eh_proj.": "fuse.",
-    "enorm.": "token_norm.",
-    "hnorm.": "state_norm.",
-    "shared_head.norm.": "norm.",
-    "shared_head_norm.": "norm.",
-    "shared_head.head.": None,
-    "embed_tokens.": None,
-    "mtp_block.": "layer.",
-    "": "layer.",
-}
-_MIMO_NAMES = behind(r"(model\.)?mtp_layers\.\d+\.", "input_proj.weight", _MIMO_MODULE)
+_MIMO = behind(
+    r"(model\.)?mtp_layers\.\d+\.",
+    "input_proj.weight",
+    {
+        "input_proj.": "fuse.",
+        "token_layernorm.": "token_norm.",
+        "hidden_layernorm.": "state_norm.",
+        "final_layernorm.": "norm.",
+        "": "layer.",
+    },
+)
+_DEEPSEEK = behind(  # behind the last layer; MLX's converters take that apart
+    r"(.*\.)?",
+    "eh_proj.weight",
+    {
+        "eh_proj.": "fuse.",
+        "enorm.": "token_norm.",
+        "hnorm.": "state_norm.",
+        "shared_head.norm.": "norm.",
+        "shared_head_norm.": "norm.",
+        "shared_head.head.": None,
+        "embed_tokens.": None,
+        "mtp_block.": "layer.",
+        "": "layer.",
+    },
+)
 
 PACKAGINGS = (
     Packaging("Slipstream", ("head",), _head),
     Packaging("mlx-lm", ("model",), _model),
-    Packaging("official", ("pard",), _pard),
+    Packaging("official", ("pard",), _pard, _pard_mask),
     # EAGLE
-    Packaging(
-        "speculators",
-        ("eagle-3", "p-eagle"),
-        eagles.read_eagle3,
-        eagles.shape_of,
-        is_it=_by_speculators,
-        tables=_EAGLE_TABLES,
-        names=_EAGLE_NAMES,
-        taps=_AUXILIARY,
-    ),
-    Packaging(
-        "NVIDIA",
-        ("eagle-3", "p-eagle"),
-        eagles.read_nvidia,
-        eagles.shape_of,
-        is_it=_says("eagle_config"),
-        tables=_EAGLE_TABLES,
-        names=_EAGLE_NAMES,
-        taps=_AUXILIARY,
-    ),
-    Packaging(
-        "DeepSpec",
-        ("eagle-3", "p-eagle"),
-        eagles.read_eagle3,
-        eagles.shape_of,
+    replace(_EAGLE3, name="speculators", is_it=_by_speculators),
+    replace(_EAGLE3, name="NVIDIA", read=eagles.read_nvidia, is_it=_says("eagle_config")),
+    replace(
+        _EAGLE3,
+        name="DeepSpec",
         is_it=_says("target_layer_ids"),
-        tables=_EAGLE_TABLES,
-        names=_EAGLE_NAMES,
+        taps=("target_layer_ids", 1),
     ),
-    Packaging(
-        "official",
-        ("eagle-3", "p-eagle"),
-        eagles.read_eagle3,
-        eagles.shape_of,
-        tables=_EAGLE_TABLES,
-        names=_EAGLE_NAMES,
-        taps=_AUXILIARY,
-    ),
-    Packaging(
-        "official",
-        ("eagle",),
-        eagles.read_eagle,
-        eagles.shape_of,
-        tables=_EAGLE_TABLES,
-        names=_EAGLE_NAMES,
-    ),
+    _EAGLE3,
+    replace(_EAGLE3, kinds=("eagle",), read=eagles.read_eagle),
     # Blocks
-    Packaging(
-        "speculators",
-        ("dflash", "dflash2"),
-        blocks.read,
-        blocks.shape_of,
+    replace(
+        _DFLASH,
+        name="speculators",
         is_it=_by_speculators,
         tables=(_LAYERS, _NESTED),
-        names=renamed(_BLOCK_NAMES),
         taps=("aux_hidden_state_layer_ids", 0),
-        free_slots=1,
-        sees=blocks.rows_before,
         shared_windows=True,
         raw_embedding=True,
     ),
-    Packaging(
-        "transformers",
-        ("dflash",),
-        blocks.read,
-        blocks.shape_of,
+    replace(
+        _DFLASH,
+        name="transformers",
+        kinds=("dflash",),
         architecture=r"MuseGlimmerAssistant",
         model_type=r"muse_glimmer_assistant",
         is_it=lambda published: (
-            published.has("encoder.fc.weight") or published.model_type.endswith("_assistant")
+            published.model_type.endswith("_assistant")
+            or any("encoder.fc." in name for name in published.tensors)
         ),
         tables=(_NESTED,),
         names=renamed({"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}),
-        free_slots=1,
         sees=blocks.both_sides,
     ),
-    Packaging(
-        "z-lab",
-        ("dflash", "dflash2"),
-        blocks.read,
-        blocks.shape_of,
-        is_it=lambda published: bool(published.table(_NESTED)),
-        tables=(_NESTED,),
-        names=renamed(_BLOCK_NAMES),
-        free_slots=1,
-        sees=blocks.rows_before,
-    ),
-    Packaging(
-        "DeepSpec",
-        ("dflash", "dflash2"),
-        blocks.read,
-        blocks.shape_of,
-        names=renamed(_BLOCK_NAMES),
-        free_slots=1,
-        sees=blocks.rows_before,
-    ),
-    Packaging(
-        "speculators",
-        ("dspark",),
-        blocks.read,
-        blocks.shape_of,
+    replace(_DFLASH, name="z-lab", is_it=_says(_NESTED), tables=(_NESTED,)),
+    _DFLASH,
+    replace(
+        _DSPARK,
+        name="speculators",
         is_it=_by_speculators,
         tables=(_LAYERS, _NESTED),
         taps=("aux_hidden_state_layer_ids", 0),
@@ -228,89 +201,30 @@ PACKAGINGS = (
         shared_windows=True,
         raw_embedding=True,
     ),
-    Packaging(
-        "SpecForge",
-        ("dspark",),
-        blocks.read,
-        blocks.shape_of,
+    replace(
+        _DSPARK,
+        name="SpecForge",
         is_it=lambda published: published.table(_NESTED).get("projector_type") == "dspark",
         tables=(_NESTED,),
-        sees=blocks.everything_without_sinks,
     ),
-    Packaging(
-        "Liquid",
-        ("dspark",),
-        blocks.read,
-        blocks.shape_of,
+    replace(
+        _DSPARK,
+        name="Liquid",
         is_it=lambda published: (
             "target_layer_ids" in published.table(_NESTED)
             and "target_layer_ids" not in published.config
         ),
         tables=(_NESTED,),
-        sees=blocks.everything_without_sinks,
     ),
-    Packaging(
-        "DFlash lineage",
-        ("dspark",),
-        blocks.read,
-        blocks.shape_of,
-        is_it=_tells_block_of_lineage,
-        tables=(_NESTED,),
-        sees=blocks.everything_without_sinks,
-    ),
-    Packaging(
-        "DeepSpec",
-        ("dspark",),
-        blocks.read,
-        blocks.shape_of,
-        sees=blocks.everything_without_sinks,
-    ),
+    replace(_DSPARK, name="DFlash lineage", is_it=_is_of_dflashs_lineage, tables=(_NESTED,)),
+    _DSPARK,
     # MTP
-    Packaging(
-        "speculators",
-        ("mtp",),
-        mtp.read,
-        mtp.shape_of,
-        is_it=_by_speculators,
-        tables=(_LAYERS,),
-        names=_MIMO_NAMES,
-    ),
-    Packaging(
-        "Hugging Face",
-        ("mtp",),
-        mtp.read,
-        mtp.shape_of,
-        is_it=_has_fuse,
-        tables=("text_config",),
-        names=behind(r"(.*\.)?mtp\.", "fc.weight", _QWEN_MODULE),
-    ),
-    Packaging(
-        "MLX",
-        ("mtp",),
-        mtp.read,
-        mtp.shape_of,
-        is_it=lambda published: _has_fuse(published) or not published.tensors,
-        tables=("text_config",),
-        names=behind("", "fc.weight", _QWEN_MODULE),
-    ),
-    Packaging(
-        "DeepSeek",
-        ("mtp",),
-        mtp.read,
-        mtp.shape_of,
-        is_it=_has_fuse,
-        tables=("text_config",),
-        names=behind(r"(.*\.)?", "eh_proj.weight", _DEEPSEEK_MODULE),
-    ),
-    Packaging(
-        "MiMo",
-        ("mtp",),
-        mtp.read,
-        mtp.shape_of,
-        is_it=_has_fuse,
-        tables=("text_config",),
-        names=_MIMO_NAMES,
-    ),
+    replace(_MTP, name="speculators", is_it=_by_speculators, tables=(_LAYERS,), names=_MIMO),
+    replace(_MTP, name="Hugging Face", names=behind(r"(.*\.)?mtp\.", "fc.weight", _QWEN)),
+    replace(_MTP, names=behind("", "fc.weight", _QWEN)),
+    replace(_MTP, name="DeepSeek", names=_DEEPSEEK),
+    replace(_MTP, name="MiMo", names=_MIMO),
+    replace(_MTP, is_it=lambda published: not published.tensors),
     # Others
     Packaging(
         "transformers",
@@ -319,7 +233,7 @@ PACKAGINGS = (
         assistants.shape_of,
         tables=("text_config",),
         names=renamed(
-            {"lm_head.weight": None}
+            {"lm_head.weight": None}  # it is the embedding
             | {f"{part}.": f"model.{part}." for part in ("embed_tokens", "layers", "norm")}
         ),
     ),

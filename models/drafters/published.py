@@ -116,11 +116,12 @@ class Packaging:
     raw_embedding: bool = False
 
 
-def _no_description(published: "Published") -> DrafterDescription:
-    raise NotImplementedError
-
-
-AS_IT_IS = Packaging("", (), _no_description, tables=("transformer_layer_config", "text_config"))
+AS_IT_IS = Packaging(
+    "",
+    (),
+    lambda published: published.describe(),
+    tables=("transformer_layer_config", "text_config"),
+)
 """The spelling by which a packaging is looked for."""
 
 

@@ -23,7 +23,8 @@ from models.drafters.kinds import (
     check,
     verifier_note,
 )
-from models.drafters.packagings import PACKAGINGS, classify, classify_inside, kind_of
+from models.drafters.packagings import PACKAGINGS, classify, classify_inside, kind_of, published_as
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
@@ -74,6 +75,20 @@ def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
             assert folder.description == classify(layout.config, layout.tensors)
             assert folder.layouts == layout.tensors
             assert [path.name for path in folder.weights] == ["model.safetensors"]
+
+
+def test_what_the_engine_builds_it_by(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It is read of every packaging, and each tensor that a network needs has a name of ours."""
+    for name in KNOWN:
+        layout = drafter_layout(name)
+        if layout.expected["kind"] in ("head", "model"):
+            continue
+        with subtests.test(name=name):
+            folder = DrafterFolder.of_model(ModelFolder(write_drafter(tmp_path / name, layout)))
+            assert folder.network is not None
+            published = folder.published
+            assert published.packaging.name == layout.expected["packaging"]
+            assert set(published.names.values()) <= set(layout.tensors)
 
 
 def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -265,6 +280,10 @@ def test_whatever_a_folder_holds_is_answered_or_refused(
         with suppress(Problem):
             found.append(read(config, tensors))
     for description in filter(None, found):
+        published = published_as(description, config, tensors)
+        if published.packaging.network is not None:
+            with suppress(Problem), refused_as_damaged(Path()):
+                published.packaging.network(published, description)
         assert isinstance(description.demands, Demands)
         assert all(tap == "norm" or tap >= 0 for tap in description.taps)
         assert 0 <= description.predictions <= description.block
