@@ -30,7 +30,7 @@ from engine.drafters.weights import Tensors, fill, read_tensors, state_width
 from engine.model_parts import embedding, output_layer
 from models.drafters.eagles import EagleLayers, EagleShape, GemmaLayers
 from models.drafters.folders import DrafterFolder
-from models.drafters.kinds import DrafterKind, Tap
+from models.drafters.kinds import Tap
 from models.drafters.refusal import refused_as_damaged
 
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
@@ -74,42 +74,33 @@ class _Layers(nn.Module):
 class Eagle3(_Layers):
     """EAGLE-3's network, with the options of all who trained it: a `StateNetwork`.
 
-    `taps` of the target, with states of `target_width`; `rows` of the output layer, which has
-    `row_count`. `mixed`: whether the states pass a matrix, or there is one and it is
-    as wide as the network's own. `norm_mixed`: one norm over them all before it, `norm_each`: one
-    each. `normed_output`: it goes on from its state behind the final norm.
+    `taps` of the target, with states of `target_width`; `rows` of the output layer.
     """
 
     def __init__(
         self,
-        shape: Layers,
+        shape: EagleShape,
         *,
         taps: tuple[Tap, ...],
         target_width: int,
         rows: Rows,
-        row_count: int,
         embed: Borrowed | int,
-        mixed: bool = True,
-        norm_mixed: bool = False,
-        norm_each: bool = False,
-        normed_output: bool = False,
-        logit_scale: float = 1.0,
-        soft_cap: float | None = None,
     ) -> None:
-        super().__init__(shape, embed)
+        super().__init__(shape.layers, embed)
         self.taps = taps
+        width, epsilon = shape.layers.width, shape.layers.epsilon
         together = len(taps) * target_width
-        if mixed:
-            self.fc = nn.Linear(together, shape.width, bias=False)
-        if norm_mixed:
-            self.input_norm = nn.RMSNorm(together, eps=shape.epsilon)
-        if norm_each:
-            self.fc_norm = [nn.RMSNorm(target_width, eps=shape.epsilon) for _ in taps]
-        self.norm = nn.RMSNorm(shape.width, eps=shape.epsilon)
-        self.lm_head = nn.Linear(shape.width, row_count, bias=False)
+        if shape.mixed:
+            self.fc = nn.Linear(together, width, bias=False)
+        if shape.norm_mixed:
+            self.input_norm = nn.RMSNorm(together, eps=epsilon)
+        if shape.norm_each:
+            self.fc_norm = [nn.RMSNorm(target_width, eps=epsilon) for _ in taps]
+        self.norm = nn.RMSNorm(width, eps=epsilon)
+        self.lm_head = nn.Linear(width, shape.rows, bias=False)
         self.rows: Rows | None = rows
-        self._normed_output = normed_output
-        self._logit_scale, self._soft_cap = logit_scale, soft_cap
+        self._normed_output = shape.normed_output
+        self._logit_scale, self._soft_cap = shape.logit_scale, shape.soft_cap
 
     def begin(self, states: mx.array) -> mx.array:
         if "input_norm" in self:
@@ -137,14 +128,14 @@ class Eagle3(_Layers):
 
 
 class PEagle(Eagle3):
-    """P-EAGLE's network: a `MaskNetwork`. `mask_token` stands for a token that is not known; a pass
+    """P-EAGLE's network: a `MaskNetwork`. Its mask stands for a token that is not known; a pass
     drafts `most` tokens, for which it was trained."""
 
-    def __init__(self, shape: Layers, *, mask_token: int, most: int, **options: Any) -> None:
-        super().__init__(shape, **options)
-        self.mask_token, self.most = mask_token, most
-        self._per_tap = (len(self.taps), options["target_width"])
-        self.mask_hidden = mx.zeros((1, 1, self._per_tap[0] * self._per_tap[1]))
+    def __init__(self, shape: EagleShape, *, target_width: int, **options: Any) -> None:
+        super().__init__(shape, target_width=target_width, **options)
+        self.mask_token, self.most = shape.mask_token, shape.most
+        self._per_tap = (len(self.taps), target_width)
+        self.mask_hidden = mx.zeros((1, 1, len(self.taps) * target_width))
 
     def masked(self, count: int) -> mx.array:
         learnt = self.mask_hidden.reshape(1, 1, *self._per_tap)
@@ -196,54 +187,38 @@ def load_eagle(folder: DrafterFolder, target: Decoder) -> Drafter:
 def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
     """Its network. Raises `Problem`."""
     shape: EagleShape = folder.network
-    tensors = read_tensors(folder)
+    tensors, width = read_tensors(folder), state_width(target)
     with refused_as_damaged(folder.path):
-        taps = folder.description.taps_for(target.depth)
-        network = _new_network(folder.kind, shape, tensors, target, taps)
+        network: Eagle3 | Eagle
+        if folder.kind == "eagle":
+            network = _eagle(shape, target)
+        else:
+            made = PEagle if folder.kind == "p-eagle" else Eagle3
+            taps = folder.description.taps_for(target.depth)
+            if shape.read != len(taps) * width:
+                raise _misfit(
+                    f"The drafter reads {len(taps)} states of {shape.read / len(taps):g} numbers "
+                    f"each, and the target's have {width}."
+                )
+            scale = shape.layers.width**0.5 if isinstance(shape.layers, GemmaLayers) else 1.0
+            network = made(
+                shape,
+                taps=taps,
+                target_width=width,
+                rows=Rows(target.vocabulary, _kept(shape, tensors, vocabulary=target.vocabulary)),
+                embed=_embed(shape, target, scale=scale),
+            )
         fill(network, _parameters(network, tensors), target.model)
         _try_out(network, target)
     return network
 
 
-def _new_network(
-    kind: DrafterKind,
-    shape: EagleShape,
-    tensors: Tensors,
-    target: Decoder,
-    taps: tuple[Tap, ...],
-) -> Eagle3 | Eagle:
-    width = state_width(target)
-    if kind == "eagle":
-        read = shape.read - shape.layers.width
-        if read != width or shape.layers.width != width:
-            raise _misfit(
-                f"The drafter reads states of {read} numbers, and the target's have {width}."
-            )
-        output = output_layer(target.model)
-        embed = _embed(shape, target)
-        return Eagle(shape.layers, target_width=width, embed=embed, output=output)
-    if shape.read != len(taps) * width:
-        raise _misfit(
-            f"The drafter reads {len(taps)} states of {shape.read / len(taps):g} numbers each, "
-            f"and the target's have {width}."
-        )
-    is_gemma = isinstance(shape.layers, GemmaLayers)
-    options: dict[str, Any] = {
-        "taps": taps,
-        "target_width": width,
-        "rows": Rows(target.vocabulary, _kept(shape, tensors, vocabulary=target.vocabulary)),
-        "row_count": shape.rows,
-        "embed": _embed(shape, target, scale=shape.layers.width**0.5 if is_gemma else 1.0),
-        "mixed": shape.mixed,
-        "norm_mixed": shape.norm_mixed,
-        "norm_each": shape.norm_each,
-        "normed_output": shape.normed_output,
-        "logit_scale": shape.logit_scale,
-        "soft_cap": shape.soft_cap,
-    }
-    if kind == "p-eagle":
-        return PEagle(shape.layers, mask_token=shape.mask_token, most=shape.most, **options)
-    return Eagle3(shape.layers, **options)
+def _eagle(shape: EagleShape, target: Decoder) -> Eagle:
+    width, read = state_width(target), shape.read - shape.layers.width
+    if read != width or shape.layers.width != width:
+        raise _misfit(f"The drafter reads states of {read} numbers, and the target's have {width}.")
+    output = output_layer(target.model)
+    return Eagle(shape.layers, target_width=width, embed=_embed(shape, target), output=output)
 
 
 def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:

@@ -138,22 +138,6 @@ def remove_incomplete(
     return freed + (remove_partial(path) if path.exists() else 0)
 
 
-def clean_incomplete(*, home: Path | None = None, cache: Path | None = None) -> int:
-    """Delete all that `incomplete` lists; the bytes freed.
-
-    After all of them, raises the first Problem that occurred.
-    """
-    freed, first = 0, None
-    for left in incomplete(home=home, cache=cache):
-        try:
-            freed += remove_incomplete(left, home=home, cache=cache)
-        except Problem as problem:
-            first = first or problem
-    if first is not None:
-        raise first
-    return freed
-
-
 def _cache(cache: Path | None) -> Path:
     return cache_folder() if cache is None else cache
 

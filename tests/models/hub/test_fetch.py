@@ -17,11 +17,11 @@ from models.hub.fetch import (
     fetch,
     remaining_bytes,
 )
-from models.hub.marks import adopt, mark_path, unmark
+from models.hub.marks import mark_path, unmark
 from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
-from tests.support.models.hub_server import HubServer, sha256
+from tests.support.models.hub_server import HubServer
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -90,19 +90,6 @@ def test_what_the_hubs_own_client_fetched_is_taken_over(client: Client):
     assert completed(theirs, home=client.home)
 
 
-def test_a_snapshot_is_adopted_offline(client: Client):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    assert not completed(path, home=client.home)
-    asked = len(client.server.asked)
-    seen: list[tuple[int, int]] = []
-    adopt(path, home=client.home, progress=lambda *told: seen.append(told))
-    assert completed(path, home=client.home)
-    assert len(client.server.asked) == asked
-    assert seen[-1][0] == seen[-1][1] > 300_000
-    adopt(path, home=client.home, progress=lambda *told: pytest.fail("it is marked"))
-
-
 def damage(blob: Path) -> None:
     """Change a byte, and nothing that can be seen from outside."""
     state, data = blob.stat(), bytearray(blob.read_bytes())
@@ -111,41 +98,12 @@ def damage(blob: Path) -> None:
     os.utime(blob, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_a_damaged_file_is_not_adopted_but_fetched_again(client: Client):
+def test_a_damaged_file_without_a_mark_is_fetched_again(client: Client):
     path = client.fetch()
     unmark(path, home=client.home)
     damage((path / "model-1-of-2.safetensors").resolve())
-    with pytest.raises(Problem, match=r"model-1-of-2.safetensors of .* is damaged.*pull"):
-        adopt(path, home=client.home)
-    assert not completed(path, home=client.home)
     client.fetch()
     assert client.is_right()
-
-
-def test_a_file_that_is_no_link_into_the_cache_is_not_adopted(client: Client, tmp_path: Path):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    link = path / "config.json"
-    data = link.read_bytes()
-    link.unlink()
-    link.write_bytes(data)
-    with pytest.raises(Problem, match="cannot be checked"):
-        adopt(path, home=client.home)
-    link.unlink()
-    outside = tmp_path / sha256(data)
-    outside.write_bytes(data)
-    link.symlink_to(outside)
-    with pytest.raises(Problem, match="cannot be checked"):
-        adopt(path, home=client.home)
-
-
-def test_a_snapshot_with_a_part_missing_is_not_adopted(client: Client):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    (path / "model-2-of-2.safetensors").unlink()
-    with pytest.raises(Problem, match="lacks 'model-2-of-2"):
-        adopt(path, home=client.home)
-    assert not completed(path, home=client.home)
 
 
 def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
@@ -155,11 +113,9 @@ def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
     assert completed(same, home=client.home)
     unmark(same, home=client.home)
     assert not completed(path, home=client.home)
-    adopt(same, home=client.home)
-    assert completed(path, home=client.home)
+    client.fetch()
+    assert completed(same, home=client.home)
     assert not completed(client.cache, home=client.home)
-    with pytest.raises(Problem, match="not in the Hugging Face cache"):
-        adopt(tmp_path, home=client.home)
 
 
 @pytest.mark.parametrize(
