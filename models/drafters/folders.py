@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
-from models.drafters.packagings import (
+from models.drafters.published import Published
+from models.drafters.reading import (
     classify,
     classify_inside,
     kind_of,
     published_as,
     unknown_kind,
 )
-from models.drafters.published import Published
 from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.files import data_folder

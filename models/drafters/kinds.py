@@ -1,6 +1,6 @@
 """The kinds of drafters, what each reads of the target, and whether it fits that target.
 
-A description is read by `models.drafters.packagings`. Knows no files, and no spellings.
+A description is made by `models.drafters.reading`. Knows no files, and no spellings.
 """
 
 import re

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.drafters.packagings import classify, kind_of
+from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference

@@ -17,7 +17,7 @@ from typing import Any
 
 from models.drafters.folders import module_folder
 from models.drafters.mtp import module_config, prefixes
-from models.drafters.packagings import classify, classify_inside
+from models.drafters.reading import classify, classify_inside
 from models.errors import Problem
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub

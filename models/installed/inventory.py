@@ -15,8 +15,8 @@ from typing import Any, Literal
 from models.architectures import known_to_mlx
 from models.drafters.folders import DrafterFolder, open_drafter, read_drafter
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
-from models.drafters.packagings import drafts
-from models.drafters.packagings import kind_of as drafter_kind_of
+from models.drafters.reading import drafts
+from models.drafters.reading import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf

@@ -8,7 +8,7 @@ memory on the CPU; on Metal it was not measured yet. Loads nothing.
 from dataclasses import dataclass, replace
 
 from models.drafters.kinds import KINDS
-from models.drafters.packagings import published_as
+from models.drafters.reading import published_as
 from models.errors import Problem
 from models.in_words import size
 from models.limits import (

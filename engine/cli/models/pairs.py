@@ -11,7 +11,7 @@ from engine.cluster.followers import ask_machines
 from engine.cluster.hosts import read_hosts
 from models.catalog import load_catalog, offers
 from models.drafters.folders import find_head, own_module
-from models.drafters.packagings import classify, kind_of
+from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf

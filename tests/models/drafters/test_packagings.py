@@ -23,7 +23,8 @@ from models.drafters.kinds import (
     check,
     verifier_note,
 )
-from models.drafters.packagings import PACKAGINGS, classify, classify_inside, kind_of, published_as
+from models.drafters.packagings import PACKAGINGS
+from models.drafters.reading import classify, classify_inside, kind_of, published_as
 from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.model_folder import ModelFolder
