@@ -21,12 +21,12 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.drafters import Drafter, DrafterRefused
+from engine.drafters import Drafter
 from engine.drafters.eagle_layers import FusedLayer, new_layer
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
-from engine.drafters.weights import Tensors, fill, read_tensors, state_width
+from engine.drafters.weights import Tensors, fill, other_target, read_tensors, state_width
 from engine.model_parts import embedding, output_layer
 from models.drafters.eagles import EagleLayers, EagleShape, GemmaLayers
 from models.drafters.folders import DrafterFolder
@@ -196,7 +196,7 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
             made = PEagle if folder.kind == "p-eagle" else Eagle3
             taps = folder.description.taps_for(target.depth)
             if shape.read != len(taps) * width:
-                raise _misfit(
+                raise other_target(
                     f"The drafter reads {len(taps)} states of {shape.read / len(taps):g} numbers "
                     f"each, and the target's have {width}."
                 )
@@ -216,7 +216,9 @@ def load_network(folder: DrafterFolder, target: Decoder) -> Eagle3 | Eagle:
 def _eagle(shape: EagleShape, target: Decoder) -> Eagle:
     width, read = state_width(target), shape.read - shape.layers.width
     if read != width or shape.layers.width != width:
-        raise _misfit(f"The drafter reads states of {read} numbers, and the target's have {width}.")
+        raise other_target(
+            f"The drafter reads states of {read} numbers, and the target's have {width}."
+        )
     output = output_layer(target.model)
     return Eagle(shape.layers, target_width=width, embed=_embed(shape, target), output=output)
 
@@ -247,7 +249,7 @@ def _embed(shape: EagleShape, target: Decoder, *, scale: float = 1.0) -> Borrowe
     if shape.embedding and (shape.trained_embedding or width != state_width(target)):
         return shape.embedding
     if width != state_width(target):
-        raise _misfit(
+        raise other_target(
             f"The drafter borrows an embedding of {width} numbers for each token, "
             f"and the target's has {state_width(target)}."
         )
@@ -270,12 +272,7 @@ def _kept(shape: EagleShape, tensors: Tensors, *, vocabulary: int) -> list[int] 
     if len(kept) != rows or len(set(kept)) != rows or min(kept) < 0:
         raise ValueError("its vocabulary map does not fit its rows")
     if max(kept) >= vocabulary:
-        raise _misfit(
+        raise other_target(
             f"The drafter proposes the token {max(kept)}, and the target has {vocabulary} tokens."
         )
     return kept
-
-
-def _misfit(message: str) -> DrafterRefused:
-    remedy = "Choose a drafter that was trained for this target."
-    return DrafterRefused("other target", message, remedy)

@@ -16,9 +16,8 @@ import mlx.nn as nn
 from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 
 from engine.decoder import Decoder
-from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter, Memory
-from engine.drafters.weights import fill, read_tensors, require_fit
+from engine.drafters.weights import fill, other_target, read_tensors, require_fit
 from engine.model_parts import embedding, embedding_scale
 from models.drafters.assistants import AssistantShape
 from models.drafters.folders import DrafterFolder
@@ -104,9 +103,9 @@ class AssistantNetwork:
             kind, queries = layer.layer_type, layer.self_attn
             keys = cached[last[kind]].self_attn if kind in last else None
             if keys is None or keys.head_dim != queries.head_dim:
-                raise _another_target("attends to keys that this target does not have")
+                raise other_target("This assistant attends to keys that the target does not have.")
             if queries.n_heads % keys.n_kv_heads:
-                raise _another_target("shares keys otherwise than this target has them")
+                raise other_target("This assistant shares keys otherwise than the target has them.")
             self.caches[kind] = last[kind]
 
     def __call__(
@@ -135,11 +134,3 @@ def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> CacheDrafter
     with refused_as_damaged(folder.path):
         fill(assistant, tensors, target.model)
     return CacheDrafter(target, network, name=folder.description.name)
-
-
-def _another_target(what: str) -> DrafterRefused:
-    return DrafterRefused(
-        "other target",
-        f"This Gemma-4 assistant {what}.",
-        "Choose the assistant that was made for this target.",
-    )

@@ -18,10 +18,9 @@ from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
-from engine.drafters import DrafterRefused
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import fill, read_tensors, state_width
+from engine.drafters.weights import fill, other_target, read_tensors, state_width
 from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap
@@ -102,11 +101,9 @@ def load_network(
     """Its network. `kept`: the token ids that it proposes; None for all. Raises as `load_mtp`."""
     shape: MtpShape = folder.network
     if shape.width != state_width(target):
-        raise DrafterRefused(
-            "other target",
+        raise other_target(
             f"The MTP module in {folder.path} reads states of {shape.width} numbers, and this "
-            f"target's have {state_width(target)}.",
-            "Choose one that was made for this target.",
+            f"target's have {state_width(target)}."
         )
     family = getattr(target.model, "model_type", "")
     layer = new_layer(target.model, before=target.depth - len(target.model.layers))

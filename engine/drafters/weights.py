@@ -32,18 +32,15 @@ def read_tensors(folder: DrafterFolder) -> Tensors:
 
 def require_fit(folder: DrafterFolder, target: Decoder) -> None:
     """Raises `DrafterRefused` where the sizes of `target` are not those that it demands."""
-    asked = folder.description.demands
-    for what, its, ours in (
-        ("states of width", asked.width, state_width(target)),
-        ("layers", asked.layers, target.depth),
-        ("tokens", asked.vocabulary, target.vocabulary),
-    ):
-        if its not in (None, ours):
-            raise DrafterRefused(
-                "other target",
-                f"The drafter was trained for a target with {its} {what}, and this one has {ours}.",
-                "Choose a drafter that was trained for this target.",
-            )
+    asked, width = folder.description.demands, state_width(target)
+    if misfit := asked.misfit(width, layers=target.depth, vocabulary=target.vocabulary):
+        raise other_target(f"{folder.name} cannot draft for this target. {misfit}")
+
+
+def other_target(message: str) -> DrafterRefused:
+    """The refusal of a drafter whose sizes are not the target's."""
+    remedy = "Choose a drafter that was trained for this target."
+    return DrafterRefused("other target", message, remedy)
 
 
 def state_width(target: Decoder) -> int:

@@ -72,6 +72,24 @@ class Demands:
     vocabulary: int | None = None
     fingerprint: str | None = None
 
+    def misfit(self, width: int, *, layers: int, vocabulary: int) -> str:
+        """Why a target of these sizes is another, in a sentence; empty where it is not."""
+        if self.width not in (None, width):
+            return (
+                f"It reads hidden states of {self.width:,} numbers, "
+                f"and the target's have {width:,}."
+            )
+        if self.vocabulary not in (None, vocabulary):
+            return (
+                f"It was made for a vocabulary of {self.vocabulary:,} tokens, "
+                f"and the target's has {vocabulary:,}."
+            )
+        if self.layers not in (None, layers):
+            return (
+                f"It was made for a target of {self.layers:,} layers, and this one has {layers:,}."
+            )
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class DrafterDescription:
@@ -128,18 +146,8 @@ def check(
     """
     shape, asked = read_shape(target), drafter.demands
     depth = len(shape.layers)
-    if asked.width not in (None, shape.hidden_size):
-        return (
-            f"It reads hidden states of {asked.width:,} numbers, "
-            f"and the target's have {shape.hidden_size:,}."
-        )
-    if asked.vocabulary not in (None, shape.vocabulary):
-        return (
-            f"It was made for a vocabulary of {asked.vocabulary:,} tokens, "
-            f"and the target's has {shape.vocabulary:,}."
-        )
-    if asked.layers not in (None, depth):
-        return f"It was made for a target of {asked.layers:,} layers, and this one has {depth:,}."
+    if misfit := asked.misfit(shape.hidden_size, layers=depth, vocabulary=shape.vocabulary):
+        return misfit
     for tap in drafter.taps_for(depth):
         if tap != "norm" and not 0 <= tap <= depth:
             return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
