@@ -1,6 +1,6 @@
-"""`python -m app` opens the window; without a display it chats in the terminal instead.
+"""`python -m app` opens the window, or chats in the terminal if there is no display.
 
-Imports no Qt before it is known that there is a display: without one it may not even load.
+Does not import Qt before a display is known to exist: without one, Qt may not even load.
 """
 
 import os
@@ -12,8 +12,8 @@ from app.display import QtCannotStart, has_display
 
 
 def main() -> int:
-    """Run until the window is closed; the process's exit status."""
-    if arguments := sys.argv[1:]:  # a click passes none, and need not wait for a parser
+    """Run until the window is closed. Returns the exit status."""
+    if arguments := sys.argv[1:]:  # the Finder passes no arguments: do not wait for a parser
         return _do(arguments)
     try:
         display = has_display()

@@ -1,6 +1,6 @@
-"""Tells the person in one window about problems with the engine and the disk, and offers remedies.
+"""Shows problems with the engine and the disk in one window, with remedies.
 
-Knows what there is to tell, and which remedy fits; nothing of how notices are shown.
+Knows the problems and their remedies; not how notices are shown.
 """
 
 from PySide6.QtCore import QObject
@@ -11,8 +11,8 @@ from app.notices import Notices, Offer
 
 
 class EngineStatus(QObject):
-    """Shows what is the matter, also in a window that is opened later, and blocks the composer
-    where nothing can be sent."""
+    """Shows the current problems, also in a window that is opened later, and blocks the composer if
+    nothing can be sent."""
 
     def __init__(self, readiness: Readiness, *, notices: Notices, composer: Composer) -> None:
         super().__init__(notices)

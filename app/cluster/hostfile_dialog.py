@@ -1,6 +1,6 @@
-"""Lets a person name the Macs and their addresses, and writes the hostfile.
+"""A dialog in which a person names the Macs and their addresses; it writes the hostfile.
 
-Knows how a hostfile looks; nothing of what becomes of it.
+Knows the format of a hostfile; not its use.
 """
 
 import json
@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.copying import CopyField
-from app.models.widgets import ToneLabel
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, ToneLabel
 from app.theme.style import STYLE_SHEET
 from engine.cluster.hosts import HERE, MOST_HOSTS, WrongHosts, hosts_of
 from models.errors import Problem
@@ -39,7 +38,7 @@ _MLX = (
 
 class HostfileDialog(QDialog):
     """Attributes: `names` and `addresses`, the fields, this Mac's first; `more`, the button for
-    another Mac; `line`, what is wrong. Signals: `made(Path)`, a hostfile was written."""
+    another Mac; `line`, the error. Signals: `made(Path)`: a hostfile was written."""
 
     made = Signal(object)
 
@@ -91,7 +90,7 @@ class HostfileDialog(QDialog):
         self._show_command()
 
     def save(self) -> None:
-        """Ask for a file, and write it; unless what was entered is no hostfile."""
+        """Ask for a file name and write the hostfile, if the entries are valid."""
         entered = [
             (name.text().strip(), address.text().strip())
             for name, address in zip(self.names, self.addresses, strict=True)

@@ -1,4 +1,4 @@
-"""What a person does, one after the other, until several Macs hold a target: values, no widget."""
+"""The steps after which several Macs hold a target. Values, no widget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to set up. `finding`: what is missing there, as far as that is known."""
+    """A step of the setup. `finding` is the problem that was found there, if any."""
 
     title: str
     how: str
@@ -51,7 +51,7 @@ def steps_of(
     loaded: bool,
     finding: Problem | None,
 ) -> tuple[Step, ...]:
-    """All of them; what was found belongs to the first one that is not done."""
+    """Return all steps. The finding belongs to the first step that is not done."""
     reached = bool(ranks) and all(rank.chip for rank in ranks)
     done = [named or loaded, reached or joined or loaded, joined or loaded, loaded]
     now = done.index(False) if False in done else len(done)

@@ -1,6 +1,5 @@
-"""Lets a person choose how long conversations with the chosen target may be, which numbers its
-caches hold, and when it is unloaded. Knows the loader and the settings.
-"""
+"""A dialog for the memory of conversations with the chosen target: their length, the number type of
+the caches, and when the model is unloaded. Knows the loader and the settings."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -14,8 +13,8 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.models.loader import ModelLoader
-from app.models.widgets import ToneLabel
 from app.settings import Settings
+from app.theme.labels import ToneLabel
 from engine.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
@@ -33,7 +32,7 @@ _MINUTES = (
 
 
 class MemoryDialog(QDialog):
-    """Attributes: `context`, `caches` and `rest`, the boxes."""
+    """Attributes: the boxes `context`, `caches` and `rest`."""
 
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
         super().__init__(parent)

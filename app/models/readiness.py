@@ -1,7 +1,7 @@
-"""Whether messages can be answered: holds them back while there is no model to ask, and knows why
-none will come, and what else there is to tell about the engine and the disk.
+"""Decides whether messages can be answered: holds them back while there is no model, and knows the
+current problems of the engine and the disk.
 
-Knows the engine, the loader and the answers; not how a person is told.
+Knows the engine, the loader and the answers; not how problems are shown.
 """
 
 from typing import Literal
@@ -19,12 +19,12 @@ RESTART = "Restart the engine"
 
 
 class Readiness(QObject):
-    """Attributes: `blocked`, why nothing can be sent, empty where it can; `remedy`, what
-    `try_again` does then, in words; `matters`, what there is to tell, a text for each.
+    """Attributes: `blocked`, why nothing can be sent, empty if it can; `remedy`, the label for
+    `try_again` in that case; `matters`, the text of each current problem.
 
     Signals:
-        blocked_changed(): `blocked` or `remedy` is another.
-        told(str): there is a text on this matter, or none any more.
+        blocked_changed(): `blocked` or `remedy` changed.
+        told(str): the text on this matter changed, or disappeared.
     """
 
     blocked_changed = Signal()
@@ -42,7 +42,7 @@ class Readiness(QObject):
         self._engine, self._loader, self._answers = engine, loader, answers
         self.blocked = self.remedy = ""
         self.matters: dict[Matter, str] = {}
-        answers.hold()  # until there is a model to ask
+        answers.hold()  # until there is a model
         answers.unsaved.connect(self._on_unsaved)
         answers.saving_again.connect(lambda: self._tell("disk"))
         answers.begun.connect(lambda writing: loader.wake())
@@ -66,16 +66,16 @@ class Readiness(QObject):
             self._engine.restart()
 
     def restart(self) -> None:
-        """End the engine's process, whatever it does, and start another."""
+        """Kill the engine's process and start another."""
         self._engine.restart()
 
     def _block(self, reason: str = "", *, remedy: str = "") -> None:
-        """Nothing can be sent, for this reason; without one, messages can be sent."""
+        """Block sending for this reason; without a reason, allow it."""
         self.blocked, self.remedy = reason, remedy
         self.blocked_changed.emit()
 
     def _tell(self, matter: Matter, text: str = "") -> None:
-        """There is this to tell; nothing where it is empty."""
+        """Set the text on a matter; an empty text removes it."""
         self.matters.pop(matter, None)
         if text:
             self.matters[matter] = text

@@ -5,7 +5,6 @@ from itertools import product
 from pathlib import Path
 
 from engine.accept import AcceptanceRule, by_block, by_token
-from engine.bench.peers import TRANSFORMERS
 from engine.pair import make_policy
 from models.drafters.folders import is_drafter
 from models.errors import Problem
@@ -18,8 +17,8 @@ RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 class BenchOptions:
     """What to measure.
 
-    `drafters` and `lengths` are written as in `engine.pair`, or a drafter as in `peers`; each
-    drafter is run with each length, and mlx-lm with each model drafter and fixed length. `runners`:
+    `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each length,
+    and mlx-lm with each model drafter and fixed length. `runners`:
     drafters with one length each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and
     `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
     `baselines`: whether plain decoding runs too, without which only acceptance is measured,
@@ -64,12 +63,6 @@ def check(options: BenchOptions) -> None:
     """Raise `Problem` for options that cannot be met."""
     for length in (*options.lengths, *(length for _, length in options.drafting)):
         make_policy(length)
-    for drafter, length in options.drafting:
-        if drafter == TRANSFORMERS and not length.strip("0").isdecimal():
-            raise Problem(
-                f"{TRANSFORMERS} drafts the same number of tokens every time, not {length}.",
-                f"Write a number from 1 to 16: --runner {TRANSFORMERS}/10, as there.",
-            )
     for rule in set(options.rules) - set(RULES):
         raise Problem(f"There is no rule {rule!r}.", f"Choose from {', '.join(RULES)}.")
     if options.max_tokens < 2:

@@ -28,7 +28,15 @@ from engine.bench.measure import (
 from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
+from engine.bench.runners import (
+    HEADROOM,
+    Load,
+    Peer,
+    Runner,
+    Workload,
+    drafter_maker,
+    make_runners,
+)
 from engine.forks import first_fork
 from engine.loading import LoadedModel, load
 from engine.near_ties import Fork
@@ -49,15 +57,16 @@ def run_bench(
     *,
     progress: Callable[[str], None],
     load_target: Load | None = None,
+    peers: Sequence[Peer] = (),
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = perf_counter,
     hot: Callable[[], bool | None] = is_hot,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
-    `load_target` loads it on several Macs, where only Slipstream's own loop can read with it.
-    `hot`: whether the system says that heat slows it. Raises `Problem`, before anything is
-    measured.
+    `load_target` loads the target on several Macs, where only Slipstream's own loop can read with
+    it. `peers` make runners that are measured beside those of `options`. `hot`: whether the system
+    says that heat slows it. Raises `Problem`, before anything is measured.
     """
     check(options)
     prompts = load_prompts(
@@ -75,7 +84,7 @@ def run_bench(
         make(target, session.decoder)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
-        temperature: make_runners(options, target, temperature, load_once)
+        temperature: make_runners(options, target, temperature, load_once, peers)
         for temperature in options.temperatures
     }
     machine = this_machine()

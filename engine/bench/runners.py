@@ -38,7 +38,6 @@ from engine.bench.figures import (
     without_first_round,
 )
 from engine.bench.options import RULES, BenchOptions, label, model_folders
-from engine.bench.peers import TRANSFORMERS, EveryRound, TransformersLookup
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
@@ -113,6 +112,9 @@ class PromptReader:
         return self._read.copy()
 
 
+Peer = Callable[[LoadedModel, PromptReader], Runner]  # makes one more runner for a target
+
+
 class SlipstreamRunner:
     """Slipstream: new conversations with `drafter` and one `policy`, judged by `rule`.
 
@@ -126,21 +128,19 @@ class SlipstreamRunner:
         name: str,
         *,
         target: LoadedModel,
-        drafter: str,
+        make: Make,
         policy: DraftLengthPolicy,
         rule: AcceptanceRule,
-        load: Load,
-        reader: PromptReader,
+        reader: PromptReader | None,
     ) -> None:
-        """`reader`, of the same rule, gives the prompts to drafters without weights: others read
-        with the target, or what it makes of a prompt."""
+        """`reader`, of the same rule, gives prompts that it has read. None: the drafter reads a
+        prompt beside the target, so each answer begins with the whole prompt."""
         self.name = name
         self._target = target
-        self._make = drafter_maker(drafter, target.folder, load)
+        self._make = make
         self._policy = policy
         self._rule = rule
-        parts = (part for part in drafter.split("+") if part != TRANSFORMERS)
-        self._reader = reader if all(map(drafts_without_weights, parts)) else None
+        self._reader = reader
         self._calibrated = False
 
     def run(self, workload: Workload) -> Measurement:
@@ -287,23 +287,21 @@ def _measurement(
 
 
 def drafter_maker(name: str, target: ModelFolder, load: Load) -> Make:
-    """How the drafter of this name is made for a target; a peer's is another program's way to
-    draft. Raises `Problem`, as the one that makes it does."""
-    if name == TRANSFORMERS:
-        return lambda target, decoder: TransformersLookup(target.ends)
+    """Find the drafter of this name, and return the function that makes it for a target. Both
+    raise `Problem`."""
     drafters = resolve_drafters(name, target)
     return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
 
 
-def _policy(drafter: str, length: str) -> DraftLengthPolicy:
-    return EveryRound(int(length)) if drafter == TRANSFORMERS else make_policy(length)
-
-
 def make_runners(
-    options: BenchOptions, target: LoadedModel, temperature: float, load: Load
+    options: BenchOptions,
+    target: LoadedModel,
+    temperature: float,
+    load: Load,
+    peers: Sequence[Peer] = (),
 ) -> list[Runner]:
-    """Plain decoding of both, ours with each drafter, its length and each rule, and mlx-lm's with
-    models."""
+    """Plain decoding of both, `peers`, ours with each drafter, its length and each rule, and
+    mlx-lm's with models."""
     rules = options.rules[:1] if temperature == 0.0 else options.rules
     readers = {rule: PromptReader(target, RULES[rule]) for rule in {*rules, "block"}}
     runners: list[Runner] = []
@@ -311,26 +309,27 @@ def make_runners(
         plain = SlipstreamRunner(
             PLAIN,
             target=target,
-            drafter="none",
+            make=drafter_maker("none", target.folder, load),
             policy=make_policy("0"),
             rule=RULES["block"],
-            load=load,
             reader=readers["block"],
         )
         runners += [plain]
         if options.baselines and target.alone:
             runners.append(MlxLmRunner(MLX_LM, target=target))
+    runners += [peer(target, readers["block"]) for peer in peers]
     for drafter, length in options.drafting:
         folder = Path(drafter).expanduser()
+        make = drafter_maker(drafter, target.folder, load)
+        shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
         runners += [
             SlipstreamRunner(
                 f"slipstream {label(drafter)} {length}" + (f" {rule}" if len(rules) > 1 else ""),
                 target=target,
-                drafter=drafter,
-                policy=_policy(drafter, length),
+                make=make,
+                policy=make_policy(length),
                 rule=RULES[rule],
-                load=load,
-                reader=readers[rule],
+                reader=readers[rule] if shares_prompts else None,
             )
             for rule in rules
         ]

@@ -140,10 +140,10 @@ class Quit:
     """End."""
 
 
-Told = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
-Said = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
+LeaderMessage = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
+FollowerMessage = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (*get_args(Told), *get_args(Said))
+    kind.__name__.lower(): kind for kind in (*get_args(LeaderMessage), *get_args(FollowerMessage))
 }
 LONGEST_LINE_BYTES = 1 << 20
 ANOTHER_LANGUAGE = Refused(
@@ -156,18 +156,18 @@ class NotUnderstood(Exception):
     """A line is no message of this language."""
 
 
-def to_line(message: Told | Said) -> bytes:
+def to_line(message: LeaderMessage | FollowerMessage) -> bytes:
     """A message as a line with its end."""
     name = type(message).__name__.lower()
     return json.dumps({"kind": name} | dataclasses.asdict(message)).encode() + b"\n"
 
 
-def from_line(line: bytes) -> Told | Said:
+def from_line(line: bytes) -> LeaderMessage | FollowerMessage:
     """The message in a line. Raises `NotUnderstood`."""
     try:
         fields = json.loads(line)
         name = fields.pop("kind")
-        message: Told | Said = decode(_KINDS[name], fields, place=name)
+        message: LeaderMessage | FollowerMessage = decode(_KINDS[name], fields, place=name)
     except (WrongJson, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotUnderstood(repr(line[:80])) from error
     return message

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -31,6 +31,7 @@ class HeadLearner:
     """`embedding` is the target's, as are the output rows that `lend` has for tokens, (tokens,
     width); they do not learn."""
 
+    kind: ClassVar[str] = "head"
     bound: BoundHead
     embedding: nn.Module
     lend: Callable[[mx.array], mx.array]

@@ -6,7 +6,7 @@ Everything else about a distillation is the same for all kinds.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -15,8 +15,6 @@ import numpy as np
 from engine.distil.loss import Batch
 from engine.distil.store import RecordedAnswer
 from engine.loading import LoadedModel
-
-LearnerKind = Literal["head", "medusa", "block"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +28,13 @@ class Rates:
 class Learner(Protocol):
     """A drafter's network that learns.
 
-    `network`: its output layers are named `output` or `lm_head`. `kept` (rows,): the token id of
-    each of their rows; `borrows`: whether it has rows for the other tokens of a text too. `rates`:
-    at their highest, which is soon after the beginning.
+    `kind`: its name in the settings of a distillation. `network`: its output layers are named
+    `output` or `lm_head`. `kept` (rows,): the token id of each of their rows; `borrows`: whether it
+    has rows for the other tokens of a text too. `rates`: at their highest, which is soon after the
+    beginning.
     """
+
+    kind: ClassVar[str]
 
     @property
     def rates(self) -> Rates: ...

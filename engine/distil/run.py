@@ -6,7 +6,7 @@ Knows the order of the work, the folder it is kept in, and how it is resumed.
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,10 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
-from engine.distil.block_learner import BlockLearner
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
 from engine.distil.head_learner import HeadLearner
-from engine.distil.learner import Learner, LearnerKind
-from engine.distil.medusa_learner import MedusaLearner
+from engine.distil.learner import Learner
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
@@ -31,25 +29,21 @@ from models.model_folder import ModelFolder
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
 _FEWEST_PROMPTS = 16
-_LEARNERS: Mapping[LearnerKind, type[Learner]] = {
-    "head": HeadLearner,
-    "medusa": MedusaLearner,
-    "block": BlockLearner,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class DistilOptions:
     """What to distil. Of `minutes` and `tokens` (of answers), one is given.
 
-    `answers`: a folder that the answers stay in, for another kind to learn from; those that are in
-    it are not asked for again. Without one they go when the drafter is finished.
+    `learner`: the kind of drafter. `answers`: a folder that keeps the answers, for other drafters
+    to learn from; the target is not asked again for those in it. None: the answers are deleted
+    when the drafter is finished.
     """
 
     target: ModelFolder
     prompts: tuple[Path, ...]
     out: Path
-    kind: LearnerKind = "head"
+    learner: type[Learner] = HeadLearner
     answers: Path | None = None
     minutes: float | None = None
     tokens: int | None = None
@@ -82,7 +76,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     target = load(options.target)
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
-    rows, kind = min(options.vocabulary, vocabulary), _LEARNERS[options.kind]
+    rows, kind = min(options.vocabulary, vocabulary), options.learner
     shape = shape_for(target.model, rows=rows)  # what a head reads is enough for every kind
     weights_to_learn = kind.weights(target.model, rows=rows)
     require_memory(memory_bytes(weights_to_learn, rows=rows, width=shape.hidden_size))
@@ -142,7 +136,7 @@ def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
 def _learning(options: DistilOptions) -> dict[str, str]:
     """The settings that must be the same to resume, besides those that the answers depend on."""
     return {
-        "--kind": options.kind,
+        "--kind": options.learner.kind,
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
         "--vocabulary": str(options.vocabulary),

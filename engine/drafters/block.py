@@ -16,7 +16,7 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -96,7 +96,7 @@ class BlockNetwork(Protocol):
         """`length` slots behind the token `anchor`, which is at `position`."""
 
 
-class BlockDrafter(Untaught):
+class BlockDrafter(Drafter):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: BlockNetwork, *, name: str) -> None:

@@ -12,7 +12,6 @@ from engine.device import fetch
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import dspark
-from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.weights import Tensors, fill, read_tensors, require_fit
 from engine.model_parts import embedding, embedding_scale, output_layer
@@ -21,7 +20,6 @@ from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import damaged, refused_as_damaged
 from models.errors import Problem
 
-DFLASH_WEIGHTS_NAME = "model.safetensors"
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
@@ -70,50 +68,6 @@ def _scale_of_raw(target: Decoder) -> float:
         return embedding_scale(target.model)
     except Problem:
         return 1.0
-
-
-def save_dflash(
-    network: DFlash,
-    shape: BlockShape,
-    kept: mx.array,
-    folder: Path,
-    *,
-    target: str,
-    fingerprint: str,
-    layers: int,
-    vocabulary: int,
-) -> None:
-    """Write `folder`, 8-bit: a DFlash with an output layer of its own.
-
-    `kept` (rows,): the token of each of its rows; `target` is a name for people, `fingerprint` is
-    what counts, `layers` and `vocabulary` are its sizes.
-    """
-    tensors = packed(network) | {"d2t": (kept - mx.arange(kept.size)).astype(mx.int32)}
-    config = {
-        "architectures": ["DFlashDraftModel"],
-        "model_type": "qwen3",
-        "hidden_size": shape.hidden_size,
-        "intermediate_size": shape.intermediate_size,
-        "num_hidden_layers": len(shape.windows),
-        "num_attention_heads": shape.num_attention_heads,
-        "num_key_value_heads": shape.num_key_value_heads,
-        "head_dim": shape.head_dim,
-        "rms_norm_eps": shape.rms_norm_eps,
-        "rope_theta": shape.rotation.base,
-        "vocab_size": vocabulary,
-        "draft_vocab_size": kept.size,
-        "num_target_layers": layers,
-        "block_size": shape.block_size,
-        "dflash_config": {
-            "target_layer_ids": [tap - 1 for tap in shape.taps if tap != "norm"],
-            "mask_token_id": shape.mask_token,
-            "causal": all(shape.causal),
-        },
-        "base_model_name_or_path": target,
-        "target_fingerprint": fingerprint,
-        "quantization": dict(QUANTIZATION),
-    }
-    write_drafter(folder, DFLASH_WEIGHTS_NAME, tensors, config)
 
 
 def _bind(

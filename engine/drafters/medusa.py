@@ -9,9 +9,8 @@ nothing to read in advance or to take back.
 
 Medusa's own acceptance by a typical probability changes the target's distribution; it is not used.
 
-A folder holds config.json and `medusa_lm_head.safetensors`. Those that are distilled here have
-output rows for some tokens only (FR-Spec, arXiv 2502.14856); `d2t` says how far from its row's
-number each token is.
+A folder holds config.json and `medusa_lm_head.safetensors`. Heads that the laboratory distilled
+have output rows for some tokens only (FR-Spec, arXiv 2502.14856): the token of row r is r + d2t[r].
 """
 
 from collections.abc import Sequence
@@ -25,9 +24,8 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
-from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.rows import Rows
 from engine.drafters.weights import fill, read_tensors, require_fit
@@ -79,7 +77,7 @@ class MedusaHeads(nn.Module):
         self.heads = [MedusaHead(shape) for _ in range(shape.heads)]
 
 
-class MedusaDrafter(Memoryless):
+class MedusaDrafter(Drafter):
     """Drafts for `target`, whose states behind its final norm are recorded from now on.
 
     `rows` of its output; None where each of the target's tokens has its own.
@@ -150,42 +148,6 @@ def load_medusa(folder: DrafterFolder, target: Decoder) -> MedusaDrafter:
     with refused_as_damaged(folder.path):
         fill(network, tensors, target.model)
     return MedusaDrafter(target, network, rows=rows)
-
-
-def save_medusa(
-    network: MedusaHeads,
-    kept: mx.array,
-    folder: Path,
-    *,
-    target: str,
-    fingerprint: str,
-    vocabulary: int,
-) -> None:
-    """Write `folder`, 8-bit. `kept` (rows,): the token of each row; `target` is a name for people,
-    `fingerprint` is what counts, `vocabulary` its number of logits."""
-    layers = len(network.heads[0].blocks)
-    tensors = {_published(name, layers): array for name, array in packed(network).items()}
-    tensors["d2t"] = (kept - mx.arange(kept.size)).astype(mx.int32)
-    config = {
-        "model_type": "medusa",
-        "medusa_num_heads": len(network.heads),
-        "medusa_num_layers": layers,
-        "hidden_size": network.heads[0].output.weight.shape[1],
-        "vocab_size": vocabulary,
-        "draft_vocab_size": kept.size,
-        "base_model_name_or_path": target,
-        "target_fingerprint": fingerprint,
-        "quantization": dict(QUANTIZATION),
-    }
-    write_drafter(folder, MEDUSA_WEIGHTS_NAME, tensors, config)
-
-
-def _published(name: str, layers: int) -> str:
-    """heads.K.blocks.I.linear.weight is published as K.I.linear.weight, and heads.K.output.weight
-    as K.LAYERS.weight."""
-    _, head, part, *rest = name.split(".")
-    inner = rest if part == "blocks" else [str(layers), *rest]
-    return ".".join([head, *inner])
 
 
 def _rows(offsets: mx.array, shape: MedusaShape, target: Decoder, folder: Path) -> Rows:

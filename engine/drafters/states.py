@@ -16,7 +16,7 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.drafters.rows import Rows
@@ -94,7 +94,7 @@ class Level:
         return seen[:, None, None]
 
 
-class StateDrafter(Untaught):
+class StateDrafter(Drafter):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: StateNetwork, *, name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
-from engine.cluster.share import Share, load_part
+from engine.cluster.share import RankShare, load_part
 from engine.draft_length.policy import Fixed
 from engine.session import Session
 from models.drafters.folders import describe_drafter
@@ -54,7 +54,7 @@ class Task:
 
 def hold(group: Group, task: Task) -> Held:
     """Load a rank's share, and fill a conversation with all ranks."""
-    share = Share(task.mode, group.rank(), group.size(), task.split)
+    share = RankShare(task.mode, group.rank(), group.size(), task.split)
     loaded, part = load_part(ModelFolder(task.path), share, group, expand=task.expand)
     if group.rank():
         Follower(part).run(lambda: True)

@@ -19,7 +19,6 @@ from engine.drafters.medusa import (
     MedusaHead,
     MedusaHeads,
     load_medusa,
-    save_medusa,
 )
 from engine.model_parts import final_norm
 from engine.request import Sampling
@@ -202,11 +201,11 @@ def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[
     return tensors
 
 
-def folder_of(path: Path, tensors: dict[str, mx.array]) -> Path:
+def folder_of(path: Path, tensors: dict[str, mx.array], **said: int) -> Path:
     path.mkdir(exist_ok=True)
     mx.save_safetensors(str(path / MEDUSA_WEIGHTS_NAME), tensors)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
-    (path / "config.json").write_text(json.dumps(config))
+    (path / "config.json").write_text(json.dumps(config | said))
     return path
 
 
@@ -232,14 +231,12 @@ def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -
     assert proposed(drafter, TOKENS) == expected
 
 
-def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
+def test_rows_of_some_tokens_are_read_by_their_map(tmp_path: Path) -> None:
     network, kept = medusa_network(64, rows=20), mx.arange(1, 61, 3)
-    save_medusa(network, kept, tmp_path, target="a model", fingerprint="0f", vocabulary=64)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert config["target_fingerprint"] == "0f"
-    assert config["vocab_size"] == 64
+    tensors = published(network, layers=1) | {"d2t": kept - mx.arange(20)}
+    folder = folder_of(tmp_path / "heads", tensors, draft_vocab_size=20, vocab_size=64)
     target = Decoder(shallow("llama"))
-    drafter = load_medusa(describe_drafter(tmp_path), target)
+    drafter = load_medusa(describe_drafter(folder), target)
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
     assert draft is not None
@@ -247,8 +244,7 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
     logits = by_hand(target.model, network, TOKENS[:-1])
     expected = np.zeros((3, 64))
     expected[:, kept.tolist()] = np.array(mx.softmax(logits / WARM.temperature, axis=-1))
-    np.testing.assert_allclose(np.array(draft.distributions), expected, atol=0.02)  # 8-bit
-    assert set(draft.tokens.tolist()) <= set(kept.tolist())
+    np.testing.assert_allclose(np.array(draft.distributions), expected, atol=1e-4)
 
 
 def _without(name: str) -> dict[str, mx.array]:

@@ -1,15 +1,16 @@
-"""The notes that an answer was written from, folded until they are asked for."""
+"""The notes from which an answer was written, folded at first."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from app.theme.style import set_ink, small_font
 
 
 class NotesFold(QWidget):
-    """Takes no room without notes. Attributes: `button`, which folds them or shows them."""
+    """Hidden without notes. Attribute: `button`, which folds and unfolds them."""
 
     def __init__(self, formats: Formats) -> None:
         super().__init__()
@@ -18,10 +19,7 @@ class NotesFold(QWidget):
         self.button.set_raised()
         self.button.setCheckable(True)
         self.button.toggled.connect(self._show)
-        self._text = QLabel()
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
-        self._text.setWordWrap(True)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text = plain_label(wraps=True, selectable=True)
         self._text.setContentsMargins(8, 2, 8, 4)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -37,14 +35,14 @@ class NotesFold(QWidget):
         return self._text.text()
 
     def set_notes(self, title: str, text: str) -> None:
-        """Show these, folded as they were; nothing without a title."""
+        """Show these notes, folded or unfolded as before; hidden without a title."""
         self._title = title
         self._text.setText(text)
         self._show()
         self.setVisible(bool(title))
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
+        """Use another font and other colours."""
         self.button.set_appearance(formats.font, formats.colours)
         self._text.setFont(small_font(formats.font, scale=0.9))
         set_ink(self._text, formats.colours.muted)

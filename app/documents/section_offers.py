@@ -1,18 +1,18 @@
-"""Offers under the last answer of the open conversation, where it knows only passages of documents
-that it was asked all about, or where notes on them were stopped.
+"""Offers to answer section by section, below the last answer of the open conversation, if it asked
+about all of documents but got only passages, or if the notes were stopped.
 
-Joins the conversation, the transcript and what plans messages. Knows no pixel.
+Connects the conversation, the transcript and the documents' controller. Knows no pixel.
 """
 
 from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
-from app.chat.documents_controller import BY_SECTION, DocumentsController
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
-from app.documents.noting import Noting
+from app.documents.controller import BY_SECTION, DocumentsController
+from app.documents.planner import Noting
 from app.steps import Stepper, Steps
 from engine.documents.plan import asks_about_all
 from engine.documents.prompt import SentDocument
@@ -21,7 +21,7 @@ _FROM_NOTES = "Answer from the notes so far"
 
 
 class SectionOffers(QObject):
-    """The window calls `refresh` when another model is loaded, and closes it at its end."""
+    """The window calls `refresh` when another model is loaded, and closes it."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class SectionOffers(QObject):
         self._conversation, self._answers = conversation, answers
         self._transcript, self._documents = transcript, documents
         self._stepper = Stepper(self)
-        self._estimated = False  # what is offered, as the target's tokenizer was not read yet
+        self._estimated = False  # whether the offer's figures are estimates
         conversation.changed.connect(self.refresh)
         answers.saved.connect(self.refresh)
         documents.counted.connect(self._on_counted)
         transcript.built.connect(self._on_built)
 
     def refresh(self, *_: object) -> None:
-        """Find out what can be offered now."""
+        """Update the offer."""
         last = self._last
         for row in self._transcript.messages:
             if last is None or row is not last[2]:
@@ -55,7 +55,7 @@ class SectionOffers(QObject):
             label = "" if answer.content else _FROM_NOTES
             self._transcript.set_offer(row, label, f"There are {words}.")
         elif stopped or _passages_only(question):
-            # Where there is no room for a part, nothing is offered.
+            # If there is no room for a part, offer nothing.
             self._stepper.run(
                 self._steps(question), failed=lambda problem: self._offer(question, "", "")
             )
@@ -63,7 +63,7 @@ class SectionOffers(QObject):
             self._transcript.set_offer(row, "", "")
 
     def close(self) -> None:
-        """Offer nothing more."""
+        """Stop offering."""
         self._stepper.close()
 
     def _steps(self, question: Message) -> Steps:
@@ -75,7 +75,7 @@ class SectionOffers(QObject):
             self._offer(question, BY_SECTION, words)
 
     def _offer(self, question: Message, label: str, words: str) -> None:
-        """Offer this under the answer to the question, where that is still the last one."""
+        """Show this offer below the answer, if it is still the last one."""
         last = self._last
         if last is not None and last[0].id == question.id:
             self._transcript.set_offer(last[2], label, words)
@@ -100,7 +100,7 @@ class SectionOffers(QObject):
 
     @property
     def _last(self) -> tuple[Message, Message, MessageRow] | None:
-        """The last question, its answer, and the row of that, where it is saved."""
+        """The last question, its answer and the answer's row; None unless the answer is saved."""
         branch, rows = self._conversation.branch, self._transcript.messages
         if len(branch) < 2 or len(rows) != len(branch):
             return None
@@ -111,12 +111,12 @@ class SectionOffers(QObject):
 
 
 def _stopped(question: Message) -> list[SentDocument]:
-    """The documents on whose parts there are notes, but not on all."""
+    """Return the documents with notes on some of their parts, but not on all."""
     sent = question.sent.documents if question.sent else ()
     return [one for one in sent if one.noted and one.notes < one.among]
 
 
 def _passages_only(question: Message) -> bool:
-    """Whether it is about all of documents of which it was sent with passages."""
+    """Return whether a question about all of its documents was sent with passages only."""
     sent = question.sent.documents if question.sent else ()
     return any(one.passages for one in sent) and asks_about_all(question.content)

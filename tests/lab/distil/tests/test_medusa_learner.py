@@ -1,6 +1,7 @@
 """Medusa's heads learn what lies as far ahead as each of them predicts, and draft as the engine
 does with them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ from mlx.utils import tree_flatten
 from engine.decoder import Decoder
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
-from engine.distil.medusa_learner import MedusaLearner
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.drafters.medusa import MedusaDrafter
+from engine.drafters.medusa import MedusaDrafter, load_medusa
 from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
+from models.drafters.folders import describe_drafter
+from tests.lab.distil.medusa_learner import MedusaLearner
 from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, cross_entropy, row_of
 from tests.support.engine.medusas import medusa_network
 from tests.support.engine.story_samples import by_the_engine
@@ -163,3 +165,18 @@ def test_a_checkpoint_is_taken_up_again(
     ours = dict(tree_flatten(resumed.network.parameters()))
     theirs = dict(tree_flatten(straight.network.parameters()))
     assert all(mx.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_what_was_saved_is_read_again(
+    stories: LoadedModel, taught: MedusaLearner, story_answers: list[RecordedAnswer], tmp_path: Path
+) -> None:
+    taught.save(tmp_path, target="stories", fingerprint="0f")
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert (config["target_fingerprint"], config["vocab_size"]) == ("0f", 512)
+
+    def drafter(target: Decoder) -> MedusaDrafter:
+        return load_medusa(describe_drafter(tmp_path), target)
+
+    some = story_answers[::5]
+    exact = measure(taught, some, chain=4).length
+    assert by_the_engine(stories, drafter, some, chain=4).length == pytest.approx(exact, rel=0.1)

@@ -1,4 +1,4 @@
-"""Counts and names as a person reads them; sizes and times are in `models.in_words`."""
+"""Formats counts, licences and names of models; sizes and times are in `models.in_words`."""
 
 import re
 from pathlib import Path
@@ -33,8 +33,8 @@ _LICENCE_NAMES = {
 }
 
 
-def count(number: int) -> str:
-    """A large number, shortened: "1.2 M"."""
+def format_count(number: int) -> str:
+    """Format a count with one letter for its unit: "1.2 M"."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= unit:
             short = number / unit
@@ -42,14 +42,14 @@ def count(number: int) -> str:
     return str(number)
 
 
-def context(tokens: int) -> str:
-    """A context length: "Context: 32k tokens"."""
+def format_context(tokens: int) -> str:
+    """Format a context length: "Context: 32k tokens"."""
     number = f"{round(tokens / 1024)}k" if tokens >= 1024 else str(tokens)
     return f"Context: {number} tokens"
 
 
-def licence(identifier: str) -> str:
-    """A licence as the hub writes it, for a person: "License: Apache 2.0" of "apache-2.0"."""
+def format_licence(identifier: str) -> str:
+    """Format a licence identifier of the hub: "apache-2.0" becomes "License: Apache 2.0"."""
     if not identifier:
         return "License: not stated"
     words = _LICENCE_WORD.findall(identifier)
@@ -57,12 +57,12 @@ def licence(identifier: str) -> str:
 
 
 def short_name(repository: str) -> str:
-    """A repository's name without its owner."""
+    """Return a repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
 
 
 def drafter_name(drafter: str) -> str:
-    """A drafter for a person, given as `--drafter` takes it: "Lookup, then Head"."""
+    """Format a value of `--drafter`: "lookup+head" becomes "Lookup, then Head"."""
     return ", then ".join(_part_name(part.strip()) for part in drafter.split("+"))
 
 
@@ -75,7 +75,7 @@ def _part_name(part: str) -> str:
 
 
 def target_name(target: str) -> str:
-    """A target's name for a person: its folder's, or in the hub's cache its repository's."""
+    """Return the name of a target's folder, or of its repository in the hub's cache."""
     path = Path(target)
     if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
         return path.parents[1].name.rpartition("--")[2]

@@ -1,7 +1,7 @@
-"""Joins the answers of the open conversation with its documents: which words stand where.
+"""Finds which words of the open conversation's answers stand in its documents.
 
-An answer is looked at once it is written, in a thread, by the documents that the model had been
-given by then. Knows the store, the transcript and the panel; not how words are found or marked.
+Looks at an answer when it is complete, in a thread, by the documents that the model had by then.
+Knows the store, the transcript and the panel; not how words are found or marked.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,7 @@ from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
-from app.documents.answer_words import AnswerWords, words_of
-from app.documents.copied_guesses import copied_guesses
+from app.documents.answer_words import AnswerWords, copied_guesses, words_of
 from app.documents.page_panel import PagePanel
 from app.steps import Stepper, Steps, in_thread
 from engine.documents import Document
@@ -26,13 +25,13 @@ from engine.documents.copied import CopiedSpan, WordIndex
 from engine.documents.prompt import Sent
 from models.errors import Problem
 
-_Key = tuple[int, str, tuple[int, ...]]  # an answer, its text, and the documents it had
+_Key = tuple[int, str, tuple[int, ...]]  # an answer's id, text and documents
 
 
 class WordsInDocuments(QObject):
-    """Attributes: `marked`, whether the words are marked.
+    """Attribute: `marked`, whether the words are marked.
 
-    Signals: `panel_wanted()`: the panel has something to show; `failed(Problem)`.
+    Signals: `panel_wanted()`: show the panel, which has a place to show; `failed(Problem)`.
     """
 
     panel_wanted = Signal()
@@ -54,19 +53,19 @@ class WordsInDocuments(QObject):
         self._documents: dict[int, Document] = {}
         self._indexes: dict[int, WordIndex] = {}
         self._known: dict[_Key, AnswerWords] = {}
-        self._record = 0  # the conversation that all this is of
+        self._record = 0  # the conversation of all these values
         self._finding = False
         conversation.changed.connect(self._find)
         answers.finished.connect(self._find)
         transcript.built.connect(self._on_built)
 
     def mark(self, marked: bool) -> None:
-        """Mark the words, or show the texts alone."""
+        """Show or hide the marks."""
         self.marked = marked
         self._transcript.mark_words(marked)
 
     def close(self) -> None:
-        """Find no more: the window closes."""
+        """Stop finding words: the window closes."""
         self._stepper.close()
         self._panel.close_all()
 
@@ -113,7 +112,7 @@ class WordsInDocuments(QObject):
         self._finding = False
 
     def _forget(self) -> None:
-        """Drop all of documents that no answer has any more: they may have been deleted."""
+        """Forget the documents that no answer has any more: they may have been deleted."""
         kept = {number for (_, _, numbers), _ in self._keys() for number in numbers}
         for held in (self._documents, self._indexes):
             for number in held.keys() - kept:
@@ -124,11 +123,11 @@ class WordsInDocuments(QObject):
             self._panel.clear()
 
     def _next(self) -> _Key | None:
-        """The newest answer that was not looked at yet."""
+        """Return the newest answer that was not searched yet, or None."""
         return next((key for key, _ in reversed(self._keys()) if key not in self._known), None)
 
     def _keys(self) -> list[tuple[_Key, MessageRow]]:
-        """The answers that are written, and had documents."""
+        """Return the complete answers that had documents."""
         found: list[tuple[_Key, MessageRow]] = []
         numbers: set[int] = set()
         rows = self._transcript.messages
@@ -142,26 +141,26 @@ class WordsInDocuments(QObject):
         return found
 
     def _text(self, message: Message) -> str | None:
-        """What the answer says; None while it is written."""
+        """Return the text of the answer; None while it is written."""
         writing = self._answers.writing(message.id)
         if writing is None:
             return message.content
         return None if writing.state == "streaming" else writing.text
 
     def _before(self, answer: int) -> list[Message]:
-        """The messages that the answer is to."""
+        """Return the messages before the answer."""
         return list(takewhile(lambda message: message.id != answer, self._conversation.branch))
 
     def _said_before(self, answer: int) -> list[str]:
         return [each.content for each in self._before(answer) if each.role == "user"]
 
     def _deleted_before(self, answer: int) -> bool:
-        """Whether the answer was to a document that was deleted since."""
+        """Return whether a document of the answer was deleted since."""
         sent = (each.sent.documents for each in self._before(answer) if each.sent)
         return any(one.deleted for documents in sent for one in documents)
 
     def _chat_before(self, answer: int) -> list[Sent | None]:
-        """What each message of the answer's prompt has of documents."""
+        """Return the documents of each message in the answer's prompt."""
         system_prompt, _ = self._conversation.configured
         return [None] * bool(system_prompt) + [each.sent for each in self._before(answer)]
 
@@ -187,7 +186,8 @@ def _find_words(
     said: list[str],
     complete: bool,
 ) -> AnswerWords:
-    """In a thread, one at a time: documents are indexed when they are first needed."""
+    """Find words, in a thread, one answer at a time. Documents are indexed when they are first
+    needed."""
     for number, document in documents.items():
         if number not in indexes:
             indexes[number] = WordIndex(document.text, document.starts)

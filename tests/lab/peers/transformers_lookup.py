@@ -1,4 +1,4 @@
-"""What other programs draft without a model, for comparison: no drafter of the product.
+"""Drafts as another program does, for comparison: no drafter of the product.
 
 `transformers-lookup` drafts as Hugging Face transformers' prompt lookup does, whose length is
 `prompt_lookup_num_tokens` (10 in its documents) and whose `max_matching_ngram_size` is 2. Its
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
+from engine.accept import by_block
+from engine.bench.runners import Peer, SlipstreamRunner
 from engine.decoder import Decoder
 from engine.draft_length import (
     DraftCandidate,
@@ -18,7 +20,7 @@ from engine.draft_length import (
     Reason,
     Why,
 )
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import copied
 from engine.request import Sampling
 
@@ -26,7 +28,7 @@ TRANSFORMERS = "transformers-lookup"
 _LONGEST_MATCH = 2  # tokens: `max_matching_ngram_size`
 
 
-class TransformersLookup(Memoryless):
+class TransformersLookup(Drafter):
     """Copies what followed the first place, in prompt or answer, of the text's last two tokens,
     else of its last one, up to a token that `ends` a text."""
 
@@ -73,7 +75,7 @@ class TransformersLookup(Memoryless):
 
 
 class EveryRound:
-    """As many tokens in every round, as far as there are any: a copy needs no longer match."""
+    """Drafts `length` tokens in every round, however short the match, or as many as follow it."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -96,3 +98,15 @@ class EveryRound:
 
     def another(self) -> DraftLengthPolicy:
         return self
+
+
+def transformers_lookup(length: int) -> Peer:
+    """Slipstream's passes with this drafter, `length` tokens a round."""
+    return lambda target, reader: SlipstreamRunner(
+        f"slipstream {TRANSFORMERS} {length}",
+        target=target,
+        make=lambda target, decoder: TransformersLookup(target.ends),
+        policy=EveryRound(length),
+        rule=by_block,
+        reader=reader,
+    )

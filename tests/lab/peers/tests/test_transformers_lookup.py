@@ -8,13 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bench import runners
-from engine.bench.options import BenchOptions, check
-from engine.bench.peers import EveryRound, TransformersLookup
+from engine.bench.options import BenchOptions
 from engine.bench.runners import Workload
 from engine.draft_length import DraftCandidate, DraftChoice, Reason, Why
 from engine.loading import load
 from engine.request import Sampling
-from models.errors import Problem
+from tests.lab.peers.transformers_lookup import (
+    EveryRound,
+    TransformersLookup,
+    transformers_lookup,
+)
 
 END = 9
 
@@ -74,8 +77,9 @@ def test_every_round_drafts_whatever_matched_however_little_was_accepted() -> No
 
 def test_its_answers_are_plain_decodings(options: BenchOptions) -> None:
     target = load(options.target)
-    alone = replace(options, drafters=(), lengths=(), runners=("transformers-lookup/10",))
-    by_name = {each.name: each for each in runners.make_runners(alone, target, 0.0, load)}
+    alone = replace(options, drafters=(), lengths=())
+    made = runners.make_runners(alone, target, 0.0, load, [transformers_lookup(10)])
+    by_name = {each.name: each for each in made}
     workload = Workload(tuple(range(250)), 40, 0.0, seed=0)  # all that may follow
     plain = by_name[runners.PLAIN].run(workload)
     peer = by_name["slipstream transformers-lookup 10"].run(workload)
@@ -83,9 +87,3 @@ def test_its_answers_are_plain_decodings(options: BenchOptions) -> None:
     assert peer.ids[:40] == plain.ids[:40]
     assert peer.stats.proposed > 0
     assert max(each.proposed for each in peer.rounds) <= 10
-
-
-@pytest.mark.parametrize("length", ["auto", "0", "tree:8"])
-def test_a_length_that_it_has_not_is_refused(options: BenchOptions, length: str) -> None:
-    with pytest.raises(Problem):
-        check(replace(options, runners=(f"transformers-lookup/{length}",)))

@@ -1,6 +1,6 @@
-"""What of the documents in a chat its last question is not about: what a drafter need not read.
+"""Finds the passages of a chat's documents that a drafting model can skip.
 
-Found by the words of the question, as passages for the target are (`engine.documents.passages`).
+Its last question is not about them, judged by its words (`engine.documents.passages`).
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,15 @@ from engine.request import ChatMessage
 from engine.sources import Sources
 
 MOST_READ = 2048
-"""Tokens of documents that are read by who drafts: a small model has read so many in a moment."""
+"""Tokens of documents that a drafting model reads. A small model reads as many in a moment."""
 
 
-def unneeded(messages: Sequence[ChatMessage], sources: Sources) -> list[range]:
-    """The tokens, in order, of all passages but those that the last question of a chat is about.
-    None where the documents are short, or it is not known where they stand in the prompt."""
+def skippable(messages: Sequence[ChatMessage], sources: Sources) -> list[range]:
+    """The tokens of the passages that a drafting model can skip, in order.
+
+    Empty if the documents have at most `MOST_READ` tokens, or if `sources` does not know where they
+    stand in the prompt.
+    """
     asked = [each.content[each.attached :] for each in messages if each.role == "user"]
     question = looked_for("".join(asked[-1:]), "".join(asked[-2:-1]))
     numbers = [n for n, each in enumerate(messages) if each.attached]
@@ -52,5 +55,5 @@ def unneeded(messages: Sequence[ChatMessage], sources: Sources) -> list[range]:
 
 
 def _document(message: ChatMessage) -> Document:
-    """All that is attached to a message, as one document."""
+    """The attachments of a message as one document."""
     return Document("", "text", "", (Section("part", 0, message.content[: message.attached]),))

@@ -11,7 +11,6 @@ import pytest
 from mlx.utils import tree_flatten, tree_map
 
 from engine.decoder import Decoder
-from engine.distil.block_learner import BlockLearner
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
@@ -22,6 +21,7 @@ from engine.drafters.dflash import BoundNetwork, DFlash
 from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
 from models.drafters.folders import describe_drafter
+from tests.lab.distil.block_learner import BlockLearner
 from tests.support.engine.lively import cross_entropy
 from tests.support.engine.story_samples import by_the_engine
 from tests.support.mostly_slow import mostly_slow

@@ -1,7 +1,7 @@
-"""The documents of the open conversation: attached in the composer, planned, and sent.
+"""Controls the documents of the open conversation: attaches, plans and sends them.
 
-Joins the composer, what is attached and the plan of the prompt; says what the model will get, and
-how long it takes to read. Knows no file and no pixel; and not what is found for a question.
+Connects the composer, the attachments and the planner. Says what the model will get, and how long
+it takes to read. Knows no file and no pixel; not which passages fit a question.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,7 @@ from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
-from app.documents.noting import Noting
-from app.documents.planner import Count, MessageToPlan, Planner
+from app.documents.planner import Count, MessageToPlan, Noting, Planner
 from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
@@ -38,11 +37,11 @@ from engine.rounds import EventOrRound
 from models.errors import Problem
 from models.in_words import one_line
 
-_AFTER_MS = 300  # of not typing
+_AFTER_MS = 300  # after the last key
 _MOST_FOR_AN_ANSWER = 0.25  # of the context
-_MOST_KEPT = 0.5  # of the context, by earlier messages that may be left out
+_MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
 _CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
-_ENOUGH_ROWS = 64  # tokens: fewer tell little of how fast a prompt is read
+_ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
 _AS_SENT = "This is exactly what the model gets, before your words."
 BY_SECTION = "Answer section by section"
 _NOTES_STAY = "The notes were made for the message as it was."
@@ -57,9 +56,9 @@ _DELETION = (
 
 
 class DocumentsController(QObject):
-    """Attributes: `attachments`. Signals: `changed()`: other texts are to be counted; `counted()`:
-    texts were, so that nothing need be estimated any more; `failed(Problem)`; `remarked(str)` for a
-    line on what was asked for."""
+    """Attribute: `attachments`. Signals: `changed()`: other texts are to be counted; `counted()`:
+    the texts are counted, so that no number is an estimate any more; `failed(Problem)`;
+    `remarked(str)`: a remark on the last command."""
 
     changed = Signal()
     counted = Signal()
@@ -77,7 +76,7 @@ class DocumentsController(QObject):
         settings: Settings,
         tokens: TokenCounter,
     ) -> None:
-        """`settings` keep how long targets take to read."""
+        """`settings` store how long targets take to read."""
         super().__init__(composer)
         self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
         self._composer, self._conversation, self._store = composer, conversation, store
@@ -86,11 +85,11 @@ class DocumentsController(QObject):
         self._edited: Message | None = None
         self._context = 0  # tokens; 0 until a model was loaded
         self._target = ""
-        self._seconds = 0.0  # to read a token, as it was last
+        self._seconds = 0.0  # per token, as last measured
         self._plan: Plan | None = None
-        self._estimated = False  # its tokens, as the target's tokenizer cannot be read, or not yet
+        self._estimated = False  # whether the plan's tokens are estimates
         self._refused: Problem | None = None
-        self._parts = ""  # in how many notes could be made, where the plan does not do
+        self._parts = ""  # how many notes would be made, if passages are not enough
         self._planning = False
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
@@ -112,7 +111,7 @@ class DocumentsController(QObject):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What documents add to the message that is being written."""
+        """The texts that documents add to the unsent message."""
         if self._plan is None or self._edited is not None:
             return ()
         sent = self._plan.sent
@@ -124,23 +123,25 @@ class DocumentsController(QObject):
         return self._tokens.counting is None
 
     def use(self, loaded: Loaded) -> None:
-        """Plan for this model."""
+        """Plan for this model from now on."""
         self._target = loaded.target
         self._seconds = self._settings.read_seconds(loaded.target)
         self._context = loaded.context_length
         self._plan_soon()
 
     def sent(self, question: str) -> Future[Sent] | None:
-        """What the model gets of a question with what is attached; None where no document has
-        anything to say to it."""
+        """Return what the model gets of a question and its documents; None if no document adds
+        anything."""
         return self._send(question, self._planner.send)
 
     def noting(self, question: str) -> Future[Noting] | None:
-        """The same with notes on every part of what is attached, before the first is made."""
+        """Return the same with notes to make on every part of the attached documents; none is made
+        yet."""
         return self._send(question, self._planner.note)
 
     def noting_again(self, question: Message) -> Future[Noting]:
-        """Notes on every part of what a question on the branch was sent with."""
+        """Return notes to make on every part of the documents that a question on the branch was
+        sent with."""
         numbers = {one.number for one in question.sent.documents} if question.sent else set()
         conversation = question.conversation
 
@@ -154,7 +155,7 @@ class DocumentsController(QObject):
         )
 
     def in_parts(self, first: Ask) -> str:
-        """How many parts there are to ask about, and how long they take to read."""
+        """Say how many parts there are to ask about, and how long they take to read."""
         parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
         told = f"{parts}, about {first.tokens:,} tokens"
         return f"{told}, {_to_read(first.tokens * self._seconds)}" if self._seconds else told
@@ -169,19 +170,19 @@ class DocumentsController(QObject):
             return make(message)
         if not attached:
             return None
-        refused: Future[T] = Future()  # nothing is sent without what was attached to it
+        refused: Future[T] = Future()  # a question is never sent without its attachments
         refused.set_exception(Problem(_NO_MODEL, "Send it then."))
         return refused
 
     def prompt(self, question: str) -> str:
-        """The same as far as it is planned already."""
+        """Return the prompt of a question, as far as it is planned already."""
         return question if self._plan is None else self._plan.sent.asked(question).text
 
     def attach(self, paths: Sequence[Path]) -> None:
-        """Attach these files and folders to the message that is being written."""
+        """Attach these files and folders to the unsent message."""
         if self._edited is None:
             self.attachments.add(paths)
-            self._composer.setFocus()  # what is asked about them comes next
+            self._composer.setFocus()  # the next thing is to ask about them
         else:
             self.remarked.emit(_EDITED)
 
@@ -194,7 +195,7 @@ class DocumentsController(QObject):
         files.ask_for_folder(self._composer, "Attach a folder", lambda path: self.attach([path]))
 
     def edit(self, message: Message | None) -> None:
-        """A message that was sent is being edited, and keeps its documents; None for no more."""
+        """Show the documents of a sent message that is being edited; None when the editing ends."""
         self._edited = message
         self._show()
 
@@ -207,7 +208,7 @@ class DocumentsController(QObject):
         dialog.open()
 
     def ask_to_delete(self, sent: Sent, number: int) -> None:
-        """Delete a document from the conversation, if the person is sure."""
+        """Delete a document from the conversation, after asking."""
         name = next(one.name for one in sent.documents if one.number == number)
         box = QMessageBox(
             QMessageBox.Icon.NoIcon,
@@ -224,7 +225,7 @@ class DocumentsController(QObject):
         box.open()
 
     def close(self) -> None:
-        """Cancel what is being read, and plan nothing more."""
+        """Cancel reading, and plan nothing more."""
         self._soon.stop()
         self._stepper.close()
         self._planner.close()
@@ -250,7 +251,7 @@ class DocumentsController(QObject):
         planned = yield self._planner.plan(message)
         parts = ""
         if planned.about_all:
-            with suppress(Problem):  # there is less room than that needs
+            with suppress(Problem):  # there is not enough room for notes
                 noting: Noting = yield self._planner.note(message)
                 parts = self.in_parts(noting.ask) if noting.ask else ""
         self._planning = False
@@ -269,7 +270,7 @@ class DocumentsController(QObject):
             self.changed.emit()
 
     def _message(self, question: str) -> MessageToPlan | None:
-        """The message that is to be planned; None where it has no documents."""
+        """Return the message to plan; None if it has no documents."""
         new, still_read = dict(self.attachments.ready), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
         partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
@@ -292,7 +293,7 @@ class DocumentsController(QObject):
         *,
         conversation: int,
     ) -> MessageToPlan:
-        """A question after the messages `before`."""
+        """Return the plan's input for a question after the messages `before`."""
         said = [message.content for message in before if message.role == "user"]
         return MessageToPlan(
             conversation,
@@ -305,7 +306,7 @@ class DocumentsController(QObject):
         )
 
     def _still_read(self) -> list[Message]:
-        """The messages of the branch that the model still got for the latest answer."""
+        """Return the messages of the branch that were not left out of the latest prompt."""
         branch = self._conversation.branch
         answers = [message.figures for message in branch if message.role == "assistant"]
         figures = answers[-1] if answers else None
@@ -317,7 +318,7 @@ class DocumentsController(QObject):
         return [message for n, message in enumerate(branch) if n not in left_out]
 
     def _room(self, question: str, before: Sequence[Message]) -> Callable[[Count], int]:
-        """How many tokens documents may take, told by what counts them."""
+        """Return a function that computes how many tokens documents may take, by a given count."""
         context, settings = self._context, self._conversation.settings
         system_prompt, _ = self._conversation.configured
         texts = (system_prompt, *(message.prompt for message in before))
@@ -331,7 +332,7 @@ class DocumentsController(QObject):
 
         return room
 
-    # What happens
+    # Events
 
     def _on_opened(self) -> None:
         record = self._conversation.record
@@ -347,7 +348,7 @@ class DocumentsController(QObject):
         self._plan_soon()
 
     def _on_attached(self, attachment: Attachment) -> None:
-        """Take it away again where the model has it whole already."""
+        """Remove an attachment if the model has all of it already."""
         for message in self._still_read():
             for sent in message.sent.documents if message.sent else ():
                 if sent.number == attachment.number and sent.whole:
@@ -385,17 +386,17 @@ class DocumentsController(QObject):
             self.attachments.remove(attached[place])
             self._composer.setFocus()
 
-    # What is shown
+    # Display
 
     def _numbers(self) -> list[int]:
-        """The number of the document of each chip, 0 for none."""
+        """Return the number of the document of each chip, 0 for none."""
         if self._edited is not None:
             return [one.number for one in self._edited.sent.documents] if self._edited.sent else []
         attached = [one.number for one in self.attachments.all]
         return attached + [one.number for one in self._standing()]
 
     def _standing(self) -> list[SentDocument]:
-        """Documents of earlier messages that this one gets passages of."""
+        """Return the documents of earlier messages of which this message gets passages."""
         new = {number for number, _ in self.attachments.ready}
         sent = (message.sent for message in self._conversation.branch)
         earlier = {one.number for each in sent if each for one in each.documents} - new
@@ -403,7 +404,7 @@ class DocumentsController(QObject):
         return [document for document in planned if document.number in earlier]
 
     def _show(self) -> None:
-        """Show the chips, and why nothing can be sent with them, if anything."""
+        """Show the chips, and the reason why the message cannot be sent, if any."""
         chips = self._composer.documents
         if self._edited is not None:
             sent = self._edited.sent.documents if self._edited.sent else ()
@@ -434,7 +435,7 @@ class DocumentsController(QObject):
         self._composer.set_unready(unready)
 
     def _about_all(self) -> str:
-        """That passages do not answer a question about all of a document."""
+        """Explain that passages cannot answer a question about all of a document."""
         if self._plan is None or not self._plan.about_all:
             return ""
         instead = (
@@ -467,7 +468,7 @@ class DocumentsController(QObject):
         )
 
     def _told(self, sent: SentDocument) -> str:
-        """What the model gets of a document, and how long that takes to read."""
+        """Say what the model gets of a document, and how long that takes to read."""
         assert self._plan is not None
         tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
         told = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
@@ -478,12 +479,12 @@ class DocumentsController(QObject):
 
 
 def _estimate(text: str) -> int:
-    """More tokens than most texts have."""
+    """Return more tokens than most texts have."""
     return len(text) // _CHARACTERS_IN_A_TOKEN + 1
 
 
 def _to_read(seconds: float) -> str:
-    """About how long it takes until the model has read something."""
+    """Say about how long the model takes to read."""
     if seconds < 1.5:
         return "about a second to read"
     if seconds < 90:

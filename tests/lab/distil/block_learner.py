@@ -8,7 +8,7 @@ batch; they share the context, of which each sees its own part.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -19,13 +19,14 @@ from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.block import ContextCache
-from engine.drafters.block_folders import save_dflash
 from engine.drafters.dflash import BlockAttention, BlockLayer, DFlash
+from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
 from models.drafters.blocks import BlockShape, Rotation
 
+WEIGHTS_NAME = "model.safetensors"
 _LAYERS = 2
 _BLOCK = 5  # rows: the anchor and four masks
 _AT_FIRST = 0.25  # of the target's final norm: else it is sure of what it cannot know yet
@@ -82,6 +83,7 @@ class BlockLearner:
     """`embedding` is the target's, `scale` what it multiplies embeddings by, `layers` how many it
     has, and `vocabulary` its number of logits."""
 
+    kind: ClassVar[str] = "block"
     network: DFlash
     shape: BlockShape
     kept: mx.array
@@ -220,7 +222,8 @@ class BlockLearner:
         cache: list[ContextCache] = [SharedContext(shared.seen) for _ in self.network.layers]
         self.network.extend(states[None], 0, cache)
         x = self.network(mx.stop_gradient(embedded), mx.array(begins + 1), cache)
-        return self.network.norm(x[:, self.shape.first_slot :])
+        normed: mx.array = self.network.norm(x[:, self.shape.first_slot :])
+        return normed
 
     def _seen(self, begins: np.ndarray, context: int) -> mx.array:
         """(blocks, 1, rows, context + rows): the context up to where the block begins, and the
@@ -250,3 +253,47 @@ def _shape(model: nn.Module, *, mask: int) -> BlockShape:
         block_size=_BLOCK,
         mask_token=mask,
     )
+
+
+def save_dflash(
+    network: DFlash,
+    shape: BlockShape,
+    kept: mx.array,
+    folder: Path,
+    *,
+    target: str,
+    fingerprint: str,
+    layers: int,
+    vocabulary: int,
+) -> None:
+    """Write `folder`, 8-bit: a DFlash with an output layer of its own.
+
+    `kept` (rows,): the token of each of its rows; `target` is a name for people, `fingerprint` is
+    what counts, `layers` and `vocabulary` are its sizes.
+    """
+    tensors = packed(network) | {"d2t": (kept - mx.arange(kept.size)).astype(mx.int32)}
+    config = {
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.intermediate_size,
+        "num_hidden_layers": len(shape.windows),
+        "num_attention_heads": shape.num_attention_heads,
+        "num_key_value_heads": shape.num_key_value_heads,
+        "head_dim": shape.head_dim,
+        "rms_norm_eps": shape.rms_norm_eps,
+        "rope_theta": shape.rotation.base,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": kept.size,
+        "num_target_layers": layers,
+        "block_size": shape.block_size,
+        "dflash_config": {
+            "target_layer_ids": [tap - 1 for tap in shape.taps if tap != "norm"],
+            "mask_token_id": shape.mask_token,
+            "causal": all(shape.causal),
+        },
+        "base_model_name_or_path": target,
+        "target_fingerprint": fingerprint,
+        "quantization": {"group_size": GROUP_SIZE, "bits": BITS},
+    }
+    write_drafter(folder, WEIGHTS_NAME, tensors, config)

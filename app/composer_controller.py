@@ -1,8 +1,8 @@
-"""What the composer holds: the unsent text of the open conversation, or a message that is being
-edited; and how much of the context all of it fills.
+"""Controls the composer: the unsent text of the open conversation, or a message that is being
+edited; and how much of the context is used.
 
-A text is kept before another takes its place, and one that could not be stored is given back. Knows
-the open conversation and the composer; not what a sent message leads to.
+Stores a text before it is replaced, and gives back a text that could not be sent. Knows the open
+conversation and the composer; not how a message is answered.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
-from app.chat.documents_controller import DocumentsController
 from app.conversations.store import Store
 from app.documents.attachments import Read
-from app.documents.noting import Noting
+from app.documents.controller import DocumentsController
+from app.documents.planner import Noting
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
@@ -31,7 +31,7 @@ _KEEP_MS = 600
 
 class ComposerController(QObject):
     """Attributes: `editing`, the id of the message that is being edited, 0 for none; `tokens`, the
-    counter; `documents`, those that are attached."""
+    counter; `documents`, the controller of attached documents."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class ComposerController(QObject):
         loaded: Callable[[], Loaded | None],
         read: Read,
     ) -> None:
-        """`settings` keep the text of a conversation without a message; `shared` are those of all
-        windows; `loaded` is what answers now, if anything; `read` reads files that are attached."""
+        """`settings` keep the text of a conversation without messages; `shared` are the settings of
+        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files."""
         super().__init__(composer)
         self.editing = 0
-        self._new = True  # the conversation that the text belongs to
+        self._new = True  # whether the text belongs to a new conversation
         self.tokens = TokenCounter(self)
         self.documents = DocumentsController(
             composer,
@@ -86,12 +86,12 @@ class ComposerController(QObject):
             self.use(already)
 
     def use(self, loaded: Loaded) -> None:
-        """Count as this model does."""
+        """Count tokens and plan documents for this model."""
         self.tokens.use(Path(loaded.target))
         self.documents.use(loaded)
 
     def edit(self, message: int) -> None:
-        """Put a message back into the composer, to send another version of it."""
+        """Put a message into the composer, to send another version of it."""
         found = self._conversation.message(message)
         if found is None or found.role != "user":
             return
@@ -108,7 +108,7 @@ class ComposerController(QObject):
         )
 
     def end_edit(self) -> None:
-        """Let the message that is being edited be as it was."""
+        """Stop editing. The message stays as it is."""
         self.editing = 0
         self._notices.take_back("edit")
         self.documents.edit(None)
@@ -120,13 +120,13 @@ class ComposerController(QObject):
         self._composer.setFocus()
 
     def leave(self) -> None:
-        """Keep the unsent text before another conversation is opened, or the window is closed."""
+        """Store the unsent text, before another conversation opens or the window closes."""
         if self.editing:
             self.end_edit()
         self._keep()
 
     def count(self) -> None:
-        """Count how much of the context is used; the composer shows it once it is known."""
+        """Count the tokens of the conversation. The composer shows the result when it is known."""
         system_prompt, _ = self._conversation.configured
         branch = self._conversation.branch
         texts = (system_prompt, *(message.prompt for message in branch))
@@ -153,7 +153,7 @@ class ComposerController(QObject):
 
     def _say(self, text: str, sent: Future[Sent] | Future[Noting] | None) -> None:
         self._settings.unsent = ""
-        if sent is not None:  # which takes a moment, and nothing may be lost in it
+        if sent is not None:  # this takes a moment, in which the text must not be lost
             self._conversation.keep_unsent(text)
         self._conversation.say(text, sent=sent)
 
@@ -162,7 +162,7 @@ class ComposerController(QObject):
         if self.editing:
             return
         if self._conversation.sending and not self._composer.text:
-            return  # what is sent stays kept until it is in the store
+            return  # the text that is being sent is kept until it is stored
         if self._conversation.record is None:
             self._settings.unsent = self._composer.text
         else:
@@ -178,7 +178,7 @@ class ComposerController(QObject):
         self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
 
     def _on_described(self) -> None:
-        """One that was new is in the store: its text is kept with it from now on."""
+        """A new conversation was stored: its unsent text is now stored with it."""
         if self._new and self._conversation.record is not None:
             self._new = False
             self._settings.unsent = ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -13,7 +13,8 @@ from engine.device import fetch
 from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
-from engine.drafters.medusa import MedusaHeads, save_medusa
+from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
+from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME, MedusaHeads
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, final_norm, output_rows
 from models.drafters.medusa import MedusaShape
@@ -28,6 +29,7 @@ class MedusaLearner:
     The last of an answer's states are those behind the target's last layer.
     """
 
+    kind: ClassVar[str] = "medusa"
     network: MedusaHeads
     kept: mx.array
     norm: nn.Module
@@ -105,3 +107,39 @@ class MedusaLearner:
 def _width(model: nn.Module) -> int:
     width: int = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     return width
+
+
+def save_medusa(
+    network: MedusaHeads,
+    kept: mx.array,
+    folder: Path,
+    *,
+    target: str,
+    fingerprint: str,
+    vocabulary: int,
+) -> None:
+    """Write `folder`, 8-bit. `kept` (rows,): the token of each row; `target` is a name for people,
+    `fingerprint` is what counts, `vocabulary` its number of logits."""
+    layers = len(network.heads[0].blocks)
+    tensors = {_published(name, layers): array for name, array in packed(network).items()}
+    tensors["d2t"] = (kept - mx.arange(kept.size)).astype(mx.int32)
+    config = {
+        "model_type": "medusa",
+        "medusa_num_heads": len(network.heads),
+        "medusa_num_layers": layers,
+        "hidden_size": network.heads[0].output.weight.shape[1],
+        "vocab_size": vocabulary,
+        "draft_vocab_size": kept.size,
+        "base_model_name_or_path": target,
+        "target_fingerprint": fingerprint,
+        "quantization": {"group_size": GROUP_SIZE, "bits": BITS},
+    }
+    write_drafter(folder, MEDUSA_WEIGHTS_NAME, tensors, config)
+
+
+def _published(name: str, layers: int) -> str:
+    """heads.K.blocks.I.linear.weight is published as K.I.linear.weight, and heads.K.output.weight
+    as K.LAYERS.weight."""
+    _, head, part, *rest = name.split(".")
+    inner = rest if part == "blocks" else [str(layers), *rest]
+    return ".".join([head, *inner])

@@ -1,5 +1,5 @@
-"""What a drafter does not read of documents: all but what the last question is about, and nothing
-that is not a document. The answer is the target's all the same."""
+"""A drafter skips the passages of documents that the last question is not about, and nothing that
+is not a document. The answer is the target's all the same."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ from engine.drafters.suffix import SuffixDrafter
 from engine.events import Prefill
 from engine.request import ChatMessage, Prompt, Request
 from engine.session import Session
+from engine.skippable import skippable
 from engine.sources import Sources
 from engine.template import encode_prompt
-from engine.unneeded import unneeded
 from tests.support.engine.helpers import assert_as_fresh
 from tests.support.engine.sessions import (
     VOCABULARY,
@@ -45,7 +45,7 @@ SHORT = Document("short.pdf", "pdf", "1", PAGES[:1])
 
 @pytest.fixture(autouse=True)
 def few_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.unneeded.MOST_READ", MOST_READ)
+    monkeypatch.setattr("engine.skippable.MOST_READ", MOST_READ)
 
 
 def asking(question: str, *documents: Document) -> ChatMessage:
@@ -54,10 +54,10 @@ def asking(question: str, *documents: Document) -> ChatMessage:
 
 
 def drafters_text(tokenizer: Any, *messages: ChatMessage) -> str:
-    """What a drafter reads of the chat."""
+    """The text of the chat that a drafter reads."""
     prompt = Prompt(messages=messages)
     tokens = encode_prompt(tokenizer, prompt)
-    gaps = unneeded(messages, Sources(tokenizer, prompt, tokens))
+    gaps = skippable(messages, Sources(tokenizer, prompt, tokens))
     assert gaps == sorted(gaps, key=lambda gap: gap.start)
     assert all(one.stop <= other.start for one, other in pairwise(gaps))
     left_out = {place for gap in gaps for place in gap}
@@ -114,7 +114,7 @@ def test_documents_of_several_messages_share_the_room(tokenizer: Any) -> None:
 def test_what_is_short_or_no_document_is_read(messages: list[ChatMessage], tokenizer: Any) -> None:
     prompt = Prompt(messages=tuple(messages))
     tokens = encode_prompt(tokenizer, prompt) if messages else [1, 2, 3]
-    assert unneeded(messages, Sources(tokenizer, prompt, tokens)) == []
+    assert skippable(messages, Sources(tokenizer, prompt, tokens)) == []
 
 
 def test_where_nothing_is_certain_all_is_read(
@@ -124,7 +124,7 @@ def test_where_nothing_is_certain_all_is_read(
     messages = [asking("What of dragons?", LONG)]
     prompt = Prompt(messages=tuple(messages))
     sources = Sources(tokenizer, prompt, encode_prompt(tokenizer, prompt))
-    assert unneeded(messages, sources) == []
+    assert skippable(messages, sources) == []
 
 
 # In a conversation
@@ -158,7 +158,7 @@ def test_a_conversation_reads_on_with_other_passages(tokenizer: Any) -> None:
         assert tokens_of(events) == answered(plain, messages)
         prompt = session.encode(Prompt(messages=tuple(messages)))
         sources = Sources(tokenizer, Prompt(messages=tuple(messages)), prompt)
-        gaps = unneeded(messages, sources)
+        gaps = skippable(messages, sources)
         left_out = {place for gap in gaps for place in gap}
         text = [*prompt, *tokens_of(events)]
         kept = [token for place, token in enumerate(text) if place not in left_out]
