@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.accept import AcceptanceRule, by_block, by_token
 from engine.pair import make_policy
-from models.drafter_folders import is_drafter
+from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 

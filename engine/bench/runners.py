@@ -42,12 +42,12 @@ from engine.request import Request, Sampling
 from engine.session import Session
 from engine.stats import tally
 from models.installed.resolve import drafts_without_weights, resolve_drafters
+from models.limits import PREFILL_ROWS
 from models.model_folder import ModelFolder
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
 HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
-_PREFILL_ROWS = 512
 
 Load = Callable[[ModelFolder], LoadedModel]
 Make = Callable[[LoadedModel, Decoder], Drafter]
@@ -233,8 +233,8 @@ class MlxLmSpeculativeRunner:
 def _prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
     """New mlx-lm caches that hold all of `prompt` except its last token, read in our chunks."""
     cache: list[Any] = make_prompt_cache(model)
-    for start in range(0, len(prompt) - 1, _PREFILL_ROWS):
-        rows = prompt[start : min(start + _PREFILL_ROWS, len(prompt) - 1)]
+    for start in range(0, len(prompt) - 1, PREFILL_ROWS):
+        rows = prompt[start : min(start + PREFILL_ROWS, len(prompt) - 1)]
         model(mx.array(rows)[None], cache=cache)
         mx.eval([layer.state for layer in cache])
         mx.clear_cache()

@@ -18,16 +18,7 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from engine.tree import Tree
-from models.errors import Problem
-from models.records import Obstacle
-
-
-class DrafterRefused(Problem):
-    """A drafter cannot draft for this target. `obstacle` says why, as for `models.records`."""
-
-    def __init__(self, obstacle: Obstacle, message: str, remedy: str) -> None:
-        super().__init__(message, remedy)
-        self.obstacle: Obstacle = obstacle
+from models.drafters.refusal import DrafterRefused as DrafterRefused
 
 
 @dataclass(frozen=True, slots=True)

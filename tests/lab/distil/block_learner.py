@@ -19,11 +19,12 @@ from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.block import ContextCache
-from engine.drafters.dflash import BlockAttention, BlockLayer, BlockShape, DFlash, Rotation
+from engine.drafters.dflash import BlockAttention, BlockLayer, DFlash
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
+from models.drafters.blocks import BlockShape, Rotation
 
 WEIGHTS_NAME = "model.safetensors"
 _LAYERS = 2
