@@ -33,7 +33,7 @@ _METAL_STEP = 256
 _FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of scores
 _FLOAT32 = 4
 # Arrays of a round's rows over the vocabulary that are alive at once; measured with copies.
-_ROUND_COPIES = 7
+_ROUND_COPIES = 10
 
 
 _KEPT_BY_BLOCKS = BLOCK_CONTEXT + 2 * SPARE_CONTEXT

@@ -303,10 +303,11 @@ def assert_measured(
 @pytest.mark.parametrize(
     ("architecture", "bits", "context", "drafts"),
     [
-        ("llama", None, 2048, True),
-        ("gemma3_text", 4, 2048, True),
-        ("qwen3_5", 8, 2048, True),
-        ("lfm2", None, 2048, False),
+        # Each turn's prompt ends with room for a whole copy before caches grow.
+        ("llama", None, 2100, True),
+        ("gemma3_text", 4, 2100, True),
+        ("qwen3_5", 8, 2100, True),
+        ("lfm2", None, 2100, False),
     ],
 )
 def test_random_pairs_need_what_is_said(
@@ -316,14 +317,14 @@ def test_random_pairs_need_what_is_said(
     drafter = None
     if drafts:
         drafter = random_model(tmp_path / "drafter", architecture, layers=4, bits=bits)
-    assert_measured(target, drafter, context)
+    word = f"suffix+{drafter}" if drafter else "suffix"
+    assert_measured(target, drafter, context, word=word, length=LONGEST_COPY)
 
 
 @pytest.mark.slow
 def test_the_longest_copies_need_what_is_said(tmp_path: Path) -> None:
     """A round reads as many rows as the longest copy has tokens, and one more."""
     target = random_model(tmp_path / "target", "llama", layers=2, width=128, vocabulary=65_536)
-    # Each turn's prompt ends with room for a whole copy before caches grow.
     assert_measured(target, None, 1100, word="suffix", length=LONGEST_COPY)
 
 

@@ -212,7 +212,7 @@ def test_a_refusal_names_the_context_that_would_fit() -> None:
 
 
 def test_a_refusal_names_the_drafter_where_that_is_it() -> None:
-    small = replace(MAC, available_bytes=5_100_000_000)
+    small = replace(MAC, available_bytes=5_200_000_000)
     with pytest.raises(Problem, match="Without small it would fit"):
         require_fit(BIG, SMALL, machine=small, context=2048)
 
