@@ -91,7 +91,7 @@ class AnswerEvents:
             *(self._generation, self._number, 0, (), None, 0.0, 0.0, seconds, _FORCED),
             forced=tuple(WrittenToken(t, spell(t), 1.0, "forced") for t in item.committed),
             logprobs=tuple(token_logprob(t, certain, self._token_texts) for t in item.committed)
-            if item.told
+            if item.with_logprobs
             else (),
         )
 

@@ -35,6 +35,7 @@ from mlx_lm.models.cache import (
 
 from engine.device import backend
 from engine.recurrent import Tape, states_of
+from models.limits import BOOKMARKS, CACHE_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +205,6 @@ class Timeline:
     Attributes: `layers`, the caches that the model is called with; `length` in tokens; `quantized`.
     """
 
-    _BOOKMARKS = 4
-
     def __init__(self, layers: Sequence[Any], *, quantized: QuantizedCaches | None = None) -> None:
         self.layers = list(layers)
         self.length = 0
@@ -216,7 +215,7 @@ class Timeline:
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
+        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = CACHE_BLOCK
     ) -> "Timeline":
         """Make an empty timeline for a model that mlx-lm loaded."""
         layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
@@ -298,7 +297,7 @@ class Timeline:
         copies = tuple(None if _keeps_all(layer) else _copy(layer) for layer in self.layers)
         if any(copies):
             older = [mark for mark in self._bookmarks if mark.length < self.length]
-            self._bookmarks = [*older, _Mark(self.length, copies)][-self._BOOKMARKS :]
+            self._bookmarks = [*older, _Mark(self.length, copies)][-BOOKMARKS:]
 
     def rewind(self, length: int) -> None:
         """Forget every token past the first `length`; `self.length` may become shorter than that.

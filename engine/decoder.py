@@ -20,13 +20,13 @@ from engine.device import backend
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from engine.split_attention import LEAST_KEYS, in_parts
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
+from models.limits import CACHE_BLOCK, PREFILL_ROWS
 
-PREFILL_ROWS = 512
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 _IN_PARTS = {"scaled_dot_product_attention": in_parts}
-_POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
+_POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
 
 
 class Decoder:
@@ -49,7 +49,7 @@ class Decoder:
         model: nn.Module,
         *,
         quantized: QuantizedCaches | None = None,
-        block: int = 128,
+        block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
         self.model = model

@@ -131,7 +131,7 @@ class EarlierAnswers:
         listed = [{"used": each.used, "tokens": each.tokens} for each in answers]
         value = {"version": _VERSION, "vocabulary": self._vocabulary, "answers": listed}
         with replacing(self._path) as partial:
-            partial.unlink(missing_ok=True)  # what a killed process left
+            partial.unlink(missing_ok=True)  # the leftover of a killed process
             number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write(json.dumps(value))  # `dump` takes five times as long

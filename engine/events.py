@@ -336,12 +336,15 @@ _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args
 
 
 def to_json(event: Event) -> str:
-    """One line of JSON: `{"event": "draft", ...}`, fields as in the dataclass."""
+    """An event as one line of JSON: its name as "event", then the dataclass's fields.
+
+    Example: `{"event": "waiting", "generation": "g1", "ahead": 2}`.
+    """
     return json.dumps({"event": type(event).__name__.lower(), **dataclasses.asdict(event)})
 
 
 def from_json(line: str) -> Event:
-    """The event that `to_json` wrote. Raises ValueError on anything else."""
+    """Read the JSON of `to_json`. Raises ValueError for anything else."""
     try:
         fields = json.loads(line)
         kind = _KINDS[fields.pop("event")]

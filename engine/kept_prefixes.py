@@ -25,11 +25,12 @@ import numpy as np
 
 from engine.cache import Timeline
 from engine.cpu.blas import choose_blas
-from engine.decoder import PREFILL_ROWS, Decoder
+from engine.decoder import Decoder
 from engine.device import backend, raw_bytes
 from engine.kept_blocks import KeptBlocks, block_names, used_ns
 from engine.loading import LoadedModel
 from models.errors import Problem
+from models.limits import PREFILL_ROWS
 from models.safetensors_file import TensorLayout
 
 FEWEST_BLOCKS = 2  # fewer are read about as fast as they are found

@@ -93,7 +93,7 @@ class LedMacs:
         self.cluster.draft_with(_weighed(drafters), cache_bits=memory.cache_bits or None)
 
     def leave(self) -> None:
-        """End what runs on the other Macs."""
+        """End the processes on the other Macs."""
         if self.cluster is not None:
             self.cluster.close()
             self.cluster = None

@@ -1,6 +1,6 @@
-"""What drafting with a pair costs on this machine: measured on first use, stored, read again.
+"""Measures, stores and updates the costs of drafting with a pair on this machine.
 
-Knows the pair and its decoder; nothing of prompts, of text, or of what is shown meanwhile.
+Knows the pair and its decoder; nothing of prompts, of text, or of events.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from models.installed.resolve import Drafters
 
 
 class Remark(Enum):
-    """What a person should know about a calibration or an answer; the value says it in a line."""
+    """A remark for people about a calibration or an answer. The value is a line of text."""
 
     SLOW_BLAS = (
         "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: "
@@ -66,7 +66,7 @@ class PairCosts:
         cancelled: Callable[[], bool],
         again: bool,
     ) -> tuple[Automatic, list[Remark]]:
-        """A policy that knows these costs, and what a person should know about them.
+        """A policy that knows these costs, and remarks on them.
 
         `decoder` and `drafter` have read a prefix of `tokens`; the rest as for `Session.calibrate`.
         """
@@ -80,7 +80,7 @@ class PairCosts:
             calibration = None
         self._measured = calibration
         if calibration is None:
-            drafter.leave_out(tuple)  # what is measured may stand in a gap
+            drafter.leave_out(tuple)  # the text that is measured may be in a gap
             gpu_was_busy, contention = gpu_is_busy(), Contention()
             with decoder.busy():
                 calibration = calibrate(
@@ -97,7 +97,7 @@ class PairCosts:
         return policy, remarks
 
     def watch(self) -> Contention:
-        """Begin to watch what else keeps the machine busy, for `learn`."""
+        """Begin to watch the load of other programs, for `learn`."""
         return Contention()
 
     def learn(
@@ -111,7 +111,7 @@ class PairCosts:
         return disturbed
 
     def _write(self, policy: DraftLengthPolicy) -> None:
-        """Store what was learned about the pair; its costs only while they are up to date."""
+        """Store the acceptance that `policy` has learned, and costs that are not outdated."""
         if isinstance(policy, Automatic) and self._measured and self._key and self._store:
             costs = None if policy.costs.outdated else self._measured
             self._store.write(self._key, costs, policy.acceptance)
@@ -127,9 +127,8 @@ def plain_passes(
 ) -> tuple[float, ...]:
     """The seconds of `passes` plain passes behind `tokens`, which `decoder` takes back afterwards.
 
-    Empty where `going_on` says no. One more pass goes before them: it reads what the answer left,
-    and none was under way. And one behind them, which is built while the last of them is waited
-    for.
+    Empty if `going_on` returns False. One more pass goes before them, as it also reads tokens that
+    the answer left unread. Another follows them, as it is built while the last of them runs.
     """
     length, moments = decoder.length, list[float]()
     task = Task(sampling, seed=0, max_tokens=passes + 2, ends=frozenset())

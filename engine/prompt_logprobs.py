@@ -1,4 +1,4 @@
-"""What the target thinks of each token of a prompt."""
+"""The target's log probabilities of a prompt's tokens."""
 
 import mlx.core as mx
 

@@ -1,7 +1,7 @@
 """Logits and history in, the distribution that is sampled from out: the whole sampler chain.
 
-The chain is a pure function, so the target and the drafter go through the very same one, and
-p and q are what is really sampled from. Order: logit bias and penalties, then the filters
+The chain is a pure function. The target and the drafter go through the same one, so that p and q
+are the distributions that tokens are drawn from. Order: logit bias and penalties, then the filters
 top-p, min-p, top-k (on the untempered distribution, as in mlx-lm, but of the 1,024 most probable
 tokens), then the temperature.
 """
@@ -64,14 +64,15 @@ def _penalized(logits: mx.array, history: mx.array | None, sampling: Sampling) -
 
 
 class Candidates(NamedTuple):
-    """What rows are sampled from: the probabilities `p`, (rows, n), of the tokens `ids`, (rows, n),
-    in any order; None: of all tokens, in theirs. No other token has any."""
+    """The distributions that rows are sampled from: the probabilities `p`, (rows, n), of the tokens
+    `ids`, (rows, n), in any order. Other tokens have none. `ids` is None if these are all tokens,
+    in their order."""
 
     p: mx.array
     ids: mx.array | None
 
     def over(self, vocabulary: int) -> mx.array:
-        """Of all tokens, (rows, vocabulary)."""
+        """The probabilities of all tokens, (rows, vocabulary)."""
         if self.ids is None:
             return self.p
         nothing = mx.zeros((self.p.shape[0], vocabulary))
@@ -104,7 +105,7 @@ class Candidates(NamedTuple):
 
 
 def joined(parts: Sequence[Candidates]) -> Candidates:
-    """The rows of all of them: ids have all, or none."""
+    """The rows of all `parts`, which all have ids or all have none."""
     ids = [each.ids for each in parts if each.ids is not None]
     return Candidates(
         mx.concatenate([each.p for each in parts]), mx.concatenate(ids) if ids else None
@@ -112,10 +113,9 @@ def joined(parts: Sequence[Candidates]) -> Candidates:
 
 
 def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
-    """What is sampled from, of `scores`: the probabilities, float32, (rows, vocabulary).
+    """The probabilities that tokens are sampled with, float32, (rows, vocabulary), from `scores`.
 
-    Greedy decoding samples from nothing: there it is the probability at temperature 1, which is
-    shown.
+    Greedy decoding does not sample: there they are those at temperature 1, which are shown.
     """
     return candidates(scored, sampling).over(scored.shape[-1])
 
@@ -123,12 +123,12 @@ def distribution(scored: mx.array, sampling: Sampling) -> mx.array:
 def candidates(
     scored: mx.array, sampling: Sampling, *, most: int | None = None, spare: bool = False
 ) -> Candidates:
-    """The same by candidates, which are fewer where there are filters.
+    """The same distribution by its candidates, of which there are fewer if there are filters.
 
-    Filters see only the tokens with the highest scores, `most` or `CANDIDATES`: over a whole
-    vocabulary they would take a tenth of a small target's pass on a CPU, for each row. `spare`:
-    candidates that they reject have next to no probability, and not none, so that there is one to
-    draw once the others are drawn.
+    Filters see only the `most` tokens with the highest scores, by default `CANDIDATES`: over a
+    whole vocabulary they would take a tenth of a small target's pass on a CPU, for each row.
+    `spare`: candidates that the filters reject keep a tiny probability, so that one of them can be
+    drawn once all others are.
     """
     if sampling.greedy:
         return Candidates(_softmax(scored), None)
@@ -168,8 +168,8 @@ def _softmax(scores: mx.array) -> mx.array:
 def _highest_ids(scored: mx.array, most: int) -> mx.array:
     """The ids of each row's `most` highest scores, (rows, most), in any order.
 
-    They lie in the `most` blocks whose highest scores are the highest, at most: so only these are
-    searched, in a third of the time.
+    All of them lie in the `most` blocks with the highest maxima: only these are searched, in a
+    third of the time.
     """
     rows, vocabulary = scored.shape
     blocks = vocabulary // _BLOCK
@@ -191,10 +191,10 @@ def _highest(rows: mx.array, most: int) -> mx.array:
 
 
 def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:
-    """The least probability that top-p keeps, (rows, 1), of `p`, (rows, tokens).
+    """The lowest probability that top-p keeps, (rows, 1), of `p`, (rows, tokens).
 
-    A token is kept if those more probable than it have less than `top_p` together; equally
-    probable ones are kept or left together.
+    A token is kept if all tokens that are more probable have less than `top_p` together. Equally
+    probable tokens are kept or dropped together.
     """
     rising = mx.sort(p, axis=-1)
     above = mx.cumsum(rising, axis=-1, reverse=True, inclusive=False)
@@ -212,10 +212,10 @@ def choose(scored: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> 
 def draw(p: mx.array, points: mx.array) -> mx.array:
     """One index per row, int32: a sample of `p`, (..., n), whose rows need not sum to 1.
 
-    Where a point of the whole mass falls among the running sums: `points`, (..., 1), are uniform
-    in [0, 1). `mx.random.categorical` draws
-    from logarithms, by a number for every token: on a CPU that takes three times as long, and
-    the logarithms have to be taken first. What has no mass is never drawn, however sums round.
+    It is the place at which the running sum passes a point of the whole: `points`, (..., 1), are
+    uniform in [0, 1]. `mx.random.categorical` draws from logarithms with a random number for every
+    token, which takes three times as long on a CPU. A token without mass is never drawn, however
+    sums round.
     """
     reached = mx.where(p > 0.0, mx.cumsum(p, axis=-1), 0.0)
     whole = mx.max(reached, axis=-1, keepdims=True)
@@ -223,7 +223,8 @@ def draw(p: mx.array, points: mx.array) -> mx.array:
 
 
 def noise(seed: int, position: int, rows: int) -> mx.array:
-    """What `draw` takes at `position` and those after it, (rows, 1): it depends on nothing else."""
+    """The points of `draw` for `position` and the positions after it, (rows, 1). They depend on
+    nothing else, so that a text can be repeated with any drafts."""
     keys = [
         mx.random.key((seed + i * _GOLDEN) % (1 << 64)) for i in range(position, position + rows)
     ]
@@ -236,14 +237,14 @@ def logprobs(scored: mx.array) -> mx.array:
 
 
 def log_mass(scored: mx.array) -> mx.array:
-    """What the scores of each row are above its log probabilities, (rows,)."""
+    """The difference between each row's scores and its log probabilities, (rows,)."""
     if backend().own_functions:
         return exponentials.log_mass(scored)
     return mx.logsumexp(scored, axis=-1)
 
 
 def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
-    """The ids of each row's largest entries, largest first, and these: (rows, count) each."""
+    """The ids of each row's largest entries, largest first, and the entries: (rows, count) each."""
     count = min(count, rows.shape[-1])
     largest = _highest_ids(rows, max(count, 1))[:, :count]
     values = mx.take_along_axis(rows, largest, axis=-1)
@@ -272,13 +273,13 @@ class History:
     def windows(self, drafted: mx.array, first: int, rows: int) -> mx.array | None:
         """(rows, penalty_window): the latest ids before positions `first`, `first` + 1, ...
 
-        Position i comes after `committed + drafted[:i]`. None where nothing is penalized.
+        Position i comes after `committed + drafted[:i]`. None if nothing is penalized.
         """
         return self.behind(drafted, [range(i) for i in range(first, first + rows)])
 
     def behind(self, drafted: mx.array, paths: Sequence[Sequence[int]]) -> mx.array | None:
-        """(len(paths), penalty_window): the latest ids behind each path of drafted tokens, which
-        has their numbers. None where nothing is penalized."""
+        """(len(paths), penalty_window): the latest ids behind each path, a list of the numbers of
+        drafted tokens. None if nothing is penalized."""
         if not self._size:
             return None
         ids = mx.concatenate([self._ids, drafted.astype(mx.int32)])

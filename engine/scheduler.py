@@ -7,7 +7,7 @@ after another, or, where the model allows it, all of them share one pass of the 
 A race is two answers to one prompt, with drafts and without. Nothing runs beside them. They take
 turns of a part of a second, so that whatever else the machine does slows both alike.
 
-Sessions that have nothing to do are kept for what they have read: the next answer takes the one
+Sessions that have nothing to do are kept for their caches: the next answer takes the session
 whose text its prompt continues furthest.
 """
 

@@ -193,7 +193,7 @@ class Session:
         return other
 
     def plain(self) -> "Session":
-        """A session for another conversation, without drafts: what speed-ups are compared with."""
+        """A session for another conversation, without drafts, to compare speeds with."""
         return Session(self.target, quantized=self.decoder.timeline.quantized)
 
     @property

@@ -49,27 +49,27 @@ from engine.tree import COMMITTED, Tree
 
 
 class Constraint(Protocol):
-    """What may come behind the committed tokens of one answer: see `engine.grammar`. `forcing`:
-    whether it may force tokens."""
+    """The rules of a grammar for one answer: see `engine.grammar`. `forcing`: whether there may be
+    places where the grammar allows a single token."""
 
     forcing: bool
 
     def forced(self, most: int) -> list[int]:
-        """The tokens behind which there is no choice, at most so many."""
+        """Up to `most` tokens that the grammar forces next."""
 
     def allowed(self, drafted: list[int]) -> int:
-        """How many of these tokens may come, one after another."""
+        """The length of the longest prefix of `drafted` that the grammar allows."""
 
     def masks(self, drafted: list[int]) -> mx.array | None:
-        """What is allowed, (len(drafted) + 1, vocabulary), behind each prefix of a draft; None
-        where all is."""
+        """Truth values, (len(drafted) + 1, vocabulary): the tokens that are allowed behind each
+        prefix of a draft, the empty one first. None if all are, everywhere."""
 
     def commit(self, tokens: list[int]) -> None:
-        """These are committed."""
+        """Take `tokens` as committed."""
 
 
 class Unconstrained:
-    """Everything may come."""
+    """Allows every token."""
 
     forcing = False
 
@@ -88,10 +88,11 @@ class Unconstrained:
 
 @dataclass(slots=True)
 class Company:
-    """Who else is answered meanwhile: changed while the loop runs, by who runs several.
+    """The other answers that are written at the same time. The scheduler changes it while the loop
+    runs.
 
-    `in_turns`: nothing may be under way while others have their turn. `beside`: how many others
-    share the target's passes.
+    `in_turns`: nothing may be under way while others have their turn. `beside`: the number of
+    others that share the target's passes.
     """
 
     in_turns: bool = False
@@ -100,11 +101,11 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to write: at most `max_tokens` tokens, up to one of `ends`.
+    """One answer to write: at most `max_tokens` tokens, up to a token of `ends`.
 
-    `accept` is the acceptance rule for sampling; greedy decoding and repeatable sampling have their
-    own. `logprobs`: as in `engine.request.Request`. `clock` gives the seconds of the rounds; it may
-    rest while the answer does.
+    `accept`: the acceptance rule for sampling; greedy decoding and repeatable sampling have their
+    own. `logprobs`: as in `engine.request.Request`. `clock`: gives the seconds of the rounds; it
+    may stand still while the answer waits for its turn.
     """
 
     sampling: Sampling
@@ -120,17 +121,16 @@ class Task:
 
 @dataclass(slots=True)
 class Pass:
-    """The loop needs a pass of the target over `tokens`: it goes on once `logits` are there.
+    """Asks for a pass of the target over `tokens`. The loop goes on once `logits` are set.
 
-    `began`: the moment when its round began. Where several loops take turns, whoever runs them says
-    what a loop that is alone sees for itself: what the draft took, in `draft_seconds`, and the
-    moment `since` when the pass began, had nothing come between; of a pass that is shared, also how
-    many are `beside` this loop, and how many `rows` it has in all.
+    `began`: the moment when the round began. `tree`: the shape of `tokens`; None for a chain.
+    `begin_seconds`: from there until the pass was under way. It counts as the pass's time, even if
+    the draft was computed meanwhile: a plain pass takes it, too.
 
-    `begin_seconds`: what it took until the pass was under way. A loop that is alone may do this
-    while its draft is computed, but as a plain pass takes it too, it counts as the pass's time.
-
-    `tree`: which of the tokens stands behind which; None for a chain.
+    The scheduler of several loops sets the rest, which a loop alone measures itself.
+    `draft_seconds`: of the draft. `since`: the moment at which the pass would have begun if nothing
+    had come between. Of a shared pass, `beside`: the number of other loops in it; `rows`: all its
+    rows.
     """
 
     tokens: mx.array
@@ -153,8 +153,9 @@ class Pass:
 class RoundDraft:
     """A round's draft before it is verified: token ids, and the drafter's probability of each.
 
-    `confidence`: the drafter's own estimates that each is accepted; empty where it has none but q.
-    `parents`: of a tree, see `engine.tree`; empty for a chain. `source` as in `DraftArrays`.
+    `confidence`: the drafter's estimate of each token's chance to be accepted; empty if q is the
+    only one. `parents`: of a tree, see `engine.tree`; empty for a chain. `source` as in
+    `DraftArrays`.
     """
 
     tokens: list[int]
@@ -206,11 +207,11 @@ class RoundVerdict:
 class RoundForced:
     """A round without draft or pass: the grammar allows only the `committed` tokens.
 
-    `told`: whether log probabilities are asked for; each is 0.
+    `with_logprobs`: whether log probabilities are asked for; each is 0.
     """
 
     committed: list[int]
-    told: bool
+    with_logprobs: bool
 
 
 Round = RoundDraft | RoundVerdict | RoundForced
@@ -219,12 +220,12 @@ Round = RoundDraft | RoundVerdict | RoundForced
 def speculate(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[Round]:
-    """`draft_and_verify`, with passes of its own."""
+    """The rounds of `draft_and_verify`, each with a pass of its own."""
     return alone(target, draft_and_verify(target, drafter, policy, tokens, task))
 
 
 def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
-    """The items but the passes, which `target` makes as they are asked for."""
+    """The items of a loop that shares no pass. `target` makes each pass that it asks for."""
     with closing(items):
         for item in items:
             if isinstance(item, Pass):
@@ -234,9 +235,9 @@ def alone[T](target: Decoder, items: Generator[T | Pass]) -> Generator[T]:
 
 
 def while_it_works(items: Generator[Round | Pass], company: Company) -> Generator[Round | Pass]:
-    """The items, but a verdict comes once the next pass is under way, where the device runs beside
-    the host: whatever is done about a verdict then keeps no device waiting. At once where others
-    have turns."""
+    """The items, with every verdict held back until the next pass is under way, so that no device
+    waits while a verdict is shown. It is not held back if the device computes on the host, or if
+    others have turns."""
     held: Round | None = None
     with closing(items):
         for item in items:
@@ -256,9 +257,10 @@ def while_it_works(items: Generator[Round | Pass], company: Company) -> Generato
 def draft_and_verify(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[Round | Pass]:
-    """Append to `tokens`, of which the models have read a prefix. Asks for its passes, so that
-    several loops can share them. May be closed after any item: `tokens` then has what was
-    committed, and the models hold nothing else.
+    """Append an answer to `tokens`, of which the models have read a prefix.
+
+    Asks for its passes, so that several loops can share them. May be closed after any item:
+    `tokens` then has all that was committed, and the models hold nothing else.
     """
     prompt, limit = len(tokens), len(tokens) + task.max_tokens
     luck = Random(task.seed)
@@ -269,7 +271,7 @@ def draft_and_verify(
             if forced := task.constraint.forced(limit - len(tokens)):
                 tokens += forced
                 task.constraint.commit(forced)
-                yield RoundForced(forced, told=task.logprobs is not None)
+                yield RoundForced(forced, with_logprobs=task.logprobs is not None)
                 continue
 
             # Draft, and read the draft in one pass.
@@ -302,10 +304,10 @@ def draft_and_verify(
             task.constraint.commit(committed)
             drafter.learn([*unread, *drafted], lesson)
             drafter.accept(path)
-            told = _told(ruled.likely, path, len(committed))
+            logs = _logprobs_of(ruled.likely, path, len(committed))
             p, chance, own_p = ruled.p, ruled.chance, ruled.own_p
             verdict = RoundVerdict(
-                path, own, committed, p, chance, own_p, *seconds, choice.reason, told, shown.parents
+                path, own, committed, p, chance, own_p, *seconds, choice.reason, logs, shown.parents
             )
             policy.observe(_measured(verdict, draft, shown, choice, context, reading))
             yield verdict
@@ -317,7 +319,8 @@ def draft_and_verify(
 def candidates_for(
     target: Decoder, drafter: Drafter, tokens: list[int]
 ) -> Sequence[DraftCandidate]:
-    """What `drafter` could propose behind `tokens`: one chain, where `target` cannot read trees."""
+    """The drafts that `drafter` could make behind `tokens`: chains only, if `target` cannot read
+    trees."""
     candidates = drafter.candidates(tokens)
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
@@ -327,9 +330,9 @@ def candidates_for(
 def _propose(
     drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, luck: Random
 ) -> DraftArrays | None:
-    """The draft that was chosen, under way; None for none. A copy ends where a grammar forbids it.
+    """The chosen draft, under way; None if there is none. A copy ends where a grammar forbids it.
 
-    What a repeatable answer says does not depend on its drafts: the likeliest ones serve best.
+    A repeatable answer does not depend on its drafts, so the likeliest tokens serve it best.
     """
     if not choice.length:
         return None
@@ -349,10 +352,9 @@ def _propose(
 
 
 def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: float) -> Pass:
-    """The pass over the committed tokens that the target has not read, and a draft.
+    """The pass over the committed tokens that the target has not read, and over a draft.
 
-    Where tokens may be forced it is said how many rows it has: those are no part of what a draft,
-    or a plain token, costs.
+    `rows` is set if a grammar can force tokens, so that forced rows are not charged to the draft.
     """
     rows, tree = mx.array(unread, dtype=mx.int32), None
     if draft is not None:
@@ -364,9 +366,9 @@ def _reading(unread: list[int], draft: DraftArrays | None, task: Task, began: fl
 def _show_and_read(
     draft: DraftArrays, asked: Pass, clock: Callable[[], float]
 ) -> Generator[RoundDraft | Pass, None, tuple[mx.array, RoundDraft]]:
-    """Show a draft and read it: the logits of its pass, under way, and what was shown.
+    """Show a draft and read it. Returns the logits of its pass, under way, and the draft as shown.
 
-    Where the device runs beside the host, both are under way before either is waited for.
+    If the device runs beside the host, both are under way before either is waited for.
     """
     logits = (yield from _read(asked, clock)) if backend().beside_host else None
     drafted, q, *sure = fetch(*draft.shown)
@@ -390,9 +392,12 @@ def _read(asked: Pass, clock: Callable[[], float]) -> Generator[Pass, None, mx.a
 
 
 class Ruling(NamedTuple):
-    """A verdict on a draft: the `last` accepted token, counted from 1, and 0 for none; the target's
-    `own`, with its probability; each drafted token's `p`, and the `chance` that it had; and what
-    `_told` makes log probabilities of."""
+    """A verdict on a draft of n tokens.
+
+    `last`: the last accepted token, counted from 1, and 0 for none. `own`: the target's own token,
+    and `own_p` its probability. `p` and `chance`: n each, the target's probability of a drafted
+    token, and its chance to be accepted. `likely`: the arrays of `_likely`, fetched.
+    """
 
     last: int
     own: int
@@ -404,7 +409,7 @@ class Ruling(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A verdict that is under way: the `arrays` to be fetched, and what their values rule."""
+    """A verdict that is under way: `rule` makes it of the fetched `arrays`."""
 
     arrays: tuple[mx.array, ...]
     rule: Callable[..., Ruling]
@@ -418,9 +423,9 @@ def _judge(
     task: Task,
     luck: Random,
 ) -> Judging:
-    """What the target's pass over a draft says. `ids`: the draft's tokens, fetched."""
+    """Begin to judge a draft by the logits of its pass. `ids`: the draft's tokens, fetched."""
     tree, sampling = draft.shape, task.sampling
-    logits = logits[-(len(tree) + 1) :]
+    logits = logits[-(len(tree) + 1) :]  # behind the committed tokens and behind each drafted one
     paths = [(), *map(tree.path, range(len(tree)))]
     history = History(tokens, sampling).behind(draft.tokens, paths)
     scored = scores(logits, history, sampling, _masks(task.constraint, ids, tree))
@@ -433,7 +438,7 @@ def _judge(
 
 
 def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Task) -> Judging:
-    """Accept what is written without a draft, too, behind `length` tokens."""
+    """Accept the tokens that are written without a draft, too, behind `length` tokens."""
     judges = mx.array(tree.judges, dtype=mx.int32)
     drafted = mx.array(ids, dtype=mx.int32)
     if task.sampling.greedy:
@@ -458,8 +463,8 @@ def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Ta
 
 
 def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> Judging:
-    """Accept so that the distribution is the target's: its own token is drawn behind each drafted
-    one, and the host decides behind which the round ends."""
+    """Accept so that the distribution is the target's. Its own token is drawn behind every drafted
+    token at once; the host then decides behind which of them the round ends."""
     tree, p = draft.shape, candidates(scored, task.sampling)
     may_come = outcomes(task.accept, draft.tokens, p, draft.distributions, tree)
     point, *points = (luck.random() for _ in range(len(tree) + 2))
@@ -479,8 +484,8 @@ def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> J
 
 
 def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array | None:
-    """What a grammar allows behind the committed tokens, and behind each drafted one: (n + 1,
-    vocabulary); None where that is everything."""
+    """Truth values, (n + 1, vocabulary): the tokens that a grammar allows behind the committed ones
+    and behind each drafted one. None if all are allowed."""
     if tree.is_chain:
         return constraint.masks(drafted)
     rows: dict[int, mx.array] = {}
@@ -497,7 +502,7 @@ def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array |
 def _likely(
     scored: mx.array, drafted: mx.array, own: mx.array, tree: Tree, task: Task
 ) -> tuple[mx.array, ...]:
-    """The arrays that `_told` makes log probabilities of, if they are asked for: each row's
+    """The arrays that `_logprobs_of` makes log probabilities of, if they are asked for: each row's
     likeliest ids and their log probabilities; those of the `drafted` tokens, and those of every
     row's `own` token."""
     if task.logprobs is None:
@@ -507,8 +512,8 @@ def _likely(
     return (*likeliest(of_rows, task.logprobs), of_rows[judges, drafted], entries(of_rows, own))
 
 
-def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
-    """The log probabilities of a round's `count` committed tokens, where they are asked for."""
+def _logprobs_of(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
+    """The log probabilities of a round's `count` committed tokens; empty if nobody asked."""
     if not likely:
         return []
     ids, of_ids, drafted, own = likely
@@ -519,8 +524,8 @@ def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Lo
 
 
 def _lesson(logits: mx.array, drafter: Drafter) -> mx.array:
-    """What a drafter learns from the rows of a pass, under way; empty where it does not learn: see
-    `Drafter.learn`."""
+    """The likeliest tokens of each row of a pass, under way, for `Drafter.learn`; empty if the
+    drafter does not learn."""
     if not drafter.learns:
         return mx.zeros((0,), dtype=mx.int32)
     lesson, _ = likeliest(logits, drafter.learns)
@@ -536,7 +541,7 @@ def _measured(
     context: int,
     reading: Pass,
 ) -> MeasuredRound:
-    """A drafted round, as the policy observes it."""
+    """A drafted round for the policy."""
     q = shown.confidence or shown.q
     return MeasuredRound(
         proposed=len(q),
@@ -565,11 +570,11 @@ def _write_plain(
     limit: int,
     luck: Random,
 ) -> Generator[RoundVerdict | Pass]:
-    """Write `choice.rounds` tokens without drafts, `limit` in all, fewer where a match wakes it;
-    one where others want their turn, or a grammar may force the next.
+    """Write `choice.rounds` tokens without drafts, up to `limit` in all. Fewer if a match wakes the
+    drafter; a single one if others want their turn, or if a grammar may force the next.
 
-    Where the device runs beside the host, the next pass is under way while a token is waited for:
-    once woken, or once others want their turn, that token is written too.
+    If the device runs beside the host, the next pass is under way while a token is waited for. So
+    once woken, or once others want their turn, one more token is written.
     """
     reason = choice.reason
     if choice.length:
@@ -602,8 +607,8 @@ def _write_plain(
         policy.observe(
             MeasuredRound(0, 0, 0.0, seconds, context, rows=rows, beside=beside, edge=edge)
         )
-        told = _told(likely, (), 1)
-        yield RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, told, edge=edge)
+        logs = _logprobs_of(likely, (), 1)
+        yield RoundVerdict((), own, [own], [], [], own_p, 0.0, seconds, reason, logs, edge=edge)
         if own in task.ends:
             return
         began = clock()
@@ -619,7 +624,7 @@ def _write_plain(
 def _choose_one(
     logits: mx.array, tokens: list[int], task: Task, luck: Random
 ) -> tuple[mx.array, ...]:
-    """The token behind `tokens`, under way: (token, p), both (1,), then what `_told` needs."""
+    """The token behind `tokens`, under way: (token, p), both (1,), then the arrays of `_likely`."""
     sampling, nothing = task.sampling, mx.zeros((0,), dtype=mx.int32)
     history = History(tokens, sampling).windows(nothing, 0, 1)
     scored = scores(logits, history, sampling, task.constraint.masks([]))
@@ -642,7 +647,7 @@ def _choose_one(
 def _until_end(
     path: tuple[int, ...], drafted: list[int], own: int, ends: frozenset[int]
 ) -> tuple[tuple[int, ...], int | None]:
-    """An accepted path of a draft, and the target's own token behind it, up to what ends the
-    text."""
+    """An accepted path of a draft, and the target's own token behind it. Both are cut behind the
+    first token that ends the text."""
     last = next((place for place, i in enumerate(path) if drafted[i] in ends), None)
     return (path, own) if last is None else (path[: last + 1], None)

@@ -188,11 +188,11 @@ def _rendered(
             f"The model's chat template refuses these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
-    said = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
-    said += len(prompt.tools)
-    if len(text) > 2 * said + MORE_CHARACTERS:
+    given = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
+    given += len(prompt.tools)
+    if len(text) > 2 * given + MORE_CHARACTERS:
         raise Problem(
-            f"The model's chat template makes {len(text):,} characters of {said:,}.", _REMEDY
+            f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
         )
     return text
 
@@ -228,8 +228,8 @@ def _without_calls(message: ChatMessage) -> ChatMessage:
     written = [message.content] if message.content else []
     for call in message.tool_calls:
         arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
-        said = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-        written.append(f"<tool_call>\n{said}\n</tool_call>")
+        written_call = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        written.append(f"<tool_call>\n{written_call}\n</tool_call>")
     return replace(message, content="\n".join(written), tool_calls=())
 
 
@@ -337,11 +337,11 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
 def unused_letters(prompt: Prompt) -> Iterator[str]:
     """Yield private letters that no text of the prompt has, not even in JSON's \\u spelling:
     arguments of calls are decoded before they are rendered."""
-    said = {ord(letter) for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
+    used = {ord(letter) for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
     for text in _texts(prompt):
         for high, low in _ESCAPED.findall(text):
-            said.add(0x10000 + (int(high, 16) - 0xD800) * 0x400 + int(low, 16) - 0xDC00)
-    return (chr(code) for code in _PRIVATE if code not in said)
+            used.add(0x10000 + (int(high, 16) - 0xD800) * 0x400 + int(low, 16) - 0xDC00)
+    return (chr(code) for code in _PRIVATE if code not in used)
 
 
 def _any_of(names: Collection[str]) -> re.Pattern[str]:

@@ -38,7 +38,7 @@ class Tree:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """How many drafted tokens stand before each."""
+        """The number of drafted tokens before each token, on its path."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(0 if parent == COMMITTED else depths[parent] + 1)
@@ -46,16 +46,16 @@ class Tree:
 
     @cached_property
     def height(self) -> int:
-        """How many tokens its longest path has."""
+        """The number of tokens on the longest path."""
         return max(self.depths, default=-1) + 1
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """How many alternatives are tried before each."""
+        """The number of alternatives that are tried before each token."""
         return tuple(self.parents[:i].count(parent) for i, parent in enumerate(self.parents))
 
     def children(self, parent: int) -> tuple[int, ...]:
-        """The tokens behind one, or behind the COMMITTED ones."""
+        """The tokens behind `parent`, which may be COMMITTED."""
         return tuple(i for i, other in enumerate(self.parents) if other == parent)
 
     @cached_property

@@ -21,6 +21,7 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.model_parts import HiddenStates, StateRecorder
 from models.errors import Problem
+from models.limits import CACHE_BLOCK
 
 PASSES_BETWEEN_COMPARISONS = 32
 
@@ -159,7 +160,7 @@ class LeadingDecoder(Decoder):
         *,
         leader: Leader,
         quantized: QuantizedCaches | None = None,
-        block: int = 128,
+        block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
         """`model`: rank 0's part. `trial` is ignored, as it would read with one rank alone."""

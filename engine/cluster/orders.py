@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from models.limits import PREFILL_ROWS
+
 LENGTH = 768  # numbers in a message: a chunk of a prompt, and the orders before it
-MOST_ROWS = 512
 _MOST = (1 << 31) - 1
 _MARK = 0x534C4950  # the first number of every message
 _HEAD = 3  # the mark, the message's number, and how many of the other numbers are used
@@ -194,7 +195,7 @@ def _orders(numbers: Iterator[int]) -> Iterator[Order]:
             if kind is Read:
                 decoder, rows = next(numbers), next(numbers)
                 tokens = [next(numbers) for _ in range(rows)]
-                if not 0 < rows <= MOST_ROWS or min(tokens) < 0:
+                if not 0 < rows <= PREFILL_ROWS or min(tokens) < 0:
                     raise NotAnOrder(f"a pass cannot have these {rows} rows")
                 yield Read(decoder, tuple(tokens))
             else:

@@ -21,7 +21,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.cluster.group import Group
 from engine.loading import LoadedModel, load
 from engine.model_parts import TapHook, calling, downwards, trunk
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.sharing import Mode as Mode

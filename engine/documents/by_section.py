@@ -152,20 +152,20 @@ class _Asking:
             write_notes(self._question, list(self.noted.values())),
             self._most_tokens,
         )
-        said = yield ask
-        if said.reasoned and self._most_tokens == NOTE_TOKENS:
+        answer = yield ask
+        if answer.reasoned and self._most_tokens == NOTE_TOKENS:
             self._most_tokens += REASONING_TOKENS
-            said = yield replace(ask, most_tokens=self._most_tokens)
-        if said.note is None:
+            answer = yield replace(ask, most_tokens=self._most_tokens)
+        if answer.note is None:
             raise Problem(
                 f"The model reasoned about {ask.place}, and came to no answer in the tokens that "
                 "one may have.",
                 "Allow more tokens for an answer, or choose a model that reasons less.",
             )
-        text = said.note.strip()
+        text = answer.note.strip()
         if text.strip(_AROUND_NOTHING).casefold() in _NOTHING:
             return ()
-        return (replace(note, text=self._cut(text) if said.reasoned else text),)
+        return (replace(note, text=self._cut(text) if answer.reasoned else text),)
 
     def _cut(self, text: str) -> str:
         """Cut a note that is longer than a note may be."""

@@ -11,9 +11,10 @@ from enum import Enum, auto
 from typing import Protocol
 
 from engine.tree import Tree
+from models.limits import LONGEST_COPY as LONGEST_COPY
+from models.limits import LONGEST_DRAFT
 
-LONGEST = 16
-LONGEST_COPY = 64  # of what copies, once that much of it stood; as many tokens as the largest tree
+LONGEST = LONGEST_DRAFT
 
 
 class Why(Enum):

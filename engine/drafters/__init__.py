@@ -1,4 +1,4 @@
-"""Drafters propose what the target will write: one file each, behind one small protocol.
+"""Drafters propose the next tokens of the target: one file each, behind one small protocol.
 
 A drafter sees the committed tokens, proposes a few more, and is told which were accepted. It
 may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
@@ -18,16 +18,7 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from engine.tree import Tree
-from models.errors import Problem
-from models.records import Obstacle
-
-
-class DrafterRefused(Problem):
-    """A drafter cannot draft for this target. `obstacle` says why, as for `models.records`."""
-
-    def __init__(self, obstacle: Obstacle, message: str, remedy: str) -> None:
-        super().__init__(message, remedy)
-        self.obstacle: Obstacle = obstacle
+from models.drafters.refusal import DrafterRefused as DrafterRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +64,8 @@ class DraftArrays:
 
     @property
     def shown(self) -> tuple[mx.array, ...]:
-        """What is shown before the verdict: tokens, q and, where it has one, confidence. These are
-        arrays that it holds: one made here would not be under way when the others are."""
+        """The arrays that are shown before the verdict: tokens, q and, if there is one, confidence.
+        All are attributes: an array made here would not be under way when the others are."""
         held = self.tokens, self.q
         return held if self.confidence is None else (*held, self.confidence)
 

@@ -22,9 +22,8 @@ from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import Tree
-from models.drafter_kinds import Tap
-
-PREFILL_ROWS = 512
+from models.drafters.kinds import Tap
+from models.limits import PREFILL_ROWS
 
 Mask = Literal["causal"] | mx.array | None
 

@@ -58,8 +58,8 @@ def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
     left out: the cache could not be used for anything behind it.
     """
     system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
-    said = [text for text in system if text and not text.startswith(_BILLING)]
-    messages = [ChatMessage("system", BETWEEN.join(said))] if said else []
+    kept = [text for text in system if text and not text.startswith(_BILLING)]
+    messages = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
     messages += [made for message in body.messages for made in _messages(message)]
     return in_order(messages)
 

@@ -50,10 +50,10 @@ def test_laws_hold_and_greedy_answers_are_identical(
         assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
         assert ids[-1] == 256 or len(ids) >= options.max_tokens
         assert stats.committed < len(ids)
-        if not answer.measured.rounds:  # the first round, of which no figure is, was the last
+        if not answer.measured.verdicts:  # the first round, of which no figure is, was the last
             continue
-        last = answer.measured.rounds[-1]
-        assert len(ids) < options.max_tokens + last.accepted + last.own
+        last = answer.measured.verdicts[-1]
+        assert len(ids) < options.max_tokens + last.accepted + (last.next is not None)
         if answer.measured.phases:
             passes = stats.draft_seconds + stats.verify_seconds
             # On a device beside the host a verdict comes once the next pass is built.

@@ -18,7 +18,7 @@ from engine.drafters.head_network import save_head
 from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.protocol import Load, Loaded, Response
-from models import drafter_folders
+from models.drafters import folders as drafter_folders
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained

@@ -21,7 +21,7 @@ from engine.events import Done
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import (

@@ -23,6 +23,7 @@ from engine.drafters.medusa import (
 from engine.model_parts import final_norm
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
+from models.drafters.folders import describe_drafter
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, plainly, proposed, run_greedily, up_to
 from tests.support.engine.medusas import medusa_network, untrained_medusa
@@ -200,12 +201,12 @@ def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[
     return tensors
 
 
-def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str, Any]]:
+def folder_of(path: Path, tensors: dict[str, mx.array], **said: int) -> Path:
     path.mkdir(exist_ok=True)
     mx.save_safetensors(str(path / MEDUSA_WEIGHTS_NAME), tensors)
     config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
-    (path / "config.json").write_text(json.dumps(config))
-    return path, config
+    (path / "config.json").write_text(json.dumps(config | said))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -214,11 +215,11 @@ def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str,
 def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -> None:
     network = medusa_network(64, heads=4)
     tensors = published(network, layers=layers, once=once)
-    folder, config = folder_of(
+    folder = folder_of(
         tmp_path / "heads", {prefix + name: array for name, array in tensors.items()}
     )
     target = Decoder(shallow("llama"))
-    drafter = load_medusa(folder, config, target)
+    drafter = load_medusa(describe_drafter(folder), target)
     target.read(mx.array(TOKENS[:-1]))
     state = target.model.model(mx.array([TOKENS[:-1]]))[0, -1:]
     expected = []
@@ -233,9 +234,9 @@ def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -
 def test_rows_of_some_tokens_are_read_by_their_map(tmp_path: Path) -> None:
     network, kept = medusa_network(64, rows=20), mx.arange(1, 61, 3)
     tensors = published(network, layers=1) | {"d2t": kept - mx.arange(20)}
-    folder, config = folder_of(tmp_path / "heads", tensors)
+    folder = folder_of(tmp_path / "heads", tensors, draft_vocab_size=20, vocab_size=64)
     target = Decoder(shallow("llama"))
-    drafter = load_medusa(folder, config | {"draft_vocab_size": 20}, target)
+    drafter = load_medusa(describe_drafter(folder), target)
     target.read(mx.array(TOKENS[:-1]))
     draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
     assert draft is not None
@@ -271,7 +272,7 @@ def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     }
     for obstacle, cases in refused.items():
         for number, tensors in enumerate(cases):
-            folder, config = folder_of(tmp_path / f"{obstacle} {number}", tensors)
+            folder = folder_of(tmp_path / f"{obstacle} {number}", tensors)
             with pytest.raises(DrafterRefused) as caught:
-                load_medusa(folder, config, Decoder(shallow("llama")))
+                load_medusa(describe_drafter(folder), Decoder(shallow("llama")))
             assert caught.value.obstacle == obstacle, number

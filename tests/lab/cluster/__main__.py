@@ -29,7 +29,7 @@ from engine.bench.prompts import BUILTIN
 from engine.cluster.connect import Cluster
 from engine.cluster.hosts import ClusterHost, Hosts
 from engine.loading import load
-from models.drafter_folders import find_head
+from models.drafters.folders import find_head
 from models.errors import Problem
 from models.installed.resolve import open_target
 from models.model_folder import ModelFolder

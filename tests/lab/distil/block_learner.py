@@ -1,8 +1,8 @@
-"""How a block drafter learns (DFlash, arXiv 2602.06036): all tokens of a block from one pass.
+"""Teaches a block drafter (DFlash, arXiv 2602.06036), which drafts a block of tokens in one pass.
 
 A block may begin at every position of an answer. It sees the target's states up to there, the token
-after them, which is its anchor, and itself. The blocks of an answer are read side by side, as a
-batch; they share the context, of which each sees its own part.
+behind them, which is its anchor, and its own rows. The blocks of an answer are read as a batch;
+they share the context, of which each sees its own part.
 """
 
 from collections.abc import Iterator
@@ -19,22 +19,23 @@ from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.block import ContextCache
-from engine.drafters.dflash import BlockAttention, BlockLayer, BlockShape, DFlash, Rotation
+from engine.drafters.dflash import BlockAttention, BlockLayer, DFlash
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
+from models.drafters.blocks import BlockShape, Rotation
 
 WEIGHTS_NAME = "model.safetensors"
 _LAYERS = 2
 _BLOCK = 5  # rows: the anchor and four masks
-_AT_FIRST = 0.25  # of the target's final norm: else it is sure of what it cannot know yet
+_AT_FIRST = 0.25  # of the target's final norm: with all of it an untrained network is too sure
 
 
 class SharedContext(ContextCache):
-    """Stands in for a layer's cache: the context of all blocks of an answer, and what each sees.
+    """Stands in for a layer's cache: the context of all blocks of an answer.
 
-    `seen` (blocks, 1, rows, context + rows).
+    `seen` (blocks, 1, rows, context + rows): the mask of each block.
     """
 
     def __init__(self, seen: mx.array) -> None:
@@ -60,7 +61,7 @@ class SharedContext(ContextCache):
 
 
 class LearningAttention(BlockAttention):
-    """Many blocks at once: what each sees, their context says."""
+    """Attention of many blocks at once, with the masks of their `SharedContext`."""
 
     def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         assert isinstance(cache, SharedContext)
@@ -79,8 +80,11 @@ class LearningLayer(BlockLayer):
 
 @dataclass(frozen=True, slots=True)
 class BlockLearner:
-    """`embedding` is the target's, `scale` what it multiplies embeddings by, `layers` how many it
-    has, and `vocabulary` its number of logits."""
+    """A block drafter that learns.
+
+    Of the target: `embedding`, the `scale` of embeddings, and its numbers of `layers` and of logits
+    (`vocabulary`).
+    """
 
     kind: ClassVar[str] = "block"
     network: DFlash
@@ -109,7 +113,7 @@ class BlockLearner:
 
     @classmethod
     def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
-        """It begins close to the target: its last state is the context, its rows the output."""
+        """Begin close to the target: the context is its last state, the output has its rows."""
         model = target.model
         shape = _shape(model, mask=min(target.ends, default=0))
         network, width = DFlash(shape, LearningLayer), shape.hidden_size
@@ -139,10 +143,10 @@ class BlockLearner:
         return self.shape.most
 
     def loss(self, batch: Batch, steps: int) -> mx.array:
-        """The sum of the places' cross entropies, further ones weighing less.
+        """The sum of the cross entropies of a block's places; further places have less weight.
 
-        Blocks begin as far from each other as they are long, so that each token is predicted once;
-        where the first one begins differs from batch to batch.
+        Each token is predicted once, as blocks begin a block's length apart; the first beginning
+        changes from batch to batch.
         """
         first = len(batch.rank) % steps
         begins = np.flatnonzero(batch.rank % steps == first)
@@ -209,8 +213,9 @@ class BlockLearner:
     ) -> mx.array:
         """The normed states of the places of some blocks, (blocks, places, width).
 
-        `states` (n, taps, width) of an answer, `after` the tokens behind its positions; a block
-        begins behind each position in `begins`, which counts `skipped` that have no states.
+        `states` (n, taps, width) of an answer; `after`: the tokens behind its positions. A block
+        begins behind each position in `begins`, which also counts `skipped` positions without
+        states.
         """
         anchors = after[mx.array(begins)][:, None].astype(mx.int32)
         masks = mx.full((len(begins), self.shape.block_size - 1), self.shape.mask_token, mx.int32)
@@ -225,8 +230,8 @@ class BlockLearner:
         return normed
 
     def _seen(self, begins: np.ndarray, context: int) -> mx.array:
-        """(blocks, 1, rows, context + rows): the context up to where the block begins, and the
-        block's rows before each."""
+        """The mask (blocks, 1, rows, context + rows): a row sees the context before its block, and
+        the rows of the block up to itself."""
         rows = self.shape.block_size
         before = np.arange(context) <= begins[:, None, None, None]
         before = np.broadcast_to(before, (len(begins), 1, rows, context))
@@ -235,7 +240,7 @@ class BlockLearner:
 
 
 def _shape(model: nn.Module, *, mask: int) -> BlockShape:
-    """As wide as the target, reading what a head reads."""
+    """The shape: as wide as the target, reading the layers that a head reads."""
     head = shape_for(model, rows=1)
     return BlockShape(
         hidden_size=head.hidden_size,

@@ -1,4 +1,4 @@
-"""How Medusa's heads learn: each the token at its own distance, all from the same states."""
+"""Teaches Medusa's heads: each predicts the token at its own distance, all from the same states."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,18 +14,19 @@ from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
-from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME, MedusaHeads, MedusaShape
+from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME, MedusaHeads
 from engine.loading import LoadedModel
 from engine.model_parts import embedding, final_norm, output_rows
+from models.drafters.medusa import MedusaShape
 
 _HEADS, _LAYERS = 4, 1
 
 
 @dataclass(frozen=True, slots=True)
 class MedusaLearner:
-    """`norm` is the target's final one, behind its last layer; `vocabulary` its number of logits.
+    """Medusa heads that learn. `norm`: the target's final norm; `vocabulary`: its number of logits.
 
-    The last of an answer's states are those behind the target's last layer.
+    The heads read the last of an answer's recorded states, those behind the target's last layer.
     """
 
     kind: ClassVar[str] = "medusa"
@@ -49,7 +50,7 @@ class MedusaLearner:
 
     @classmethod
     def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
-        """The heads begin as the target's output layer: each predicts what the target does."""
+        """Begin with the target's output layer in each head: it predicts like the target."""
         model = target.model
         network = MedusaHeads(MedusaShape(_width(model), _HEADS, _LAYERS, kept.size))
         for head in network.heads:
@@ -62,9 +63,9 @@ class MedusaLearner:
         return len(self.network.heads)
 
     def loss(self, batch: Batch, steps: int) -> mx.array:
-        """The sum of the heads' cross entropies, further ones weighing less (Medusa, section 2.2).
+        """The sum of the heads' cross entropies; further heads have less weight (Medusa, 2.2).
 
-        What is `k` tokens behind a position's first prediction, head k predicts from there.
+        Head k predicts the token k places behind a position's first prediction.
         """
         last = batch.states[:, batch.lead :, -1]
         states = self._normed(last.reshape(-1, last.shape[-1])[mx.array(batch.predicting)])
@@ -73,12 +74,12 @@ class MedusaLearner:
             far = np.flatnonzero(batch.rank >= k)
             if not far.size:  # no answer is so long
                 break
-            told, read = mx.array(far), mx.array(far - k)
+            predicted, read = mx.array(far), mx.array(far - k)
             entropy = soft_cross_entropy(
                 head.residual(states[read]),
                 head.output.weight,
-                batch.rows[told],
-                batch.chances[told],
+                batch.rows[predicted],
+                batch.chances[predicted],
             )
             total = total + FURTHER**k * entropy
         return total

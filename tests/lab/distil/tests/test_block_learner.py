@@ -16,10 +16,11 @@ from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.block import BlockDrafter
-from engine.drafters.block_folders import dflash_network
+from engine.drafters.block_folders import block_network
 from engine.drafters.dflash import BoundNetwork, DFlash
 from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
+from models.drafters.folders import describe_drafter
 from tests.lab.distil.block_learner import BlockLearner
 from tests.support.engine.lively import cross_entropy
 from tests.support.engine.story_samples import by_the_engine
@@ -193,7 +194,7 @@ def test_what_was_saved_is_read_again(
     lively.save(tmp_path, target="stories", fingerprint="0f")
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["target_fingerprint"] == "0f"
-    network = dflash_network(tmp_path, config, Decoder(stories.model))
+    network = block_network(describe_drafter(tmp_path), Decoder(stories.model))
     assert (network.taps, network.most) == (lively.shape.taps, PLACES)
     assert network.rows is not None
     assert network.rows.tokens(mx.arange(ROWS)).tolist() == list(range(ROWS))

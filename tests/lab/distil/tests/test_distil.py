@@ -9,8 +9,8 @@ from engine.events import Done
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import Demands
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import Demands
 from models.model_folder import ModelFolder
 from tests.lab.distil.__main__ import main
 from tests.lab.distil.block_learner import WEIGHTS_NAME

@@ -20,6 +20,7 @@ from engine.distil.training import Trainer
 from engine.drafters.medusa import MedusaDrafter, load_medusa
 from engine.drafters.rows import Rows
 from engine.loading import LoadedModel
+from models.drafters.folders import describe_drafter
 from tests.lab.distil.medusa_learner import MedusaLearner
 from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, cross_entropy, row_of
 from tests.support.engine.medusas import medusa_network
@@ -174,7 +175,7 @@ def test_what_was_saved_is_read_again(
     assert (config["target_fingerprint"], config["vocab_size"]) == ("0f", 512)
 
     def drafter(target: Decoder) -> MedusaDrafter:
-        return load_medusa(tmp_path, config, target)
+        return load_medusa(describe_drafter(tmp_path), target)
 
     some = story_answers[::5]
     exact = measure(taught, some, chain=4).length

@@ -9,8 +9,8 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from models import drafter_folders
-from models.drafter_folders import (
+from models.drafters import folders as drafter_folders
+from models.drafters.folders import (
     DrafterFolder,
     describe_drafter,
     find_head,
@@ -18,7 +18,7 @@ from models.drafter_folders import (
     own_module,
     read_drafter,
 )
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.model_folder import ModelFolder

@@ -1,11 +1,12 @@
 """The kinds of drafters, what each reads of the target, and whether it fits that target.
 
-A description is read from files by `models.drafter_packagings`. Knows no files, and no networks.
+A description is made by `models.drafters.reading`. Knows no files, and no spellings.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from models.memory.shape import read_shape
@@ -14,27 +15,49 @@ from models.records import DrafterKind as DrafterKind
 
 HEAD_MODEL_TYPE = "slipstream-head"
 HEAD_WEIGHTS_NAME = "head.safetensors"
+_NEVER = r"(?!)"
 
-Packaging = Literal[
-    "Slipstream",
-    "mlx-lm",
-    "official",
-    "speculators",
-    "NVIDIA",
-    "z-lab",
-    "DeepSpec",
-    "SpecForge",
-    "Liquid",
-    "DFlash lineage",
-    "transformers",
-    "Hugging Face",
-    "MLX",
-    "DeepSeek",
-    "MiMo",
-]
 Tap = int | Literal["norm"]
 """Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
 the embedding as the target scales it; "norm": behind the final norm."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindTraits:
+    """How drafters of a kind are called, and how much of a conversation they keep.
+
+    `architecture` is found in the first of config.json's architectures, `model_type` matches all of
+    its model_type; `speculators`: its name in what the library speculators writes. `keeps`: the
+    positions whose keys and values it holds. `own_depth`: whether the number of layers in
+    config.json is its own; else it has one layer, and config.json may be a copy of the target's.
+    """
+
+    architecture: str
+    model_type: str
+    speculators: str = ""
+    keeps: Literal["all", "newest", "none"] = "all"
+    own_depth: bool = False
+
+
+KINDS: Mapping[DrafterKind, KindTraits] = MappingProxyType(
+    {
+        "dspark": KindTraits(r"DSpark", r"(\w+_)?dspark", "dspark", "newest", True),
+        "dflash2": KindTraits(r"DFlash2", r"(\w+_)?dflash2", "dflash2", "newest", True),
+        "dflash": KindTraits(r"DFlash", r"(\w+_)?dflash", "dflash", "newest", True),
+        "p-eagle": KindTraits(r"P-?[Ee]agle", r"p_?eagle", "peagle", own_depth=True),
+        "eagle-3": KindTraits(r"Eagle-?3", r"eagle_?3", "eagle3", own_depth=True),
+        "eagle": KindTraits(r"Eagle(?!\w*VL)", r"eagle", own_depth=True),
+        "gemma-4-assistant": KindTraits(
+            r"Gemma4\w*Assistant", r"gemma4(_unified)?_assistant", keeps="none"
+        ),
+        "medusa": KindTraits(r"Medusa", r"medusa", keeps="none"),
+        "mtp": KindTraits(r"MTP", r"\w+_mtp", "mtp"),
+        "head": KindTraits(_NEVER, HEAD_MODEL_TYPE),
+        "pard": KindTraits(_NEVER, _NEVER),
+        "model": KindTraits(_NEVER, _NEVER),
+    }
+)
+"""In the order in which their names are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +71,24 @@ class Demands:
     layers: int | None = None
     vocabulary: int | None = None
     fingerprint: str | None = None
+
+    def misfit(self, width: int, *, layers: int, vocabulary: int) -> str:
+        """Why a target of these sizes is another, in a sentence; empty where it is not."""
+        if self.width not in (None, width):
+            return (
+                f"It reads hidden states of {self.width:,} numbers, "
+                f"and the target's have {width:,}."
+            )
+        if self.vocabulary not in (None, vocabulary):
+            return (
+                f"It was made for a vocabulary of {self.vocabulary:,} tokens, "
+                f"and the target's has {vocabulary:,}."
+            )
+        if self.layers not in (None, layers):
+            return (
+                f"It was made for a target of {self.layers:,} layers, and this one has {layers:,}."
+            )
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +105,7 @@ class DrafterDescription:
     """
 
     kind: DrafterKind
-    packaging: Packaging
+    packaging: str
     taps: tuple[Tap, ...] = ()
     block: int = 0
     predictions: int = 0
@@ -105,18 +146,8 @@ def check(
     """
     shape, asked = read_shape(target), drafter.demands
     depth = len(shape.layers)
-    if asked.width not in (None, shape.hidden_size):
-        return (
-            f"It reads hidden states of {asked.width:,} numbers, "
-            f"and the target's have {shape.hidden_size:,}."
-        )
-    if asked.vocabulary not in (None, shape.vocabulary):
-        return (
-            f"It was made for a vocabulary of {asked.vocabulary:,} tokens, "
-            f"and the target's has {shape.vocabulary:,}."
-        )
-    if asked.layers not in (None, depth):
-        return f"It was made for a target of {asked.layers:,} layers, and this one has {depth:,}."
+    if misfit := asked.misfit(shape.hidden_size, layers=depth, vocabulary=shape.vocabulary):
+        return misfit
     for tap in drafter.taps_for(depth):
         if tap != "norm" and not 0 <= tap <= depth:
             return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
@@ -134,15 +165,6 @@ def verifier_note(drafter: DrafterDescription, target: str) -> str:
     if not trained or not given or trained in given or given in trained:
         return ""
     return f"it was trained with {drafter.verifier}, so fewer of its tokens may be accepted"
-
-
-def network_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table with the sizes of a drafting network's layers: its own, or config.json itself."""
-    for key in ("transformer_layer_config", "text_config"):
-        table = config.get(key)
-        if isinstance(table, Mapping) and table:
-            return table
-    return config
 
 
 def plain_name(name: str) -> str:

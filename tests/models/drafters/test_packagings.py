@@ -14,17 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
-from models.drafter_kinds import (
+from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
+from models.drafters.kinds import (
     KIND_NAMES,
     Demands,
     DrafterDescription,
     DrafterKind,
-    Packaging,
     check,
     verifier_note,
 )
-from models.drafter_packagings import classify, classify_inside, kind_of
+from models.drafters.packagings import PACKAGINGS
+from models.drafters.reading import classify, classify_inside, kind_of, published_as
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
@@ -77,6 +78,20 @@ def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
             assert [path.name for path in folder.weights] == ["model.safetensors"]
 
 
+def test_what_the_engine_builds_it_by(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It is read of every packaging, and each tensor that a network needs has a name of ours."""
+    for name in KNOWN:
+        layout = drafter_layout(name)
+        if layout.expected["kind"] in ("head", "model"):
+            continue
+        with subtests.test(name=name):
+            folder = DrafterFolder.of_model(ModelFolder(write_drafter(tmp_path / name, layout)))
+            assert folder.network is not None
+            published = folder.published
+            assert published.packaging.name == layout.expected["packaging"]
+            assert set(published.names.values()) <= set(layout.tensors)
+
+
 def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name in REFUSED:
         with subtests.test(name=name):
@@ -115,7 +130,7 @@ def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
     told = [layout.expected for layout in layouts]
     told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
     assert {each["kind"] for each in told} == set(get_args(DrafterKind)) == set(KIND_NAMES)
-    assert {each["packaging"] for each in told} == set(get_args(Packaging))
+    assert {each["packaging"] for each in told} == {each.name for each in PACKAGINGS}
     assert len(KNOWN) >= 20
     assert len(REFUSED) >= 5
 
@@ -266,6 +281,10 @@ def test_whatever_a_folder_holds_is_answered_or_refused(
         with suppress(Problem):
             found.append(read(config, tensors))
     for description in filter(None, found):
+        published = published_as(description, config, tensors)
+        if published.packaging.network is not None:
+            with suppress(Problem), refused_as_damaged(Path()):
+                published.packaging.network(published, description)
         assert isinstance(description.demands, Demands)
         assert all(tap == "norm" or tap >= 0 for tap in description.taps)
         assert 0 <= description.predictions <= description.block

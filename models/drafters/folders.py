@@ -1,7 +1,7 @@
 """Drafters on disk: which folders hold one, of which kind, and for which target.
 
 Knows their files, and the folders of heads that ship or were distilled here; what a config and
-tensors mean is for `models.drafter_kinds`. Nothing of networks.
+tensors mean is for `models.drafters.kinds`. Nothing of networks.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
-from models.drafter_packagings import classify, classify_inside, kind_of, unknown_kind
+from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
+from models.drafters.published import Published
+from models.drafters.reading import (
+    classify,
+    classify_inside,
+    kind_of,
+    published_as,
+    unknown_kind,
+)
+from models.drafters.refusal import refused_as_damaged
 from models.errors import Problem
 from models.files import data_folder
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
 MODULE_WEIGHTS = "mtp*.safetensors"
-_SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
+_SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,22 @@ class DrafterFolder:
         """The weight files that hold its tensors."""
         headers = self.files.headers.items()
         return tuple(path for path, header in headers if not header.keys().isdisjoint(self.layouts))
+
+    @cached_property
+    def published(self) -> Published:
+        """Its config and tensors, in the spelling of its packaging."""
+        return published_as(self.description, self.config, self.layouts, name=str(self.path))
+
+    @cached_property
+    def network(self) -> Any:
+        """Everything that the engine builds its network by, of a type that belongs to the kind.
+
+        Raises `DrafterRefused` where it is damaged or has parts that are not known here.
+        """
+        published = self.published
+        assert published.packaging.network is not None
+        with refused_as_damaged(self.path):
+            return published.packaging.network(published, self.description)
 
     @cached_property
     def layouts(self) -> Mapping[str, TensorLayout]:
