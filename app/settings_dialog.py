@@ -241,7 +241,7 @@ class SettingsDialog(QDialog):
         )
 
     def _notifications_box(self) -> QWidget:
-        box = EdgedCheckBox("When an answer ends while you are in another window")
+        box = EdgedCheckBox("When an answer ends while you use another program")
         box.setChecked(self._settings.notifications)
         box.toggled.connect(self._choose_notifications)
         return box
