@@ -41,7 +41,8 @@ PROTOCOL = 6  # since a target may be on several Macs
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
-LONGEST_LINE_BYTES = 8 << 20  # with its end
+LONGEST_LINE_BYTES = 8 << 20  # of a command, with its end
+LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
 
 
 @dataclass(frozen=True, slots=True)

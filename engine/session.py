@@ -271,8 +271,7 @@ class Session:
 
     def room(self, request: Request) -> int:
         """How many tokens a chat may have before something is left out of it, for an answer."""
-        context = self.target.context_length
-        return context - min(request.max_tokens, context // 4)
+        return request.room(self.target.context_length)
 
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` where they cannot be."""

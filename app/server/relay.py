@@ -11,8 +11,8 @@ from contextlib import suppress
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
-from app.engine_client.pending import Question, is_guest
 from app.models.loader import ModelLoader
+from engine.client import Question, is_guest
 from engine.events import Done, Event, Failed, Stats
 from engine.protocol import (
     Cancel,

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from httpx2 import AsyncClient
 
+from engine.client import GUEST
 from engine.events import Text
 from engine.protocol import Cancel, Generate, parse_command
-from engine.server.link import PREFIX
 from engine.server.running import Place
 from engine.server.status import ServerStatus, status_from_json
 from models.errors import Problem
@@ -97,7 +97,7 @@ def test_attached_it_uses_the_windows_engine_and_tells_what_it_does() -> None:
                 assert answer.json()["choices"][0]["message"]["content"] == "Hello"
             (generate,) = window.taken
             assert isinstance(generate, Generate)
-            assert generate.id.startswith(PREFIX)
+            assert generate.id.startswith(GUEST)
             (request,) = (await window.until("requests")).requests
             assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
             process.stdin.close()
