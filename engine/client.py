@@ -25,9 +25,10 @@ import engine
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Stats
 from engine.protocol import (
+    COMMANDS,
     LONGEST_LINE_BYTES,
-    LONGEST_RESPONSE_BYTES,
     PROTOCOL,
+    RESPONSES,
     Cancel,
     Command,
     Count,
@@ -44,10 +45,9 @@ from engine.protocol import (
     Unload,
     Unloaded,
     command_of,
-    command_to_json,
-    response_from_json,
 )
 from models.errors import Problem
+from models.typed_json import WrongJson
 
 FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 GUEST = "http-"  # how the ids of the server's commands begin, also in the window's engine
@@ -145,7 +145,7 @@ class EngineClient:
 
         A load is kept also where no process is expected: it is a reason to start one.
         """
-        line = _line(command)
+        line = COMMANDS.to_line(command)
         if len(line) > LONGEST_LINE_BYTES:
             message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
             remedy = "Send less, or start a new conversation."
@@ -166,7 +166,7 @@ class EngineClient:
             return Delivery(Done(generation, "cancelled", Stats()), asked)
         self._cancelled.add(generation)
         cancel = Cancel(generation)
-        self._send(cancel, _line(cancel))
+        self._send(cancel, COMMANDS.to_line(cancel))
         return None
 
     def to_send(self) -> bytes:
@@ -187,7 +187,7 @@ class EngineClient:
             self._again = load.id
             self._owed = {load.id: load, **self._owed}
         for work in self._owed.values():
-            self._send(work, _line(work))
+            self._send(work, COMMANDS.to_line(work))
 
     def lose(self, message: str, remedy: str, *, another: bool) -> list[Delivery]:
         """The process is gone. Returns a `Failed` with this text for each command that failed.
@@ -215,10 +215,8 @@ class EngineClient:
         Raises Garbled and OtherVersion.
         """
         try:
-            if len(line) > LONGEST_RESPONSE_BYTES:
-                raise ValueError("a line that is too long")
-            response = response_from_json(line.decode())
-        except ValueError:
+            response = RESPONSES.read(line)
+        except WrongJson:
             message = "The engine wrote a line that is no response."
             raise Garbled(message, "Install Slipstream again.") from None
         return self._take(response)
@@ -312,7 +310,3 @@ def _id_of(response: Response) -> str:
             return response.id
         case _:
             return response.generation
-
-
-def _line(command: Command) -> bytes:
-    return command_to_json(command).encode() + b"\n"

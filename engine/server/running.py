@@ -21,7 +21,7 @@ from engine.server.link import EngineLink
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, bound, is_loopback
-from engine.server.status import Board, ServerStatus, status_to_json
+from engine.server.status import STATUSES, Board, ServerStatus
 from models.errors import Problem
 
 _STATUS_SECONDS = 0.25  # between two lines
@@ -120,7 +120,7 @@ async def serve_attached(place: Place) -> None:
     board = Board(changed.set)
 
     def tell(status: ServerStatus) -> None:
-        writer.write(status_to_json(status).encode() + b"\n")
+        writer.write(STATUSES.to_line(status))
 
     async def keep_telling() -> None:
         while True:
