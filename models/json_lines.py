@@ -27,6 +27,8 @@ class Language[Message]:
     ) -> None:
         self.tag, self.kinds, self.longest_bytes = tag, dict(kinds), longest_bytes
         self._names = {kind: name for name, kind in kinds.items()}
+        example = json.dumps({tag: [*kinds][-1]})
+        self._remedy = f"Send one JSON object a line, such as {example}."
 
     def name(self, message: Message) -> str:
         """The name of this kind of message."""
@@ -47,26 +49,26 @@ class Language[Message]:
 
     def fields(self, line: bytes) -> dict[str, Any]:
         """The object in a line, whatever it says. Raises WrongJson."""
-        example = json.dumps({self.tag: [*self.kinds][-1]})
-        remedy = f"Send one JSON object a line, such as {example}."
         if len(line) > self.longest_bytes:
             message = f"The line is over {self.longest_bytes:,} bytes."
             raise WrongJson("too long", "", message, "Send shorter messages.")
         if not line.strip():
-            raise WrongJson("empty", "", "The line is empty.", remedy)
+            raise WrongJson("empty", "", "The line is empty.", self._remedy)
         try:
             value = json.loads(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             message = f"Byte {error.start} of the line is not UTF-8."
-            raise WrongJson("not utf 8", "", message, remedy) from None
+            raise WrongJson("not utf 8", "", message, self._remedy) from None
         except RecursionError:
             message = "The line is nested too deeply."
-            raise WrongJson("nested too deeply", "", message, remedy) from None
+            raise WrongJson("nested too deeply", "", message, self._remedy) from None
         except ValueError as error:  # JSONDecodeError, or a number with too many digits
-            raise WrongJson("not json", "", f"The line is not JSON: {error}.", remedy) from None
+            raise WrongJson(
+                "not json", "", f"The line is not JSON: {error}.", self._remedy
+            ) from None
         if not isinstance(value, dict):
             message = f"The line is {named(value)}, not an object."
-            raise WrongJson("not an object", "", message, remedy)
+            raise WrongJson("not an object", "", message, self._remedy)
         return value
 
     def message(self, fields: Mapping[str, Any]) -> Message:
