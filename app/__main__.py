@@ -1,6 +1,6 @@
-"""`python -m app` opens the window; without a display it chats in the terminal instead.
+"""`python -m app` opens the window, or chats in the terminal if there is no display.
 
-Imports no Qt before it is known that there is a display: without one it may not even load.
+Does not import Qt before a display is known to exist: without one, Qt may not even load.
 """
 
 import os
@@ -12,8 +12,8 @@ from app.display import QtCannotStart, has_display
 
 
 def main() -> int:
-    """Run until the window is closed; the process's exit status."""
-    if arguments := sys.argv[1:]:  # a click passes none, and need not wait for a parser
+    """Run until the window is closed. Returns the exit status."""
+    if arguments := sys.argv[1:]:  # the Finder passes no arguments: do not wait for a parser
         return _do(arguments)
     try:
         display = has_display()
@@ -35,12 +35,15 @@ def _do(arguments: Sequence[str]) -> int:
         prog="Slipstream",
         description="Open Slipstream's window. The commands are those of `python -m engine`.",
     )
-    parser.add_argument("--version", action="store_true", help="which version this is")
+    parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument(
-        "--self-test", action="store_true", help="see whether it works here; prints JSON"
+        "--self-test", action="store_true", help="test this copy on this machine; prints JSON"
     )
     parser.add_argument(
-        "--self-test-picture", type=Path, metavar="PNG", help="test, and keep a picture of it"
+        "--self-test-picture",
+        type=Path,
+        metavar="PNG",
+        help="test, and save a picture",
     )
     parser.add_argument("--self-test-window", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

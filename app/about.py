@@ -1,11 +1,12 @@
-"""What Slipstream is and where it keeps things; and the facts that a report of a problem needs.
+"""Shows what Slipstream is and where it keeps its files; copies the facts for a problem report.
 
-Knows versions, places and the doctor's checks; nothing of conversations.
+Knows versions, places and the doctor's checks; no conversations.
 """
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,25 +19,25 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from app.commands import CommandRunner, JsonObject
+from app.theme.labels import plain_label
 from models.errors import Problem
 
-README = Path(__file__).parents[1] / "README.md"  # where it comes along
+README = Path(__file__).parents[1] / "README.md"  # in the bundle too
 _WORDS = (
-    "A chat with models on this computer that answers sooner by speculative decoding, without "
-    "changing what they say, and shows how."
+    "A chat with models on this computer. Speculative decoding makes it answer faster without "
+    "changing the answers, and it shows how."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where Slipstream keeps things; `log` is None where none can be written."""
+    """The places of Slipstream's files. `log` is None if no log can be written."""
 
     data: Path
     conversations: Path
@@ -44,7 +45,7 @@ class Places:
 
 
 class AboutDialog(QDialog):
-    """Signals: `shown(Path)`, open this folder or file; `facts_asked()`, copy the facts."""
+    """Signals: `shown(Path)`: open this folder or file; `facts_asked()`: copy the facts."""
 
     shown = Signal(Path)
     facts_asked = Signal()
@@ -54,7 +55,8 @@ class AboutDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("About Slipstream")
         package = metadata.metadata("slipstream")
-        title, words = _label("Slipstream"), _label(_WORDS)
+        label = partial(plain_label, wraps=True, selectable=True)
+        title, words = label("Slipstream"), label(_WORDS)
         font = title.font()
         font.setPointSizeF(font.pointSizeF() * 1.6)
         font.setBold(True)
@@ -69,11 +71,11 @@ class AboutDialog(QDialog):
                 ("License", package["License-Expression"] or "see LICENSE"),
                 ("Data folder", str(places.data)),
                 ("Conversations", str(places.conversations)),
-                ("Log", str(places.log or "It cannot be written.")),
+                ("Log", str(places.log or "No log can be written.")),
             )
         ):
-            facts.addWidget(_label(name), row, 0, Qt.AlignmentFlag.AlignTop)
-            facts.addWidget(_label(value), row, 1)
+            facts.addWidget(label(name), row, 0, Qt.AlignmentFlag.AlignTop)
+            facts.addWidget(label(value), row, 1)
         actions = QHBoxLayout()
         self._add(actions, "Show the data folder", lambda: self.shown.emit(places.data))
         log = self._add(actions, "Show the log", lambda: self.shown.emit(places.log))
@@ -102,23 +104,23 @@ class AboutDialog(QDialog):
 
 
 class ProblemReport(QObject):
-    """Copies what the doctor finds on this machine, to be pasted into a report.
+    """Copies the doctor's report on this machine to the clipboard.
 
-    Signals: `copied(str)`, the facts, which are on the clipboard; `failed(Problem)`.
+    Signals: `copied(str)`: the text on the clipboard; `failed(Problem)`.
     """
 
     copied = Signal(str)
     failed = Signal(object)
 
     def __init__(self, commands: CommandRunner | None = None, *, parent: QObject) -> None:
-        """`commands` replaces those of the engine."""
+        """`commands` replaces the runner of the engine's commands."""
         super().__init__(parent)
         engine = (sys.executable, "-m", "engine")
         self._commands = commands or CommandRunner(engine, name="The doctor", parent=self)
         self._facts = ""
 
     def begin(self) -> None:
-        """Ask the doctor, which takes a few seconds."""
+        """Run the doctor, which takes a few seconds."""
         self._facts = ""
         running = self._commands.start("doctor", "--json", "--no-pair")
         running.line_received.connect(self._on_line)
@@ -126,14 +128,14 @@ class ProblemReport(QObject):
         running.failed.connect(self._on_failed)
 
     def close(self) -> None:
-        """End the doctor."""
+        """Stop the doctor."""
         self._commands.close()
 
     def _on_line(self, answer: JsonObject) -> None:
         self._facts = facts_text(answer)
 
     def _on_failed(self, problem: Problem) -> None:
-        if self._facts:  # a doctor that found something wrong
+        if self._facts:  # a doctor that found a problem ends with an error
             self._copy()
         else:
             self.failed.emit(problem)
@@ -144,7 +146,7 @@ class ProblemReport(QObject):
 
 
 def facts_text(answer: JsonObject) -> str:
-    """The doctor's answer as lines, with each remedy; empty where it has no checks."""
+    """Return the doctor's answer as lines, with each remedy; empty if it has no checks."""
     lines = []
     for check in answer.get("lines", ()):
         lines.append(f"{check.get('name', '')}: {check.get('fact', '')}")
@@ -154,19 +156,13 @@ def facts_text(answer: JsonObject) -> str:
 
 
 def open_path(path: Path | None) -> None:
-    """Show a folder or a file with the system's own program. Raises Problem, where it is None too:
-    then there is no log."""
+    """Open a folder or file with the system's program for it. `path` is None if there is no log.
+
+    Raises Problem.
+    """
     if path is None:
         raise Problem("There is no log.", "Check that you may write to the folder for logs.")
     if not path.exists():
-        raise Problem(f"{path} is not there.", "It appears once there is something to keep.")
+        raise Problem(f"{path} does not exist.", "It appears with the first entry.")
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
         raise Problem(f"No program here opens {path}.", "Open it by hand.")
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label

@@ -1,21 +1,21 @@
-"""The commands on the last message and the last answer, and which of them are possible now.
+"""The commands on the last message and the last answer, enabled while they are possible.
 
-Knows the open conversation and the menus; not how an answer comes about.
+Knows the open conversation and the menus; not how an answer is made.
 """
 
 from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
-from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.rounds_side import RoundsSide
+from app.composer_controller import ComposerController
 from app.conversations.records import Message
 from app.menus import Menus
 
 
 class AnswerCommands(QObject):
-    """Carries them out, and disables those for which there is nothing to act on."""
+    """Carries out the commands, and disables those that have nothing to act on."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AnswerCommands(QObject):
         self.enable()
 
     def enable(self) -> None:
-        """Enable the commands that are possible, and no others."""
+        """Enable the commands that are possible, and disable all others."""
         conversation, branch = self._conversation, self._conversation.branch
         free, answer = not conversation.busy, self._last_answer()
         answers = sum(message.role == "assistant" for message in branch)

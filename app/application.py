@@ -1,7 +1,6 @@
-"""What all windows of the process share: one store, one engine and its model, one list of answers
-that are being written.
+"""What all windows share: one store, one engine with its model, and the answers being written.
 
-Begins and ends it in the right order. Knows no window, and shows nothing.
+Starts and closes them in the right order. Knows no window.
 """
 
 from pathlib import Path
@@ -34,10 +33,10 @@ _BACK_UP_MS = 5 * 60 * 1000
 
 
 class Application(QObject):
-    """Attributes: its parts; `begun`, whether `begin` was called; `backups`, the timer.
+    """Attributes: its parts; `begun`, whether `begin` was called; `backups`, the backup timer.
 
-    Signals: `settings_changed()`, a person changed a setting that is not the theme's;
-    `troubled(Problem)`, what that asks for cannot be done.
+    Signals: `settings_changed()`: a person changed a setting other than the theme's;
+    `troubled(Problem)`: a setting could not be applied.
     """
 
     settings_changed = Signal()
@@ -56,14 +55,14 @@ class Application(QObject):
         read: Read = read_document,
         cluster: CommandRunner | None = None,
     ) -> None:
-        """`read` reads files that are attached; `cluster` runs commands on several Macs."""
+        """`read` reads attached files. `cluster` runs commands on several Macs."""
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
         self.settings, self.theme, self.library = settings, theme, library
         self.server, self.read = server, read
         self.begun = False
         self._stepper = Stepper(self)
-        self._learning = settings.learn  # or what was learned is not deleted yet
+        self._learning = settings.learn  # otherwise learned answers would not be deleted yet
         self.answers = Answers(store, engine, parent=self)
         self.listing = Listing(store, parent=self)
         self.readiness = Readiness(engine, loader, self.answers, parent=self)
@@ -92,11 +91,11 @@ class Application(QObject):
         files.set_last_folder(settings.last_folder)
 
     def begin(self) -> None:
-        """Have the engine load its model, and look after the store; once, however often called."""
+        """Load the model and tidy the store. Further calls do nothing."""
         if self.begun:
             return
         self.begun = True
-        self.store.purge()  # what was deleted long ago
+        self.store.purge()  # documents deleted long ago
         self.store.back_up_if_due()
         self.backups.start()
         self._learn_or_forget()
@@ -109,8 +108,8 @@ class Application(QObject):
         self._stepper.run(self._keep_or_drop(), failed=self.troubled.emit)
 
     def _keep_or_drop(self) -> Steps:
-        """Keep earlier answers where a person wants that, and delete all of them when that is
-        switched off. The store does one after the other, so the last change holds."""
+        """Keep earlier answers if `learn` is on, or else delete them all. The store works in order,
+        so the last change wins."""
         before, self._learning = self._learning, self.settings.learn
         if self._learning:
             yield self.store.keep_earlier_answers()

@@ -1,7 +1,7 @@
-"""Tells a person who is elsewhere that an answer has ended: by a mark on the task bar and a message
-of the system's, on a Mac by its icon in the Dock alone.
+"""Notifies a person who is in another application when an answer ends.
 
-Knows answers and windows; where the system has no such thing, nothing happens.
+Marks the task bar and shows a system message; on a Mac, bounces the icon in the Dock. Does nothing
+on systems without these. Knows answers and windows.
 """
 
 import sys
@@ -18,16 +18,16 @@ _ENDINGS = {
     "length": "The answer stopped at the token limit.",
     "failed": "The answer failed.",
 }
-_MARKED_MS = 1_000  # without an end a Mac's icon bounces until somebody clicks it
+_MARKED_MS = 1_000  # without a limit, a Mac's icon bounces until it is clicked
 
 
 def mark(window: QWidget) -> None:
-    """Mark a window on the task bar, or its icon in the Dock, where it is not in front."""
+    """Mark a window on the task bar, or its icon in the Dock, unless the window is active."""
     QApplication.alert(window, _MARKED_MS)
 
 
 class Attention(QObject):
-    """Signals: `chosen(int)`: the person chose the message on an answer in this conversation."""
+    """Signals: `chosen(int)`: a person clicked the message about this conversation."""
 
     chosen = Signal(int)
 
@@ -39,14 +39,14 @@ class Attention(QObject):
         wanted: Callable[[], bool] = lambda: True,
         parent: QObject | None = None,
     ) -> None:
-        """`windows` are those that are open; the first of them is marked. `wanted` says whether the
-        person wants to be told."""
+        """`windows` returns the open windows; the first is marked. `wanted` returns whether a
+        person wants notifications."""
         super().__init__(parent)
         self._windows, self._wanted = windows, wanted
         self._conversation = 0
-        self._ended: list[str] = []  # the titles of those that the message is about
+        self._ended: list[str] = []  # the titles of the conversations in the message
         self._tray: QSystemTrayIcon | None = None
-        # The icon is needed for the message alone, so it leaves with it.
+        # Only the message needs the icon, so both disappear together.
         self._end = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._end.timeout.connect(self._hide)
         answers.finished.connect(self._on_finished)
@@ -60,14 +60,14 @@ class Attention(QObject):
         mark(windows[0])
         self._ended.append(writing.title or "Slipstream")
         title = self._ended[0]
-        if len(self._ended) > 1:  # a message takes the place of the one before
+        if len(self._ended) > 1:  # a new message replaces the last one
             title, line = f"{len(self._ended)} answers have ended.", ", ".join(self._ended)
         self.show_message(title, line, writing.message.conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:
-        """Show it among the system's messages, where there is a place for it."""
+        """Show a system message, if the system can."""
         self._end.start()
-        if sys.platform == "darwin":  # there it needs an icon in the menu bar, which flashes up
+        if sys.platform == "darwin":  # needs an icon in the menu bar, which would flash
             return
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return

@@ -1,7 +1,7 @@
 """A combo box whose choices have a line of explanation each.
 
-A choice that is not available is greyed out, and its line says why. Below the choices there may be
-tasks, such as opening a file. Knows nothing of what the choices mean.
+An unavailable choice is greyed out, and its line says why. Tasks, such as opening a file, can
+follow the choices. Knows nothing of their meaning.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ _WIDEST = 460  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`value` is for the program, `name` for a person, `line` explains it.
+    """`value` is for the program; `name` and the explanation `line` are for a person.
 
-    `reason` says why it cannot be chosen; empty where it can. `tip` is its tool tip.
+    `reason` says why it cannot be chosen; empty if it can. `tip` is its tooltip.
     """
 
     value: str
@@ -41,7 +41,7 @@ class Choice:
 
 
 class ChoiceBox(QComboBox):
-    """Signals: `chosen(str)`, the value that a person chose; `task_chosen(str)`, a task's value."""
+    """Signals: `chosen(str)`: a person chose this value; `task_chosen(str)`: or this task."""
 
     chosen = Signal(str)
     task_chosen = Signal(str)
@@ -59,13 +59,14 @@ class ChoiceBox(QComboBox):
 
     @property
     def value(self) -> str:
-        """The chosen value; empty where there is none."""
+        """The chosen value; empty if there is none."""
         return self._value
 
     def set_choices(
         self, choices: tuple[Choice, ...], *, tasks: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """List these, and below them `tasks`: values with names. The chosen value stays."""
+        """List these choices, and `tasks` below them, each a value with a name. The chosen value
+        stays."""
         self._items.clear()
         for choice in choices:
             self._items.appendRow(_item(choice))
@@ -79,7 +80,7 @@ class ChoiceBox(QComboBox):
         self.set_value(self._value)
 
     def set_value(self, value: str) -> None:
-        """Choose a value without a signal. One that is not listed is added."""
+        """Choose a value without a signal. A value that is not listed is added."""
         self._value = value
         place = self._place(value)
         if place < 0 and value:
@@ -97,7 +98,7 @@ class ChoiceBox(QComboBox):
         return tuple(str(self.itemData(row, role) or self.itemText(row)) for row in rows)
 
     def wheelEvent(self, event: object) -> None:
-        """Ignored, as scrolling past the box would load another model."""
+        """Do nothing, as scrolling past the box would load another model."""
         event.ignore()  # type: ignore[attr-defined]
 
     def _on_activated(self, place: int) -> None:
@@ -135,7 +136,7 @@ class ChoiceBox(QComboBox):
 
 
 class _ChoiceDelegate(QStyledItemDelegate):
-    """Draws a name with its line below it, and a tick at the chosen one."""
+    """Draws a name, the line below it, and a check mark if it is chosen."""
 
     def __init__(self, box: ChoiceBox) -> None:
         super().__init__(box)

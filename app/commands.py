@@ -1,7 +1,7 @@
-"""Slipstream's own commands, each run as a child process that answers in lines of JSON.
+"""Runs Slipstream's own commands as child processes, which answer in lines of JSON.
 
-Knows processes, JSON and how an answer becomes records; not what the answers mean. Nothing here
-waits, except `close`.
+Knows processes, JSON and how answers become records; not their meaning. Nothing waits, except
+`close`.
 """
 
 import json
@@ -18,12 +18,12 @@ from models.typed_json import decode
 
 JsonObject = dict[str, Any]
 
-_FOLDER = Path(__file__).parents[1]  # where `-m engine` finds this copy
+_FOLDER = Path(__file__).parents[1]  # `-m engine` finds this copy there
 _LONGEST_LINE_BYTES = 1 << 24
 
 
 def models_command() -> tuple[str, ...]:
-    """The beginning of every command on models; in a bundle, with the Python inside it."""
+    """Return the beginning of every command on models. In a bundle it uses the bundle's Python."""
     return (sys.executable, "-m", "engine", "models")
 
 
@@ -33,7 +33,7 @@ class RunningCommand(QObject):
     Signals:
         line_received(dict): a line of its answer.
         done(dict): it ended with status 0; its last line, or an empty object.
-        failed(Problem): it reported a problem, or ended in any other way.
+        failed(Problem): it reported a problem, or ended in another way.
     """
 
     line_received = Signal(object)
@@ -41,7 +41,7 @@ class RunningCommand(QObject):
     failed = Signal(object)
 
     def __init__(self, command: Sequence[str], *, name: str, parent: QObject) -> None:
-        """`name` is the subject of the sentence which says that it exited."""
+        """`name` is the subject of the error message "... exited with status 1"."""
         super().__init__(parent)
         self._name = name
         self._last: JsonObject = {}
@@ -54,16 +54,16 @@ class RunningCommand(QObject):
 
     @property
     def pid(self) -> int:
-        """Its process's id; 0 while it is not running."""
+        """The id of its process; 0 while it does not run."""
         return self._child.pid
 
     def drop(self) -> None:
-        """Kill it, and emit nothing more."""
+        """Kill it, and send no more signals."""
         self._dropped = True
         self._child.kill()
 
     def close(self, *, patient: bool) -> None:
-        """End it and wait for that, emitting nothing more; `patient` lets it finish its writes."""
+        """End it, wait for that, and send no more signals. `patient` lets it finish its writes."""
         self._dropped = True
         if not patient:
             self._child.kill()
@@ -92,7 +92,7 @@ class RunningCommand(QObject):
 
 
 class CommandRunner(QObject):
-    """Starts commands, any number at a time."""
+    """Starts commands; several can run at once."""
 
     def __init__(
         self,
@@ -101,34 +101,34 @@ class CommandRunner(QObject):
         name: str = "The model manager",
         parent: QObject | None = None,
     ) -> None:
-        """`command` replaces `models_command()`; `name` is what a person calls it."""
+        """`command` replaces `models_command()`. `name` is its name in messages."""
         super().__init__(parent)
         self._name = name
         self.command = tuple(command) or models_command()
 
     def start(self, *words: str) -> RunningCommand:
-        """Run the command with these words; it answers after this has returned."""
+        """Start the command with these arguments. Signals come after this returns."""
         return RunningCommand((*self.command, *words), name=self._name, parent=self)
 
     def drop(self, running: RunningCommand | None) -> None:
-        """Drop it, if there is one."""
+        """Drop a command; does nothing for None."""
         if running is not None:
             running.drop()
 
     def close(self, *, patient: Sequence[RunningCommand] = ()) -> None:
-        """End all of them. Takes up to 1.5 seconds for each of `patient` that does not end."""
+        """End all commands. Takes up to 1.5 seconds for each of `patient` that does not end."""
         children = self.findChildren(RunningCommand)
         for running in children:
             running.close(patient=running in patient)
 
 
 class Question[T](QObject):
-    """A question that commands are asked again and again; only the latest answer counts.
+    """A question for commands, asked again and again. Only the latest answer counts.
 
     Attributes: `value`, the latest answer; `problem`, why there is no newer one; `asking`;
-    `answered`, whether there was an answer since it was last forgotten.
+    `answered`, whether there was an answer since `forget`.
 
-    Signals: `changed()`, any of these.
+    Signals: `changed()`: any of these changed.
     """
 
     changed = Signal()
@@ -141,7 +141,8 @@ class Question[T](QObject):
         empty: T,
         parent: QObject,
     ) -> None:
-        """`read` makes a value of an answer, or raises Problem; `empty` is the value before."""
+        """`read` converts an answer, or raises Problem. `empty` is the value before the first
+        answer."""
         super().__init__(parent)
         self._commands, self._read, self._empty = commands, read, empty
         self._running: RunningCommand | None = None
@@ -154,7 +155,7 @@ class Question[T](QObject):
         return self._running is not None
 
     def ask(self, *words: str) -> None:
-        """Ask, dropping an older question. The value stays until the answer comes."""
+        """Ask, and drop an older question. The value stays until the answer comes."""
         self._commands.drop(self._running)
         self.problem = None
         self._running = running = self._commands.start(*words)
@@ -163,7 +164,7 @@ class Question[T](QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """Go back to the state before the first question."""
+        """Return to the state before the first question."""
         self._commands.drop(self._running)
         self._running = None
         self.value, self.problem, self.answered = self._empty, None, False
@@ -189,7 +190,7 @@ class Question[T](QObject):
 
 
 def read_line(line: bytes) -> JsonObject | None:
-    """The object on a line; None where a library printed something else."""
+    """Return the object on a line, or None for other output, such as a library's."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -198,7 +199,7 @@ def read_line(line: bytes) -> JsonObject | None:
 
 
 def read_answer[T](kind: type[T], answer: JsonObject, key: str) -> T:
-    """The value under `key`; unknown fields are ignored, as a newer command may send them. Raises
+    """Return the value under `key`. Ignores unknown fields, which a newer command may send. Raises
     Problem if something is missing."""
     try:
         return decode(kind, answer.get(key), place=key, ignore_unknown=True)

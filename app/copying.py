@@ -1,4 +1,4 @@
-"""Texts that can be copied with a button beside them."""
+"""Texts with a button that copies them."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ _WIDEST = 640  # pixels of an address
 
 
 class CopyField(QWidget):
-    """A text that can be copied. Attributes: `text`, what is copied; `shown` may be another."""
+    """A text with a copy button. Attribute: `text`, which is copied; another text may be shown."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class CopyField(QWidget):
 
 
 class CopyButton(QPushButton):
-    """Copies a text, and says so for a moment."""
+    """Copies a text, and shows "Copied" for a moment."""
 
     def __init__(self, name: str, text: Callable[[], str]) -> None:
         super().__init__("Copy")

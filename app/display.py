@@ -1,4 +1,4 @@
-"""Whether a window can be opened here at all. Asked before Qt is, which would abort."""
+"""Finds out whether a window can be opened here, before Qt is asked, which would abort."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from models.errors import Problem
 
 _CONNECT_SECONDS = 2.0
-_PROBE_SECONDS = 120  # that only a hang takes
+_PROBE_SECONDS = 120  # only if it hangs
 _CORE_GRAPHICS = "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics"
 _X_DISPLAY = re.compile(r"(?:unix|(?P<host>[^/:]+))?:(?P<number>\d+)(?:\.\d+)?")
 _X_SOCKETS = "/tmp/.X11-unix"
@@ -33,7 +33,7 @@ PACKAGES = (
 
 
 class QtCannotStart(Problem):
-    """There is a display, and Qt cannot open a window on it. `complaint` is what Qt says."""
+    """There is a display, but Qt cannot open a window on it. `complaint` is Qt's message."""
 
     def __init__(self, complaint: str) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class QtCannotStart(Problem):
 
     @property
     def report(self) -> str:
-        """All of it, for a terminal."""
+        """The whole message, for a terminal."""
         lines = (f"    {line}" for line in self.complaint.splitlines() if line.strip())
         return "\n".join(
             (
@@ -59,9 +59,9 @@ class QtCannotStart(Problem):
 def has_display(
     *, platform: str = sys.platform, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether there is a display. Raises `QtCannotStart`."""
+    """Return whether there is a display. Raises `QtCannotStart`."""
     if environment.get("QT_QPA_PLATFORM"):
-        return True  # chosen by whoever started it
+        return True  # the person chose it
     if platform == "darwin":
         return _has_window_server()
     if not (_wayland_answers(environment) or _x_answers(environment)):
@@ -72,7 +72,8 @@ def has_display(
 
 
 def _has_window_server() -> bool:
-    """Over SSH there is none, and nobody who sees the window."""
+    """Whether this Mac's screen can be reached. Over SSH it cannot, and nobody would see the
+    window."""
     try:
         session = ctypes.CDLL(_CORE_GRAPHICS).CGSessionCopyCurrentDictionary
     except (OSError, AttributeError):
@@ -90,7 +91,7 @@ def _x_answers(environment: Mapping[str, str]) -> bool:
     named = environment.get("DISPLAY", "")
     found = _X_DISPLAY.fullmatch(named)
     if found is None:
-        return bool(named)  # written in another way, which Qt may know
+        return bool(named)  # in another notation, which Qt may know
     number, host = int(found["number"]), found["host"]
     if host:
         return _answers(socket.AF_INET, (host, _FIRST_X_PORT + number))
@@ -99,7 +100,7 @@ def _x_answers(environment: Mapping[str, str]) -> bool:
 
 
 def _answers(family: int, address: str | tuple[str, int]) -> bool:
-    """Whether somebody listens there. A display may be named that is gone."""
+    """Whether a display listens there. The environment may name a display that is gone."""
     with socket.socket(family) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         try:
@@ -110,7 +111,7 @@ def _answers(family: int, address: str | tuple[str, int]) -> bool:
 
 
 def _qt_complaint(environment: Mapping[str, str]) -> str:
-    """What Qt says in a process of its own where it does not start; empty where it does."""
+    """Start Qt in another process. Returns its message if it fails; empty if it starts."""
     try:
         probe = subprocess.run(
             [sys.executable, "-c", _PROBE],

@@ -1,6 +1,6 @@
-"""Tells the person in one window about problems with the engine and the disk, and offers remedies.
+"""Shows problems with the engine and the disk in one window, with remedies.
 
-Knows what there is to tell, and which remedy fits; nothing of how notices are shown.
+Knows the problems and their remedies; not how notices are shown.
 """
 
 from PySide6.QtCore import QObject
@@ -11,24 +11,24 @@ from app.notices import Notices, Offer
 
 
 class EngineStatus(QObject):
-    """Shows what is the matter, also in a window that is opened later, and blocks the composer
-    where nothing can be sent."""
+    """Shows the current problems, also in a window that is opened later, and blocks the composer if
+    nothing can be sent."""
 
     def __init__(self, readiness: Readiness, *, notices: Notices, composer: Composer) -> None:
         super().__init__(notices)
         self._readiness, self._notices, self._composer = readiness, notices, composer
         readiness.blocked_changed.connect(self._show_blocked)
-        readiness.told.connect(self._tell)
+        readiness.matter_changed.connect(self._show_matter)
         composer.remedy_asked.connect(readiness.try_again)
         if readiness.blocked:
             self._show_blocked()
         for matter in readiness.matters:
-            self._tell(matter)
+            self._show_matter(matter)
 
     def _show_blocked(self) -> None:
         self._composer.set_blocked(self._readiness.blocked, remedy=self._readiness.remedy)
 
-    def _tell(self, matter: Matter) -> None:
+    def _show_matter(self, matter: Matter) -> None:
         text = self._readiness.matters.get(matter, "")
         offer = Offer(RESTART, self._readiness.restart) if matter == "silence" else None
         if text:

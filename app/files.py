@@ -1,6 +1,6 @@
-"""Asking a person for a file, and writing one. Nothing here waits: the answer comes later.
+"""Asks a person for a file, and writes files. Nothing waits: the answer comes later.
 
-A dialog starts in the folder that was chosen last, in Documents at first.
+A dialog starts in the folder that was chosen last; at first, in Documents.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _LAST_FOLDER = "last folder"  # a property of the application
 
 
 def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], None]) -> None:
-    """Ask for a file that is there; `kinds` as Qt's name filters."""
+    """Ask for an existing file; `kinds` is a name filter of Qt."""
     dialog = _dialog(parent, title, kinds)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.fileSelected.connect(lambda path: then(Path(path)))
@@ -24,7 +24,7 @@ def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], 
 
 
 def ask_to_open_several(parent: QWidget, title: str, then: Callable[[list[Path]], None]) -> None:
-    """Ask for files that are there, of any kind."""
+    """Ask for existing files of any kind."""
     dialog = _dialog(parent, title, "")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.filesSelected.connect(lambda paths: then([Path(path) for path in paths]))
@@ -32,7 +32,7 @@ def ask_to_open_several(parent: QWidget, title: str, then: Callable[[list[Path]]
 
 
 def ask_for_folder(parent: QWidget, title: str, then: Callable[[Path], None]) -> None:
-    """Ask for a folder that is there."""
+    """Ask for an existing folder."""
     dialog = _dialog(parent, title, "")
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.fileSelected.connect(lambda path: then(Path(path)))
@@ -40,7 +40,7 @@ def ask_for_folder(parent: QWidget, title: str, then: Callable[[Path], None]) ->
 
 
 def ask_to_save(parent: QWidget, title: str, suggestion: str, then: Callable[[Path], None]) -> None:
-    """Ask for a new file's name; replacing another is asked about."""
+    """Ask for the name of a new file. The dialog asks before replacing one."""
     name = file_name(suggestion)
     suffix = name.rpartition(".")[2]
     dialog = _dialog(parent, title, f"*.{suffix}")
@@ -52,7 +52,7 @@ def ask_to_save(parent: QWidget, title: str, suggestion: str, then: Callable[[Pa
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all. Raises Problem."""
+    """Write a file, completely or not at all. Raises Problem."""
     try:
         files.write_text(path, text)
     except OSError as error:
@@ -63,13 +63,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def file_name(suggestion: str) -> str:
-    """A name that every file system takes, its suffix kept."""
+    """Return a name that every file system accepts, with the same suffix."""
     stem, _, suffix = suggestion.rpartition(".")
     return f"{files.file_stem(stem) or 'Conversation'}.{suffix}"
 
 
 def last_folder() -> str:
-    """The folder that the next dialog starts in."""
+    """Return the folder in which the next dialog starts."""
     application = QApplication.instance()
     last = str(application.property(_LAST_FOLDER) or "") if application else ""
     places = QStandardPaths.StandardLocation
@@ -79,7 +79,7 @@ def last_folder() -> str:
 
 
 def set_last_folder(folder: str) -> None:
-    """Start the next dialog in this folder, if it is there then."""
+    """Start the next dialog in this folder, if it exists."""
     if application := QApplication.instance():
         application.setProperty(_LAST_FOLDER, folder)
 

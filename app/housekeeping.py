@@ -1,6 +1,6 @@
-"""What a Qt process in Python has to do besides showing its window.
+"""What a Qt process in Python must do besides showing its window.
 
-It ends when the system asks it to, takes the files that it is given, leaves behind what was copied,
+It ends on the system's signals, opens the files it is given, leaves copied texts on the clipboard,
 and collects garbage while nobody waits. Knows Qt and Python; nothing of Slipstream.
 """
 
@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QApplication
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _YOUNG_COLLECTION_MS = 250
-_FEW = 500  # so many new objects are not worth a collection
-_REST_SECONDS = 5.0  # a person who waited for an answer looks at it now
+_FEW = 500  # fewer new objects are not worth a collection
+_REST_SECONDS = 5.0  # a person reads an answer right after waiting for it
 
 
 class SignalWatch(QObject):
@@ -49,8 +49,8 @@ class SignalWatch(QObject):
 
 
 class Program(QApplication):
-    """Signals: `file_given(Path)`: a file or folder to be opened, dropped on the icon in a Mac's
-    Dock, say."""
+    """Signals: `file_given(Path)`: open this file or folder; it was dropped on the icon in a Mac's
+    Dock, for example."""
 
     file_given = Signal(Path)
 
@@ -65,13 +65,13 @@ class GcScheduler(QObject):
     """Collects garbage in place of Python, from its construction until `close`.
 
     Python's own collector goes through every object whenever many new ones have been made. A trace
-    is made of many objects, so a long answer would stop for a tenth of a second in mid-stream.
-    Here only new objects are looked at, four times a second; all of them are when nothing is being
-    written. Most garbage needs no collector: only what refers to itself does. And it happens in the
-    window's thread only: Python collects in whichever thread makes objects, and Qt does not survive
-    it when widgets are destroyed there.
+    is made of many objects, so a long answer would stop for a tenth of a second. This collector
+    looks at new objects four times a second, and at all objects when nothing is being written. Most
+    garbage needs no collector: only objects that refer to themselves do. It runs in the window's
+    thread only: Python collects in any thread that makes objects, and Qt crashes if widgets are
+    destroyed there.
 
-    `busy` says whether a person would notice: then a full collection waits.
+    `busy` returns whether a person would notice: then a full collection waits.
     """
 
     def __init__(self, busy: Callable[[], bool], *, parent: QObject | None = None) -> None:
@@ -79,17 +79,17 @@ class GcScheduler(QObject):
         self._busy = busy
         self._full_wanted_since: float | None = None
         gc.disable()
-        gc.freeze()  # what exists by now, modules above all, stays to the end
+        gc.freeze()  # objects that exist now, mainly modules, stay to the end
         self._timer = QTimer(self, interval=_YOUNG_COLLECTION_MS)
         self._timer.timeout.connect(self.collect)
         self._timer.start()
 
     def request_full(self) -> None:
-        """Much was let go of: look at all objects in a moment of rest."""
+        """Look at all objects at the next idle moment: much was released."""
         self._full_wanted_since = time.monotonic()
 
     def collect(self) -> None:
-        """Collect what can be collected now."""
+        """Collect garbage now."""
         since = self._full_wanted_since
         if since is not None and self._busy():
             self.request_full()
@@ -100,17 +100,17 @@ class GcScheduler(QObject):
             gc.collect(1)
 
     def close(self) -> None:
-        """Leave collecting to Python again."""
+        """Let Python collect again."""
         self._timer.stop()
         gc.unfreeze()
         gc.enable()
 
 
 def leave_texts() -> None:
-    """Hand copied texts to the clipboard itself, when the application is about to quit.
+    """Copy the clipboard's texts to the system, before the application quits.
 
-    Qt destroys what its clipboard holds after Python has ended, so an object that Python made must
-    not be among it.
+    Qt destroys the contents of its clipboard after Python has ended, so they must not be a Python
+    object.
     """
     clipboard = QGuiApplication.clipboard()
     for mode in (QClipboard.Mode.Clipboard, QClipboard.Mode.Selection):

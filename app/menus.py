@@ -1,6 +1,6 @@
 """The window's commands: one table, from which menus, shortcuts and the list of keys are made.
 
-Knows what a command is called and which keys it has, not what it does.
+Knows the name and the keys of a command, not what it does.
 """
 
 import re
@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFrame,
     QGridLayout,
-    QLabel,
     QLineEdit,
     QMainWindow,
     QMenu,
@@ -29,6 +28,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.theme.labels import plain_label
+
 Keys = QKeySequence.StandardKey | str
 
 
@@ -36,7 +37,7 @@ Keys = QKeySequence.StandardKey | str
 class Command:
     """A command of the window. `role` places it in the application's menu on a Mac.
 
-    Where a part of the window has made the action itself, that action's text and keys are used.
+    If a part of the window made the action itself, its text and keys are used.
     """
 
     menu: str
@@ -48,7 +49,7 @@ class Command:
 
 
 _KEY = QKeySequence.StandardKey
-COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that menu
+COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a text is a separator
     Command("File", "new", "New conversation"),
     Command("File", "new_window", "New window", "Ctrl+Shift+N"),
     Command("File", "open_in_window", "Open in a new window"),
@@ -142,11 +143,11 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
-_MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has a key of its own
-_WITH_NAVIGATION = (  # else Tab goes to fields and lists alone
+_MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has its own key
+_WITH_NAVIGATION = (  # otherwise Tab stops at fields and lists only
     ", with Keyboard navigation switched on in System Settings" if sys.platform == "darwin" else ""
 )
-# Keys that parts of the window handle themselves.
+# Keys that parts of the window handle.
 _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
@@ -162,10 +163,10 @@ _OTHER_KEYS = (
 
 
 class Menus:
-    """Attributes: `actions`, by the command's name."""
+    """Attribute: `actions`, by the command's name."""
 
     def __init__(self, window: QMainWindow, *, given: Mapping[str, QAction]) -> None:
-        """`given` holds the actions that parts of the window have made, by the command's name."""
+        """`given` are the actions that parts of the window made, by the command's name."""
         self.actions: dict[str, QAction] = {}
         self._bar = window.menuBar()
         menus: dict[str, QMenu] = {}
@@ -201,17 +202,17 @@ class Menus:
         self._bar.setActiveAction(self._bar.actions()[0])
 
     def connect_commands(self, commands: Mapping[str, Callable[[], object]]) -> None:
-        """Carry out these commands, by their names."""
+        """Connect these commands, by their names."""
         for name, act in commands.items():
             self.actions[name].triggered.connect(lambda checked=False, act=act: act())
 
     def enable(self, possible: Mapping[str, bool]) -> None:
-        """Enable the commands of these names for which there is something to act on."""
+        """Enable or disable the commands with these names."""
         for name, enabled in possible.items():
             self.actions[name].setEnabled(enabled)
 
     def _list_windows(self) -> None:
-        """The open windows by their titles, the one of this menu checked."""
+        """List the open windows by title, with a check at the window of this menu."""
         for action in self._listed:
             self._windows.removeAction(action)
         every = [each for each in QApplication.topLevelWidgets() if isinstance(each, QMainWindow)]
@@ -224,7 +225,7 @@ class Menus:
             action.triggered.connect(lambda checked=False, window=each: come_forward(window))
 
     def _undo(self) -> None:
-        """Undo in the text field that has the focus, or else the last deletion."""
+        """Undo in the text field with the focus, or else undo the last deletion."""
         if can_undo(QApplication.focusWidget()):
             _edit("undo")
         else:
@@ -241,7 +242,7 @@ _EDITING = {
 
 
 def come_forward(window: QMainWindow) -> None:
-    """Show a window in front of others, as far as the system lets it."""
+    """Bring a window to the front, if the system allows it."""
     window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
     window.show()
     window.raise_()
@@ -249,14 +250,14 @@ def come_forward(window: QMainWindow) -> None:
 
 
 def _edit(method: str) -> None:
-    """Call the method of the field that has the focus, if it has that method."""
+    """Call the method of the field with the focus, if it has that method."""
     edit = getattr(QApplication.focusWidget(), method, None)
     if callable(edit):
         edit()
 
 
 def can_undo(widget: QWidget | None) -> bool:
-    """Whether this is a text field in which there is something to undo."""
+    """Return whether this is a text field with something to undo."""
     match widget:
         case QLineEdit():
             return widget.isUndoAvailable()
@@ -267,9 +268,9 @@ def can_undo(widget: QWidget | None) -> bool:
 
 
 def mark_letters(menu: QMenu | QMenuBar) -> None:
-    """Give each entry a letter that chooses it, where the platform shows such letters.
+    """Give each entry a letter that chooses it, on platforms that show such letters.
 
-    Again before each showing, as entries change their texts: "Pin" and "Unpin".
+    Repeated before each showing, as entries change their texts: "Pin" and "Unpin".
     """
     actions = [action for action in menu.actions() if action.text()]
     for action, text in zip(actions, with_letters([a.text() for a in actions]), strict=True):
@@ -278,8 +279,8 @@ def mark_letters(menu: QMenu | QMenuBar) -> None:
 
 
 def with_letters(texts: Sequence[str]) -> list[str]:
-    """The texts with "&" before the letter that chooses each: the first letter of a word where
-    one is free, else any letter. Entries beyond the alphabet have none."""
+    """Return the texts with "&" before the letter that chooses each: the first letter of a word if
+    it is free, or another letter. Entries beyond the alphabet have none."""
     taken: set[str] = set()
     marked: list[str] = []
     for text in texts:
@@ -304,7 +305,7 @@ def _sequences(keys: Keys | tuple[Keys, ...]) -> list[QKeySequence]:
 
 
 def key_text(action: QAction) -> str:
-    """The first of an action's keys, as the platform writes them; empty where it has none."""
+    """Return the first of an action's keys, as the platform writes it; empty if it has none."""
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
@@ -328,10 +329,12 @@ class KeysDialog(QDialog):
                 continue
             if menu != section:
                 section = menu
-                grid.addWidget(_label(menu, bold=True), grid.rowCount(), 0, 1, 2)
+                heading = plain_label(menu, bold=True)
+                heading.setContentsMargins(0, 10, 0, 0)
+                grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
             row = grid.rowCount()
-            grid.addWidget(_label(text), row, 0)
-            grid.addWidget(_label(keys), row, 1, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(plain_label(text), row, 0)
+            grid.addWidget(plain_label(keys), row, 1, Qt.AlignmentFlag.AlignRight)
         inner = QWidget()
         inner.setLayout(grid)
         scroll = QScrollArea()
@@ -344,14 +347,3 @@ class KeysDialog(QDialog):
         column.addWidget(scroll)
         column.addWidget(buttons)
         self.resize(460, 620)
-
-
-def _label(text: str, *, bold: bool = False) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    if bold:
-        font = label.font()
-        font.setBold(True)
-        label.setFont(font)
-        label.setContentsMargins(0, 10, 0, 0)
-    return label

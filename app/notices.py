@@ -1,11 +1,11 @@
-"""Notices to the person, each with a remedy if there is one. Knows nothing of their causes."""
+"""Notices to a person, each with a remedy if there is one. Knows nothing of their causes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
@@ -15,29 +15,29 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.status_line import Standing, StatusLine
-from app.theme.style import draw_card
+from app.theme.card import Card
+from app.theme.labels import StatusLine, Tone
 from models.in_words import clean
 
-_MOST_SHOWN = 2  # at once: more would cover what is being written
+_MOST_SHOWN = 2  # more would cover the text that is being written
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a button of a notice says and does."""
+    """The button of a notice: its text and its function."""
 
     label: str
     act: Callable[[], None]
 
 
 class Notices(QWidget):
-    """Has one notice for each open matter, and shows the two that matter most: warnings, and what
-    asks for a decision, before news. Takes no room while there is none."""
+    """Has one notice for each open matter, and shows the two most important: warnings and questions
+    before news. Hidden without notices."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: dict[str, Notice] = {}
-        self._all = False  # the person wants to see all of them
+        self._all = False  # a person asked to see all of them
         self._more = _quiet_button()
         self._more.clicked.connect(self._show_all)
         self._column = QVBoxLayout(self)
@@ -61,7 +61,7 @@ class Notices(QWidget):
         self,
         matter: str,
         text: str,
-        standing: Standing = "plain",
+        tone: Tone = "muted",
         *,
         offer: Offer | None = None,
         seconds: float = 0.0,
@@ -69,15 +69,15 @@ class Notices(QWidget):
         dismissal: str = "Dismiss",
         of_conversation: bool = False,
     ) -> None:
-        """Show a notice on a matter in place of an earlier one, for `seconds` if they are given.
+        """Show a notice on a matter, replacing an earlier one; for `seconds` if they are given.
 
-        The person can dismiss the notice, by a button that says `dismissal`, unless it is
-        `lasting`. One `of_conversation` leaves when another conversation is opened.
+        A person can dismiss it, with a button labelled `dismissal`, unless it is `lasting`. A
+        notice `of_conversation` disappears when another conversation is opened.
         """
         self.take_back(matter)
         line = Notice(
             text,
-            standing,
+            tone,
             offer,
             dismiss=lambda: self.take_back(matter),
             dismissal="" if lasting else dismissal,
@@ -86,7 +86,7 @@ class Notices(QWidget):
         self._lines[matter] = line
         self._column.insertWidget(self._column.count() - 1, line)
         for before, after in pairwise((self._more, *line.buttons)):
-            QWidget.setTabOrder(before, after)  # else Tab would come to it last of all
+            QWidget.setTabOrder(before, after)  # otherwise Tab would reach it last of all
         self._choose()
         _announce(self, text)
         if seconds:
@@ -102,12 +102,12 @@ class Notices(QWidget):
         self._choose()
 
     def leave_conversation(self) -> None:
-        """Another conversation is open: remove what was about the one before."""
+        """Another conversation is open: remove the notices of the one before."""
         for matter in [matter for matter, line in self._lines.items() if line.of_conversation]:
             self.take_back(matter)
 
     def press(self, matter: str) -> None:
-        """Do what the notice on a matter offers."""
+        """Press the button of the notice on a matter."""
         self._lines[matter].press()
 
     def _show_all(self) -> None:
@@ -115,7 +115,7 @@ class Notices(QWidget):
         self._choose()
 
     def _choose(self) -> None:
-        """Show the notices that matter most."""
+        """Show the most important notices."""
         self._all = self._all and len(self._lines) > _MOST_SHOWN
         newest_first = reversed(self._lines.values())
         chosen = sorted(newest_first, key=lambda line: line.urgent, reverse=True)[:_MOST_SHOWN]
@@ -131,30 +131,30 @@ class Notices(QWidget):
             self.take_back(matter)
 
 
-class Notice(QWidget):
-    """A line of text, with a button for what is offered.
+class Notice(Card):
+    """A line of text, with a button if there is an offer.
 
-    Attributes: `text`; `urgent`, whether it warns or asks for a decision; `of_conversation`,
-    whether it leaves with the conversation; `buttons`.
+    Attributes: `text`; `urgent`, whether it warns or asks a question; `of_conversation`, whether it
+    disappears with the conversation; `buttons`.
     """
 
     def __init__(
         self,
         text: str,
-        standing: Standing,
+        tone: Tone,
         offer: Offer | None,
         *,
         dismiss: Callable[[], None],
         dismissal: str,
     ) -> None:
-        """`dismissal` is what the button for `dismiss` says; empty for none."""
+        """`dismissal` is the label of the button that dismisses it; empty for no button."""
         super().__init__()
         self.text = clean(text)
-        self.urgent = standing == "warning" or not dismissal or offer is not None
+        self.urgent = tone == "warning" or not dismissal or offer is not None
         self.of_conversation = False
         self._offer, self._dismiss = offer, dismiss
         line = StatusLine(wraps=True)
-        line.say(self.text, standing)
+        line.say(self.text, tone)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 6, 6)
         row.setSpacing(8)
@@ -175,7 +175,7 @@ class Notice(QWidget):
         self.setAccessibleName(self.text)
 
     def press(self) -> None:
-        """Remove the notice and do what it offers."""
+        """Remove the notice, and carry out its offer."""
         self._dismiss()
         if self._offer is not None:
             self._offer.act()
@@ -185,19 +185,15 @@ class Notice(QWidget):
         if event.type() == QEvent.Type.PaletteChange:
             self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
-
 
 def _quiet_button() -> QToolButton:
-    """A button without a frame until it is pointed at or has the focus."""
+    """Return a button without a frame until it is pointed at or focused."""
     button = QToolButton()
     button.setAutoRaise(True)
     return button
 
 
 def _announce(widget: QWidget, text: str) -> None:
-    """Have a screen reader say it."""
+    """Have a screen reader speak the text."""
     if QAccessible.isActive():
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, text))

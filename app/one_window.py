@@ -1,7 +1,7 @@
-"""One process for each data folder: a second start asks the first one to show its window.
+"""One process for each data folder: a second start asks the first to show its window.
 
-Knows a socket in the folder; nothing of windows. Where a socket is not possible, as in a folder
-with a very long path, a second start is refused by the store alone.
+Knows a socket in the folder; nothing of windows. If a socket is impossible, as in a folder with a
+very long path, only the store refuses the second start.
 """
 
 import os
@@ -13,11 +13,11 @@ from PySide6.QtCore import QObject, QSocketNotifier, Signal
 
 _NAME = "window.socket"
 _SHOWN = b"shown"
-_WAIT_SECONDS = 3.0  # for a window that is busy
+_WAIT_SECONDS = 3.0  # the first window may be busy
 
 
 def show_first_window(folder: Path) -> bool:
-    """Ask the Slipstream that uses this folder to show its window; returns whether one does."""
+    """Ask the Slipstream that uses this folder to show its window. Returns whether there is one."""
     with socket.socket(socket.AF_UNIX) as asking, suppress(OSError):
         asking.settimeout(_WAIT_SECONDS)
         asking.connect(str(folder / _NAME))
@@ -26,9 +26,9 @@ def show_first_window(folder: Path) -> bool:
 
 
 class SecondStarts(QObject):
-    """Listens for further starts on the same folder. Make it once the folder is this process's.
+    """Listens for further starts on the same folder. Create it once this process owns the folder.
 
-    Signals: `asked()`: another start wants a window to be shown.
+    Signals: `asked()`: another start asks to show a window.
     """
 
     asked = Signal()
@@ -44,14 +44,14 @@ class SecondStarts(QObject):
         self._notifier.setEnabled(False)  # a socket that does not listen would always be ready
         self._notifier.activated.connect(self._accept)
         with suppress(OSError):
-            self._path.unlink(missing_ok=True)  # a process that was killed leaves it
+            self._path.unlink(missing_ok=True)  # a killed process leaves it
             self._socket.bind(str(self._path))
             os.chmod(self._path, 0o600)
             self._socket.listen()
             self._notifier.setEnabled(True)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._notifier.setEnabled(False)
         self._socket.close()
         with suppress(OSError):

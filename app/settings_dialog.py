@@ -1,6 +1,6 @@
-"""The settings of the window, each of which applies at once.
+"""The settings dialog; each setting applies at once.
 
-Knows what can be set and how it is shown; what the window does about it goes out as a signal.
+Knows which settings there are and how they are shown. Changes are sent as signals.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,6 +43,7 @@ from app.settings import (
     ThemeChoice,
 )
 from app.theme.edged_check_box import EdgedCheckBox
+from app.theme.labels import plain_label
 from app.theme.style import Theme
 from engine.request import Overflow
 from models.in_words import size
@@ -54,8 +55,8 @@ _THEMES = (
     Choice("dark", "Dark"),
 )
 _KEYS = (
-    Choice("enter", "Enter", "Shift+Enter begins a line"),
-    Choice("ctrl", CTRL_ENTER, "Enter begins a line"),
+    Choice("enter", "Enter", "Shift+Enter starts a line"),
+    Choice("ctrl", CTRL_ENTER, "Enter starts a line"),
 )
 
 
@@ -67,8 +68,8 @@ def open_folder(folder: Path) -> None:
 class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
-    Signals: `changed()`, a setting that is not of the theme; `deletion_asked()`, of what is kept
-    of documents.
+    Signals: `changed()`: a setting other than the theme's changed; `deletion_asked()`: delete what
+    is kept of documents.
     """
 
     changed = Signal()
@@ -102,16 +103,16 @@ class SettingsDialog(QDialog):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 
     @property
-    def kept_in_words(self) -> str:
-        """How much is kept of documents."""
+    def kept_text(self) -> str:
+        """The size of what is kept of documents, as text."""
         return self._kept.text()
 
     def show_kept(self, size_bytes: int) -> None:
-        """Say how much is kept of documents."""
+        """Show the size of what is kept of documents."""
         self._kept.setText(f"{size(size_bytes)} kept now." if size_bytes else "Nothing is kept.")
         self._delete.setEnabled(size_bytes > 0)
 
-    # The pages
+    # Pages
 
     def _general(self, folders: Mapping[str, Path]) -> QWidget:
         form = _Form()
@@ -187,7 +188,7 @@ class SettingsDialog(QDialog):
         return _row(self._size, normal)
 
     def _folder_row(self, name: str, folder: Path) -> QWidget:
-        path = _label(str(folder))
+        path = plain_label(str(folder))
         path.setWordWrap(True)
         path.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         button = QPushButton("Open")
@@ -206,8 +207,8 @@ class SettingsDialog(QDialog):
         exact = EdgedCheckBox("Same rounding as alone")
         exact.setAccessibleName(exact.text())
         exact.setToolTip(
-            "Each answer has passes of its own, so that its last digits do not depend on the "
-            "others. Slower while there are several."
+            "Each answer has its own passes, so that its last digits do not depend on the others. "
+            "Slower while several are written."
         )
         exact.setAccessibleDescription(exact.toolTip())
         exact.setChecked(self._settings.exact)
@@ -217,35 +218,35 @@ class SettingsDialog(QDialog):
     def _learn_box(self) -> QWidget:
         return _explained_box(
             "Learn from earlier answers: drafts only, on this machine",
-            "Answers are then kept a second time, as tokens in a private file, and guesses are "
-            "copied from them too. Deleting any conversation, or switching this off, deletes the "
+            "Answers are then also kept as tokens in a private file, and drafts are copied from "
+            "them too. Deleting any conversation, or switching this off, deletes the "
             "whole file. Changes load the model again.",
             on=self._settings.learn,
             chosen=self._choose_learn,
         )
 
     def _keep_box(self) -> QWidget:
-        self._kept = _label("")
+        self._kept = plain_label()
         self._delete = QPushButton("Delete what is kept")
         self._delete.setEnabled(False)
         self._delete.clicked.connect(self.deletion_asked)
         return _explained_box(
-            "Keep on disk what was read of documents",
-            "A document is then read once, also after a restart. The files are private and hold "
-            "what it says; deleting the document or a conversation with it deletes them. Changes "
-            "load the model again.",
+            "Keep on disk what the model has read of documents",
+            "A document is then read once, also after a restart. The files are private and "
+            "contain its text; deleting the document or a conversation with it deletes them. "
+            "Changes load the model again.",
             _row(self._kept, self._delete),
             on=self._settings.keep_documents,
             chosen=self._choose_keep,
         )
 
     def _notifications_box(self) -> QWidget:
-        box = EdgedCheckBox("When an answer ends while you are elsewhere")
+        box = EdgedCheckBox("When an answer ends while you are in another window")
         box.setChecked(self._settings.notifications)
         box.toggled.connect(self._choose_notifications)
         return box
 
-    # What is chosen
+    # Changes
 
     def _choose_theme(self, chosen: str) -> None:
         self._settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
@@ -262,7 +263,7 @@ class SettingsDialog(QDialog):
     def _choose_normal_size(self) -> None:
         self._settings.font_points = None
         self._size.setValue(self._theme.points)
-        self._settings.font_points = None  # the box has set a number
+        self._settings.font_points = None  # setting the box has stored a number
         self._theme.refresh()
 
     def _choose_key(self, chosen: str) -> None:
@@ -311,7 +312,7 @@ class SettingsDialog(QDialog):
 
 
 class _Form(QWidget):
-    """Rows of a name and what is set."""
+    """Rows of a name and a field."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -323,7 +324,7 @@ class _Form(QWidget):
         self._rows.setLabelAlignment(Qt.AlignmentFlag.AlignRight)
 
     def add(self, name: str, widget: QWidget) -> None:
-        label = _label(name)
+        label = plain_label(name)
         label.setBuddy(widget)
         if name and not widget.accessibleName():
             widget.setAccessibleName(name)
@@ -331,7 +332,7 @@ class _Form(QWidget):
 
 
 class _Note(QLabel):
-    """Lines that are wrapped, and never cut off: a page of tabs does not ask how high they are."""
+    """Wrapped lines that are never cut off: a page of tabs does not ask for their height."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -344,7 +345,7 @@ class _Note(QLabel):
 
 
 class _Steady(QComboBox):
-    """One that scrolling past does not change."""
+    """A combo box that scrolling past it does not change."""
 
     def wheelEvent(self, event: object) -> None:
         event.ignore()  # type: ignore[attr-defined]
@@ -363,7 +364,7 @@ def _choices(
 def _explained_box(
     words: str, explained: str, *below: QWidget, on: bool, chosen: Callable[[bool], None]
 ) -> QWidget:
-    """A check box, and under it what it does and more widgets."""
+    """Return a check box with its explanation and more widgets below it."""
     box = EdgedCheckBox(words)
     box.setAccessibleName(words)
     box.setAccessibleDescription(explained)
@@ -378,16 +379,10 @@ def _explained_box(
 
 
 def _row(*widgets: QWidget) -> QWidget:
-    """Widgets side by side, the first as wide as there is room."""
+    """Return the widgets side by side; the first takes the free width."""
     row = QWidget()
     across = QHBoxLayout(row)
     across.setContentsMargins(0, 0, 0, 0)
     for place, widget in enumerate(widgets):
         across.addWidget(widget, 0 if place else 1)
     return row
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label

@@ -1,7 +1,7 @@
-"""The panels beside the conversation: which of them the person wants, and which have room.
+"""The panels beside the conversation: which of them a person wants, and which have room.
 
-A window that is too narrow for all shows the one that was asked for last; the others come back
-when there is room again. Knows widths and the settings, nothing of what the panels show.
+If a window is too narrow for all, it shows the panel that was requested last; the others return
+when there is room. Knows widths and the settings; not what the panels show.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from app.settings import WindowSettings
 
 _COMFORTABLE = 480  # pixels for the conversation beside several panels
 _NARROW = 400  # its least width
-_FURTHER = 160  # more, where there are more than two: else all of them are cramped
+_FURTHER = 160  # more if there are more than two panels, which would otherwise be cramped
 
 
 class SidePanels(QObject):
@@ -28,10 +28,10 @@ class SidePanels(QObject):
         settings: WindowSettings,
         hidden: Collection[str] = (),
     ) -> None:
-        """`columns` holds `middle` and the `sides`, the more useful one first.
+        """`columns` contains `middle` and the `sides`, the more useful side first.
 
-        `actions` show and hide the sides of the same names. Those that are `hidden` are so until
-        they are asked for.
+        `actions` show and hide the sides of the same names. The `hidden` sides stay hidden until a
+        person shows them.
         """
         super().__init__(columns)
         self._columns, self._sides, self._settings = columns, dict(sides), settings
@@ -42,7 +42,7 @@ class SidePanels(QObject):
 
     @property
     def narrowest(self) -> int:
-        """The least width at which one panel and the conversation fit."""
+        """The least width with room for one panel and the conversation."""
         return max(self._widths) + _NARROW + self._handles
 
     @property
@@ -75,12 +75,12 @@ class SidePanels(QObject):
             self._want(name, False)
 
     def show(self, name: str) -> None:
-        """Show a panel, in place of others where there is no room for all."""
+        """Show a panel; if there is not enough room, instead of others."""
         self._first = name
         self._want(name, True)
 
     def fit(self) -> None:
-        """Show the wanted panels that have room. Call this when the width of the window changes."""
+        """Show the wanted panels that have room. Call this when the window's width changes."""
         left = self._columns.window().width() - _COMFORTABLE - self._handles
         fitting: list[str] = []
         for name in sorted(self._wanted, key=lambda name: (name != self._first, self._order(name))):

@@ -1,6 +1,6 @@
-"""Makes the application and all that its windows need, and runs it.
+"""Makes the application and everything that its windows need, and runs it.
 
-Knows where data is kept, and in what order things start: the first paint comes before the engine.
+Knows where data is kept, and the order of the start: the first paint comes before the engine.
 """
 
 import os
@@ -32,14 +32,14 @@ from models.files import HOME_VARIABLE, data_folder
 
 NAME = "Slipstream"
 _GET_READY_MS, _GET_READY_APART_MS = 500, 100
-_SWITCH_SECONDS = 0.001  # how long the window's thread waits for one that stores an answer
+_SWITCH_SECONDS = 0.001  # how long the window's thread waits for the thread that stores an answer
 
 
 def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Window.begin) -> int:
-    """Open the windows that were open at the end, and run until the last one is closed; the
-    process's exit status.
+    """Open the windows that were open at the end, and run until the last one is closed. Returns the
+    exit status.
 
-    `begin` is what happens once the first of them is painted.
+    `begin` is called once the first window is painted.
     """
     home = data_folder()
     if show_first_window(home):
@@ -90,7 +90,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
 
 
 def keep_quick(windows: Windows) -> GcScheduler:
-    """Do what takes long while nobody waits: collect garbage, load lexers of common languages."""
+    """Do slow work while nobody waits: collect garbage, load the lexers of common languages."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     answers = windows.application.answers
     scheduler = GcScheduler(lambda: answers.busy, parent=windows)
@@ -103,7 +103,7 @@ def keep_quick(windows: Windows) -> GcScheduler:
 
 
 def make_application(arguments: Sequence[str]) -> Program:
-    """The application, with its names, its style and its icon."""
+    """Return the application, with its names, style and icon."""
     application = Program(list(arguments))
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
@@ -116,7 +116,7 @@ def make_application(arguments: Sequence[str]) -> Program:
 
 
 def stored_settings(home: Path) -> QSettings:
-    """Where the platform keeps settings. If SLIPSTREAM_HOME is set, they are in that folder."""
+    """Return the platform's settings, or those in the folder SLIPSTREAM_HOME if it is set."""
     if os.environ.get(HOME_VARIABLE):
         return QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat)
     return QSettings(NAME, NAME)

@@ -1,10 +1,10 @@
-"""Work that waits for futures and blocks nothing: a generator that continues when each is done.
+"""Work that waits for futures without blocking: a generator that continues when each is done.
 
     def say(text: str) -> Steps:
         message = yield store.say(conversation, text)
         show(message)
 
-Knows futures and Qt's event loop; not what is done in the steps.
+Knows futures and Qt's event loop; not what the steps do.
 """
 
 from collections.abc import Callable, Generator
@@ -25,7 +25,7 @@ class Stepper(QObject):
     """Runs steps in the thread that it belongs to, whichever thread completes a future.
 
     A future's exception is raised where the steps wait for it. A `Problem` that they do not catch
-    is passed to `failed`; any other exception is a bug and surfaces as one.
+    is passed to `failed`; any other exception is a bug and is raised.
     """
 
     _arrived = Signal(object, object, object)
@@ -33,19 +33,19 @@ class Stepper(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._closed = False
-        self._telling = RLock()  # held while a thread reports: who closes waits for that
+        self._telling = RLock()  # held while a thread reports; `close` waits for it
         self._waiting: set[Steps] = set()
-        # Queued, so that steps never continue inside the call that began them.
+        # Queued, so that steps never continue inside the call that started them.
         self._arrived.connect(self._go_on, Qt.ConnectionType.QueuedConnection)
 
     def run(self, steps: Steps, *, failed: Failed) -> None:
-        """Begin at once, and return when the steps wait for their first future."""
+        """Start the steps. Returns when they wait for their first future."""
         if not self._closed:
             self._advance(steps, failed, lambda: next(steps))
 
     def close(self) -> None:
-        """Drop all steps that wait, and run no others: what they would ask is about to close.
-        Futures that end from now on report nothing, so that the stepper may be deleted."""
+        """Drop all waiting steps, and run no others: what they would use is about to close. Futures
+        that end later report nothing, so that the stepper may be deleted."""
         with self._telling:
             self._closed = True
         waiting, self._waiting = self._waiting, set()
@@ -74,17 +74,17 @@ class Stepper(QObject):
             steps.close()
             return
         self._waiting.add(steps)
-        future.add_done_callback(lambda done: self._tell(steps, failed, done))
+        future.add_done_callback(lambda done: self._report(steps, failed, done))
 
-    def _tell(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
-        """Report from any thread that the future is done; the stepper may be gone by then."""
+    def _report(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
+        """Report from any thread that the future is done. The stepper may be deleted by then."""
         with self._telling, suppress(RuntimeError):
             if not self._closed:
                 self._arrived.emit(steps, failed, done)
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:
-    """Do `work` in a thread that the end of the process does not wait for."""
+    """Do `work` in a thread that does not delay the end of the process."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""A switch. Knows whether it is on; nothing of what it switches."""
+"""A switch. Knows whether it is on; not what it switches."""
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
@@ -8,7 +8,7 @@ from app.theme.style import colours_of
 
 
 class Switch(QAbstractButton):
-    """On or off. Its words are beside it. Attribute: `failed`, it is not as it is switched."""
+    """On or off, without a label. Attribute: `failed`: it is switched on but does not work."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -1,6 +1,5 @@
-"""What is shown where the messages will be, before there are any: what will be seen, a few
-questions to begin with, and how far the model is. Knows the model that is loaded.
-"""
+"""Shown before there are messages: what Slipstream does, a few questions to begin with, and the
+state of the model. Knows the loaded model."""
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QFont, QFontMetrics, QPainter, QPaintEvent, QPalette
@@ -8,7 +7,6 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -16,15 +14,16 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.provenance import Legend
+from app.models.formatting import target_name
 from app.models.loader import ModelLoader
-from app.models.words import target_name
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import Theme, set_ink
 from engine.protocol import Loaded
 from models import in_words
 from models.errors import Problem
 
-# Questions whose answers have lists, code and copied text, which are drafted well.
+# Questions whose answers have lists, code and copied text, which are easy to draft.
 EXAMPLES = (
     ("A list", "Give me seven tips for learning a new language."),
     ("Some code", "Write a Python function that says whether a number is prime."),
@@ -39,9 +38,9 @@ class Welcome(QWidget):
     """Attribute: `examples`, the cards.
 
     Signals:
-        asked(str): this question was chosen, to be written into the composer.
-        explanation_asked(): say what the colours and figures mean.
-        library_asked(): show which models there are.
+        asked(str): write this question into the composer.
+        explanation_asked(): show what the colours and figures mean.
+        library_asked(): show the models.
     """
 
     asked = Signal(str)
@@ -51,12 +50,12 @@ class Welcome(QWidget):
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
         self._loader, self._theme = loader, theme
-        self._title, self._words, self._model = _label(), _label(), _label()
-        self._meaning = _label()
+        labels = [plain_label(wraps=True, centred=True) for _ in range(4)]
+        self._title, self._words, self._model, self._meaning = labels
         self._title.setText("Slipstream")
         self._words.setText(
             "A small drafter proposes the next tokens, and the target, the model that you chose, "
-            "checks them in one pass. The answer is the target\u2019s own, only sooner."
+            "checks them in one pass. The answer is the target\u2019s own, only faster."
         )
         self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
@@ -113,13 +112,13 @@ class Welcome(QWidget):
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)
         inner.setLayout(column)
-        row = QHBoxLayout(self)  # between stretches a wrapped line has the height it wants
+        row = QHBoxLayout(self)  # between stretches a wrapped line gets the height it needs
         row.addStretch(1)
         row.addWidget(inner, 100)
         row.addStretch(1)
 
     def _show_stage(self) -> None:
-        """Say how far the model is: the window may be opened at any time."""
+        """Show the state of the model, for a window that is opened later."""
         loader = self._loader
         if loader.loaded is not None:
             self._on_loaded(loader.loaded)
@@ -150,11 +149,11 @@ class Welcome(QWidget):
         self._model.setText(f"{target_name(loaded.target)} is ready, {loaded.precision}.")
 
     def _on_rested(self) -> None:
-        self._model.setText("The model is unloaded, and is loaded again with the next message.")
+        self._model.setText("The model is unloaded. The next message loads it again.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:
-            self._model.setText("There is no model to answer yet.")
+            self._model.setText("There is no model yet.")
 
     def _follow_theme(self) -> None:
         shown, colours = self._theme.font, self._theme.colours
@@ -176,9 +175,10 @@ class Welcome(QWidget):
 
 
 class ExampleCard(QAbstractButton):
-    """A question that can be asked: a title, and the question below it.
+    """A card with a title and a question below it.
 
-    Signals: `asked(str)`, the question."""
+    Signals: `asked(str)`: ask this question.
+    """
 
     asked = Signal(str)
 
@@ -196,7 +196,7 @@ class ExampleCard(QAbstractButton):
         self.clicked.connect(lambda: self.asked.emit(self.question))
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours, and this font."""
+        """Use these colours and this font."""
         self._colours = colours
         self.setFont(font)
         self.updateGeometry()
@@ -253,11 +253,3 @@ def _scaled(font: QFont, scale: float, *, bold: bool = False) -> QFont:
     scaled.setPointSizeF(font.pointSizeF() * scale)
     scaled.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
     return scaled
-
-
-def _label() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    return label

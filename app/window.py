@@ -1,7 +1,7 @@
-"""A window: places its parts, connects them, and restores them as they were.
+"""A window: places its parts, connects them, and restores them at the next start.
 
-Knows which part listens to which, nothing of how a conversation, an answer or a pair works, and of
-no other window.
+Knows which part listens to which; not how a conversation, an answer or a pair works, and no other
+window.
 """
 
 from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
@@ -29,25 +29,25 @@ from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer
-from app.chat.composer_controller import ComposerController
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
-from app.chat.section_offers import SectionOffers
 from app.chat.transcript import WIDEST_TEXT, Transcript
-from app.chat.words_in_documents import WordsInDocuments
+from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
+from app.documents.section_offers import SectionOffers
+from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import Menus, come_forward
 from app.models.controller import LibraryController
+from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
-from app.models.words import target_name
 from app.notices import Notices, Offer
 from app.rounds.lane import DraftLane
 from app.settings import Pair
@@ -69,15 +69,15 @@ _COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 class Window(QMainWindow):
     """One of Slipstream's windows.
 
-    Attributes: the parts; `number`, from 1; `own`, what a window with that number remembers.
+    Attributes: the parts; `number`, from 1; `own`, the settings of the window with that number.
 
     Signals:
         painted(): once, after the first paint.
-        activated(): it has become the active window.
-        asked(int, object, str): the person wants to see this conversation, at this message if it is
-            not None; and the words that were searched for.
-        closed(): it has been closed.
-        window_asked(object): show this conversation in another window, an empty one for None.
+        activated(): it became the active window.
+        asked(int, object, str): show this conversation, at this message unless it is None; with the
+            words of the search.
+        closed(): it was closed.
+        window_asked(object): show this conversation in another window; an empty one for None.
         quit_asked(): close all windows.
     """
 
@@ -203,7 +203,7 @@ class Window(QMainWindow):
         inner.setLayout(below)
         under = QHBoxLayout()
         under.setSpacing(0)
-        under.addStretch(0)  # these share what is left of a wide window
+        under.addStretch(0)  # these share the free width of a wide window
         under.addWidget(inner, 1)
         under.addStretch(0)
         middle = QWidget()
@@ -241,13 +241,13 @@ class Window(QMainWindow):
             FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
         bar = self.transcript.verticalScrollBar()
-        bar.ensurePolished()  # else it would have another width than it is shown with
-        under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # in line with the messages
+        bar.ensurePolished()  # otherwise it would have another width than is shown
+        under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # aligned with the messages
         self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
         self.resize(1280, 840)
 
     def _connect(self) -> None:
-        """Connect the parts with one another."""
+        """Connect the parts with each other."""
         conversation = self.conversation
         conversation.opened.connect(self._on_opened)
         conversation.changed.connect(self._remember_conversation)
@@ -286,7 +286,7 @@ class Window(QMainWindow):
     def _connect_shared(self) -> None:
         """Connect the parts with what all windows share.
 
-        Methods only: what they belong to goes with the window, and with it the connection.
+        Only methods: their connection ends with the window.
         """
         application, library = self.application, self.library_controller
         self.loader.loaded_now.connect(self.composer_controller.use)
@@ -337,10 +337,11 @@ class Window(QMainWindow):
             }
         )
 
-    # Which conversation
+    # Conversations
 
     def begin(self) -> None:
-        """Open the conversation that was open last in this window, and begin what all share."""
+        """Open the conversation that was open last in this window, and start what all windows
+        share."""
         if self.store.notice and not self.application.begun:
             self.notices.say("store", self.store.notice, "warning")
         self.show_conversation(self.own.conversation)
@@ -355,7 +356,7 @@ class Window(QMainWindow):
     def show_conversation(
         self, conversation: int | None, *, at: int | None = None, words: str = ""
     ) -> None:
-        """Show this conversation, at the message `at`, where these words were found; an empty one
+        """Show this conversation, at the message `at` with these words of a search; an empty one
         for None."""
         self.composer_controller.leave()
         if conversation is None:
@@ -364,7 +365,7 @@ class Window(QMainWindow):
             self.conversation.open(conversation, at=at, words=words)
 
     def place_beside(self, other: "Window") -> None:
-        """Be as large as another window and a little below it, on the screen as a whole."""
+        """Take the size of another window, and a place a little below it, within the screen."""
         self.setWindowState(self.windowState() & ~_COVERING)
         room = other.screen().availableGeometry()
         self.resize(other.normalGeometry().size().boundedTo(room.size()))
@@ -376,9 +377,9 @@ class Window(QMainWindow):
         )
 
     def come_forward(self) -> None:
-        """Show the window in front of others, as far as the system lets it."""
+        """Bring the window to the front, if the system allows it."""
         come_forward(self)
-        mark(self)  # where it was not let
+        mark(self)  # if the system did not allow it
 
     def _on_opened(self) -> None:
         self._remember_conversation()
@@ -399,7 +400,7 @@ class Window(QMainWindow):
         self.sides.show("sidebar")
         self.sidebar.focus_list()
 
-    # What there is to tell
+    # Notices
 
     def offer_pair(self, pair: Pair) -> None:
         """Offer to use a pair that has finished downloading."""
@@ -414,7 +415,7 @@ class Window(QMainWindow):
     def _on_problem(self, problem: Problem) -> None:
         self.notices.say("problem", str(problem), "warning", of_conversation=True)
 
-    # How it looks
+    # Appearance
 
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
@@ -424,7 +425,7 @@ class Window(QMainWindow):
         for part in (self.sidebar, self.rounds, self.page_panel, self.lane):
             part.setFont(self.theme.interface_font)
         self.sides.fit()
-        if colours is not self._colours:  # a style sheet keeps those that it was set with
+        if colours is not self._colours:  # a widget with a style sheet keeps its font
             self._colours = colours
             self.setStyleSheet(STYLE_SHEET)
 
@@ -439,7 +440,7 @@ class Window(QMainWindow):
         self._show_lens("" if self.words.marked else "words")
 
     def _show_lens(self, lens: str) -> None:
-        """Show the tokens of answers, or their words that are from documents, or the text alone."""
+        """Show the provenance of tokens, or the words from documents, or only the text."""
         self.presenter.show_provenance(lens == "provenance")
         self.legend.setVisible(lens == "provenance")
         self.words.mark(lens == "words")
@@ -489,12 +490,12 @@ class Window(QMainWindow):
 
     def dropEvent(self, event: QDropEvent) -> None:
         self.composer.show_drop(False)
-        event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete them
+        event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete the files
         event.accept()
         self.composer.files_given.emit(files_in(event.mimeData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Handle Esc where no part of the window has its own use for it."""
+        """Handle Esc if no part of the window uses it."""
         if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
             self.composer_controller.end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
@@ -503,12 +504,12 @@ class Window(QMainWindow):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Keep what is unsent and where everything is, and end what is done for this window."""
+        """Store the unsent text and the places of all parts, and stop this window's work."""
         self.composer_controller.leave()
         self.own.keep_place("window", self.saveGeometry())
         self.sides.keep()
         self.own.keep_place("rounds", self.rounds.parts.saveState())
-        self.hide()  # at once: what follows may take a moment
+        self.hide()  # at once, as the rest may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
         self.section_offers.close()
@@ -519,7 +520,7 @@ class Window(QMainWindow):
 
 
 def _given(sidebar: Sidebar) -> dict[str, QAction]:
-    """The actions that the sidebar has made, by the command's name."""
+    """Return the actions that the sidebar made, by the command's name."""
     return {
         "new": sidebar.new_action,
         "open_in_window": sidebar.open_in_window_action,

@@ -1,7 +1,7 @@
-"""What opens over a window: the race, the dialogs for sampling, memory, settings and keys, About,
-and files and folders that another program shows.
+"""Opens the dialogs over a window: the race, sampling, memory, settings, keys, About; and asks for
+files, or shows folders in another program.
 
-Knows what each of them needs to be told; nothing of what is in them.
+Knows the input of each; not its contents.
 """
 
 from pathlib import Path
@@ -14,12 +14,12 @@ from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.documents_controller import DocumentsController
 from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
+from app.documents.controller import DocumentsController
 from app.menus import KeysDialog, Menus
+from app.models.formatting import drafter_name
 from app.models.memory_dialog import MemoryDialog
-from app.models.words import drafter_name
 from app.notices import Notices
 from app.race.dialog import RaceDialog
 from app.sampling.dialog import SamplingDialog
@@ -35,7 +35,7 @@ from models.files import models_folder
 
 
 class WindowDialogs(QObject):
-    """Signals: `failed(Problem)`, something that was asked for could not be done."""
+    """Signals: `failed(Problem)`: a command failed."""
 
     failed = Signal(Problem)
 
@@ -50,7 +50,7 @@ class WindowDialogs(QObject):
         notices: Notices,
         menus: Menus,
     ) -> None:
-        """They open over `window`; a race runs on the text in `composer`, with its `documents`."""
+        """Dialogs open over `window`. A race uses the text in `composer`, with its documents."""
         super().__init__(window)
         self._window, self._application, self._conversation = window, application, conversation
         self._composer, self._notices, self._menus = composer, notices, menus
@@ -71,7 +71,7 @@ class WindowDialogs(QObject):
                 "macs": self.show_macs,
                 "settings": self._show_settings,
                 "keys": self._show_keys,
-                "about": self._tell_about,
+                "about": self._show_about,
                 "readme": lambda: self._open_path(README),
                 "data_folder": lambda: self._open_path(self._places.data),
                 "log": lambda: self._open_path(self._places.log),
@@ -87,7 +87,7 @@ class WindowDialogs(QObject):
     def close(self) -> None:
         """Close all of them."""
         for dialog in self._window.findChildren(QDialog):
-            dialog.close()  # which stops a race, too
+            dialog.close()  # this stops a race, too
         self._report.close()
 
     def race(self) -> None:
@@ -101,11 +101,11 @@ class WindowDialogs(QObject):
         elif loader.resting:
             self._race_wanted = True
             loader.wake()
-            self._notices.say("race", "The model is being loaded. Then the race begins.")
+            self._notices.say("race", "The model is being loaded. Then the race starts.")
         elif loader.loaded is None:
             self.failed.emit(Problem("There is no model yet.", "Race when the model is ready."))
         elif application.race.running:
-            self.failed.emit(Problem("A race is running.", "Wait for its end, or stop it."))
+            self.failed.emit(Problem("A race is running.", "Wait until it ends, or stop it."))
         elif application.answers.busy:
             self.failed.emit(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
@@ -121,7 +121,7 @@ class WindowDialogs(QObject):
             dialog.open()
 
     def ask_to_export_trace(self, document: str) -> None:
-        """Ask for a file for a trace, and write it."""
+        """Ask for a file name for a trace, and write it."""
 
         def write(path: Path) -> None:
             try:
@@ -212,7 +212,7 @@ class WindowDialogs(QObject):
     def _show_keys(self) -> None:
         KeysDialog(self._menus, self._window).open()
 
-    def _tell_about(self) -> None:
+    def _show_about(self) -> None:
         about = AboutDialog(self._places, parent=self._window)
         about.shown.connect(self._open_path)
         about.facts_asked.connect(self._report.begin)
@@ -230,7 +230,7 @@ class WindowDialogs(QObject):
         )
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        """Begin the race that waited for its model."""
+        """Start the race that waited for its model."""
         self._notices.take_back("race")
         if self._race_wanted:
             self.race()

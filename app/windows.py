@@ -1,7 +1,7 @@
-"""The windows: opens, finds and closes them, and lets what exists once speak through one of them.
+"""The windows: opens, finds and closes them, and lets shared parts speak through one of them.
 
-The last window that is closed ends the application. Knows which window shows which conversation;
-nothing of what is in a window.
+Closing the last window ends the application. Knows which window shows which conversation; not what
+is in a window.
 """
 
 from collections.abc import Collection
@@ -22,11 +22,11 @@ from models.errors import Problem
 
 class Windows(QObject):
     """Attributes: `application`; `library_controller`, with the Library that all windows share;
-    `attention`; `current`, the window that was active last.
+    `attention`; `current`, the last active window.
 
     Signals:
-        opened(Window): there is another window.
-        let_go(): a conversation is shown no longer, or a window was closed.
+        opened(Window): a window was opened.
+        let_go(): a conversation is no longer shown, or a window was closed.
     """
 
     opened = Signal(Window)
@@ -35,7 +35,7 @@ class Windows(QObject):
     def __init__(self, application: Application) -> None:
         super().__init__(application)
         self.application = application
-        self._windows: list[Window] = []  # in the order of their last activations
+        self._windows: list[Window] = []  # in the order of their last activity
         self._ended = False
         self._server_failed = self._macs_failed = False
         self._stepper = Stepper(self)
@@ -57,21 +57,21 @@ class Windows(QObject):
         self.attention.chosen.connect(self.show_conversation)
         application.server.changed.connect(self._on_server)
         application.macs.changed.connect(self._on_macs)
-        application.troubled.connect(self._tell_of_trouble)
+        application.troubled.connect(self._show_trouble)
 
     @property
     def all(self) -> tuple[Window, ...]:
-        """The windows that are open, the one that was active last at the end."""
+        """The open windows; the last active one is at the end."""
         return tuple(self._windows)
 
     @property
     def current(self) -> Window:
-        """The window that was active last."""
+        """The last active window."""
         return self._windows[-1]
 
     def restore(self) -> tuple[Window, ...]:
-        """Make the windows that were open at the end, with their conversations. They are neither
-        shown nor begun yet."""
+        """Make the windows that were open at the end, with their conversations. They are not shown
+        or begun yet."""
         shown: set[int | None] = set()
         for number in self.application.settings.open_windows:
             own = self.application.settings.window(number)
@@ -82,10 +82,10 @@ class Windows(QObject):
         return self.all
 
     def open(self, conversation: int | None = None) -> Window:
-        """Show a conversation in one more window; an empty one for None.
+        """Show a conversation in another window; an empty one for None.
 
-        The window has the smallest number that is free, and with it what a window of that number
-        remembers: its place, and an unsent text.
+        The window has the smallest free number, and the settings of that number: its place, and an
+        unsent text.
         """
         taken = {window.number for window in self._windows}
         number = next(n for n in range(1, len(taken) + 2) if n not in taken)
@@ -117,17 +117,17 @@ class Windows(QObject):
         return window
 
     def attach(self, path: Path) -> None:
-        """Attach a file or folder in the window that was active last."""
+        """Attach a file or folder in the last active window."""
         self.come_forward()
         self.current.composer.files_given.emit([path])
 
     def come_forward(self) -> None:
-        """Show the window that was active last in front of others."""
+        """Bring the last active window to the front."""
         self.current.come_forward()
 
     def show_conversation(self, conversation: int) -> None:
-        """Show a conversation in front of everything, in the window that has it already or else in
-        the one that was active last."""
+        """Show a conversation in front of everything: in the window that shows it already, or else
+        in the last active one."""
         window = self._showing(conversation) or self.current
         window.come_forward()
         self._show(window, conversation)
@@ -148,13 +148,13 @@ class Windows(QObject):
             showing.show_conversation(conversation, at=at, words=words)
 
     def _showing(self, conversation: int) -> Window | None:
-        """The window that shows this conversation."""
+        """Return the window that shows this conversation, or None."""
         found = (one for one in self._windows if one.conversation.shown == conversation)
         return next(found, None)
 
     def _open_beside(self, asking: Window, conversation: int | None) -> None:
-        """Show a conversation in a new window. It leaves the window that asks; another one that
-        shows it comes forward instead."""
+        """Show a conversation in a new window, and no longer in `asking`. If another window shows
+        it, that one comes to the front instead."""
         showing = None if conversation is None else self._showing(conversation)
         if showing is asking:
             asking.show_conversation(None)
@@ -164,20 +164,20 @@ class Windows(QObject):
             showing.come_forward()
 
     def _leave(self, conversations: Collection[int]) -> None:
-        """Show a neighbour, or an empty conversation, wherever one of these is shown."""
+        """Show a neighbour, or an empty conversation, in place of each of these."""
         for window in self.all:
             if window.conversation.shown in conversations:
                 taken = {shown for one in self._windows if (shown := one.conversation.shown)}
                 window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
 
     def _mark(self) -> None:
-        """Have each sidebar mark what the other windows show."""
+        """Mark in each sidebar what the other windows show."""
         for window in self._windows:
             others = (one.conversation.shown for one in self._windows if one is not window)
             window.sidebar.set_elsewhere({shown for shown in others if shown is not None})
 
     def _remember(self) -> None:
-        """Open these windows at the next start."""
+        """Store the open windows for the next start."""
         if not self._ended:
             numbers = [window.number for window in self._windows]
             self.application.settings.open_windows = numbers
@@ -195,7 +195,7 @@ class Windows(QObject):
             self._stepper.run(self._delete(window), failed=lambda problem: None)
             self._mark()
             self.let_go.emit()
-            # Later: windows that are closed in one go were open together at the end.
+            # Later: windows that are closed together were open together at the end.
             QTimer.singleShot(0, self, self._remember)
         else:
             self._ended = True
@@ -204,8 +204,8 @@ class Windows(QObject):
             self.application.close()
 
     def _delete(self, window: Window) -> Steps:
-        """Delete a closed window once what was sent there is stored, or was given back."""
-        yield self.application.listing.refresh()  # behind all that was asked of the store before
+        """Delete a closed window when its last messages are stored, or given back."""
+        yield self.application.listing.refresh()  # after all earlier requests to the store
         window.composer_controller.leave()
         window.deleteLater()
 
@@ -217,7 +217,7 @@ class Windows(QObject):
         self.current.offer_pair(pair)
 
     def _on_macs(self) -> None:
-        """Offer the way out where no model can be loaded on several Macs."""
+        """Show a notice if no model can be loaded on several Macs."""
         macs = self.application.macs
         failed = macs.used and macs.finding is not None
         if failed == self._macs_failed or self._ended:
@@ -228,13 +228,13 @@ class Windows(QObject):
         if failed:
             show = Offer("Several Macs\u2026", self.current.dialogs.show_macs)
             text = (
-                "No model could be loaded on several Macs. To go on with this Mac alone, switch "
-                "Several Macs off."
+                "No model could be loaded on several Macs. To continue with this Mac alone, "
+                "switch Several Macs off."
             )
             self.current.notices.say("macs", text, offer=show)
 
     def _on_server(self) -> None:
-        """Tell of a local server that cannot be asked: its panel may not be open."""
+        """Show a notice if the local server does not work: its panel may be closed."""
         server = self.application.server
         failed = server.state is ServerState.FAILED
         if failed == self._server_failed or self._ended:
@@ -246,7 +246,7 @@ class Windows(QObject):
             show = Offer("Show", self.current.dialogs.show_server)
             self.current.notices.say("server", server.problem, "warning", offer=show)
 
-    def _tell_of_trouble(self, problem: Problem) -> None:
+    def _show_trouble(self, problem: Problem) -> None:
         self.current.notices.say("setting", str(problem), "warning")
 
     def _report(self, line: str) -> None:

@@ -18,70 +18,94 @@ order: a rejected one leaves max(0, p - q) to the next. `by_token` then is recur
 et al., 2505.12398). Each alternative has a q of its own, given those before it, so that it does not
 matter how they were drawn.
 
-Pure functions. What the last two draw stays on the device: nothing here waits for it.
+Pure functions. The device computes all that needs a vocabulary, for every token behind which the
+round may end; which of them that is, a few numbers say, so the host decides it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.sampling import Candidates, certain, draw, entries
+from engine.sampling import Candidates, entries
 from engine.tree import COMMITTED, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictArrays:
-    """A round's verdict, as arrays that are still on the device.
+class Outcomes(NamedTuple):
+    """All that may come of a draft of n tokens, on the device.
 
-    `accepted`: () int32, the last accepted token, counted from 1, and 0 for none: of a chain, how
-    many are accepted. `next`: () int32, the target's own token after it. `chance`: (n,) float32,
-    how likely each drafted token was to be accepted: `by_token`, once the one before it is.
+    `tried`: (n,) float32, the chance that each drafted token is accepted once its turn has come.
+    `own`: (n + 1, candidates), what the target's own token is drawn from behind the committed
+    tokens and behind each drafted one; rows are not normalized. `p`: (n,), the target's
+    probability of each drafted token.
     """
 
-    accepted: mx.array
-    next: mx.array
-    chance: mx.array
-
-
-AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array, Tree | None], VerdictArrays]
-"""`by_token` or `by_block`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """All that may come of a draft, with its probability, before anything is drawn.
-
-    `tree`, `p` and `q`: what was judged. `ends`: (n + 1,), how likely each token is to be the last
-    accepted one, behind the chance that there is none. `weights`: (n + 1,), which part of p is
-    still to be covered behind each of these. `chance`: as in `VerdictArrays`.
-    """
-
-    tree: Tree
+    tried: mx.array
+    own: mx.array
     p: mx.array
+
+
+class Judged(NamedTuple):
+    """A draft of n tokens beside the target's rows.
+
+    `tokens`: (n,) int32. `p`: n + 1 rows, behind the committed tokens and behind each drafted one.
+    `judging`: n of these rows, those behind each token's parent. `q`: (n, candidates), what each
+    token was drawn from, over the candidates of its row in `judging`. `p_of` and `q_of`: (n,), each
+    token's own probabilities.
+    """
+
+    tokens: mx.array
+    p: Candidates
+    judging: Candidates
     q: mx.array
-    ends: mx.array
-    weights: mx.array
-    chance: mx.array
+    p_of: mx.array
+    q_of: mx.array
 
-    def own(self, accepted: mx.array) -> mx.array:
-        """What the target's own token is drawn from behind the last `accepted` one, counted from 1:
-        (vocabulary,), not normalized."""
-        left = self.p[accepted]
-        weight = scale = self.weights[accepted]
-        for alternatives in self.tree.alternatives:
-            tried = mx.array(alternatives)[accepted]
-            q = mx.where(tried == COMMITTED, 0.0, self.q[mx.maximum(tried, 0)])
-            left, weight, scale = _rejected(left, weight, scale, q)
-        # Where p and q are equal up to rounding, nothing is left; but then nothing is rejected
-        # either.
-        return mx.where(mx.sum(left) > 0.0, left, self.p[accepted])
 
-    def draw(self, key: mx.array) -> VerdictArrays:
-        ends_key, own_key = mx.random.split(key)
-        accepted = draw(self.ends, mx.random.uniform(shape=(1,), key=ends_key))
-        own = draw(self.own(accepted), mx.random.uniform(shape=(1,), key=own_key))
-        return VerdictArrays(accepted, own, self.chance)
+@dataclass(frozen=True, slots=True)
+class AcceptanceRule:
+    """`by_token` or `by_block`.
+
+    `judge` computes `tried` and `own` of `Outcomes`. `ends` computes on the host, from the
+    `tried` of `Outcomes`: how likely each token is to be the last accepted one, behind the chance
+    that none is accepted, n + 1 numbers; and how likely each token is to be accepted, n numbers
+    (`by_token`: once its parent is).
+    """
+
+    judge: Callable[[Judged, Tree], tuple[mx.array, mx.array]]
+    ends: Callable[[Tree, Sequence[float]], tuple[list[float], list[float]]]
+
+
+def outcomes(
+    rule: AcceptanceRule, drafted: mx.array, p: Candidates, q: mx.array | None, tree: Tree
+) -> Outcomes:
+    """Judge a draft by `rule`.
+
+    `drafted`: (n,) int32, n >= 1. `p`: n + 1 rows. `q`: (n, vocabulary); None if each token was
+    certain. A token that is not among the candidates has no p: it is never accepted, and nothing
+    of it is left to be covered. So the rules see the candidates' columns only.
+    """
+    judging = p.rows(slice(len(tree)) if tree.is_chain else mx.array(tree.judges))
+    if q is None:
+        columns, q_of = judging.certain(drafted), mx.array([1.0] * len(tree))
+    else:
+        columns, q_of = judging.columns(q), entries(q, drafted)
+    judged = Judged(drafted, p, judging, columns, judging.at(drafted), q_of)
+    tried, own = rule.judge(judged, tree)
+    return Outcomes(tried, own, judged.p_of)
+
+
+def last_accepted(ends: Sequence[float], point: float) -> int:
+    """The place in `ends` where their running sum passes a `point` of the whole, in [0, 1]: never
+    a place without a chance."""
+    left, last = point * sum(ends), 0
+    for place, chance in enumerate(ends):
+        if chance > 0.0:
+            last, left = place, left - chance
+            if left < 0.0:
+                break
+    return last
 
 
 def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> int:
@@ -99,151 +123,115 @@ def as_written(drafted: Sequence[int], written: Sequence[int], tree: Tree) -> in
     return last
 
 
-def by_token(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
-    """`drafted` (n,) int32; `p` (n + 1, vocabulary); `q` (n, vocabulary); rows sum to 1."""
-    return outcomes_by_token(drafted, p, q, tree).draw(key)
+# --- Token by token: every token is tried with all of p to be covered
 
 
-def by_block(
-    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
-    """As `by_token`; n >= 1."""
-    return outcomes_by_block(drafted, p, q, tree).draw(key)
-
-
-def among_candidates(
-    accept: AcceptanceRule,
-    drafted: mx.array,
-    p: Candidates,
-    q: mx.array | None,
-    key: mx.array,
-    tree: Tree | None = None,
-) -> VerdictArrays:
-    """The verdict of `accept`, computed over each row's candidates alone; `q` None: each token was
-    certain.
-
-    What is no candidate has no p: it is never accepted, and nothing of it is left to be covered. So
-    the columns are those of the row that judges a token, and one more for a drafted token that is
-    not among them.
-    """
-    if p.ids is None:
-        q = certain(drafted, p.p.shape[-1]) if q is None else q
-        return accept(drafted, p.p, q, key, tree)
-    parents = (tree or Tree.chain(drafted.size)).parents
-    ids = p.ids[mx.array(parents, dtype=mx.int32) + 1]
-    same = ids == drafted[:, None]
-    q = same.astype(mx.float32) if q is None else mx.take_along_axis(q, ids, axis=-1)
-    found = mx.pad(same, [(0, 0), (0, 1)], constant_values=True)
-    q = mx.pad(q, [(0, 0), (0, 1)], constant_values=1.0)
-    column = mx.argmax(found, axis=-1).astype(mx.int32)
-    verdict = accept(column, mx.pad(p.p, [(0, 0), (0, 1)]), q, key, tree)
-    return replace(verdict, next=p.ids[verdict.accepted, verdict.next].astype(mx.int32))
-
-
-def outcomes_by_token(
-    drafted: mx.array, p: mx.array, q: mx.array, tree: Tree | None = None
-) -> Outcomes:
-    """What `by_token` draws from. Every token is tried with all of p to be covered."""
-    tree = tree or Tree.chain(drafted.size)
-    weights = mx.ones((len(tree) + 1,), dtype=p.dtype)
-    if tree.is_chain:
-        tried = mx.minimum(entries(p[:-1], drafted) / entries(q, drafted), 1.0)
-    else:
+def _judge_tokens(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
+    if not tree.is_chain:
         everywhere = range(COMMITTED, len(tree))
-        tried = _covered(drafted, p, q, tree, generations=[everywhere])[0][1:]
-    parents, numbers = mx.array(tree.parents), mx.arange(len(tree))
-    siblings = (parents[:, None] == parents) & (numbers[:, None] > numbers)  # those tried before
-    chance = tried * mx.prod(mx.where(siblings, 1.0 - tried, 1.0), axis=-1)
-    reached = mx.prod(mx.where(mx.array(tree.before), chance, 1.0), axis=-1)
-    children = mx.arange(COMMITTED, len(tree))[:, None] == parents
-    stays = mx.prod(mx.where(children, 1.0 - tried, 1.0), axis=-1)
-    ends = mx.concatenate([weights[:1], reached]) * stays
-    return Outcomes(tree, p, q, ends, weights, chance)
+        tried, _, rest = _covered(draft, tree, generations=[everywhere])
+        return tried[1:], _own(draft, rest, mx.sum(rest, axis=-1))
+    tried = mx.minimum(draft.p_of / draft.q_of, 1.0)
+    rest = mx.concatenate([mx.maximum(draft.judging.p - draft.q, 0.0), draft.p.p[-1:]])
+    return tried, _own(draft, rest, mx.sum(rest, axis=-1))
 
 
-def outcomes_by_block(
-    drafted: mx.array, p: mx.array, q: mx.array, tree: Tree | None = None
-) -> Outcomes:
-    """What `by_block` draws from. A path is tried once all that go on from it are rejected, and the
-    first that is accepted counts."""
-    tree = tree or Tree.chain(drafted.size)
-    standing = _standing_chain if tree.is_chain else _standing
-    weights, tried = standing(drafted, p, q, tree)
-    order = mx.array(tree.leaves_first) + 1
-    tried = tried[order]
-    ends = tried * mx.cumprod(1.0 - tried, inclusive=False)
-    ends = ends[mx.argsort(order)]
-    # A token is accepted with any path that holds it.
-    held = mx.where(mx.array(tree.before), ends[1:, None], 0.0)
-    return Outcomes(tree, p, q, ends, weights, mx.minimum(mx.sum(held, axis=0), 1.0))
+def _token_ends(tree: Tree, tried: Sequence[float]) -> tuple[list[float], list[float]]:
+    reached = [1.0]
+    stays = [1.0] * (len(tree) + 1)  # the chance that no alternative behind a token is accepted
+    chance = []
+    for parent, accepted in zip(tree.parents, tried, strict=True):
+        chance.append(stays[parent + 1] * accepted)
+        reached.append(reached[parent + 1] * chance[-1])
+        stays[parent + 1] *= 1.0 - accepted
+    return [here * stay for here, stay in zip(reached, stays, strict=True)], chance
 
 
-def _standing_chain(
-    drafted: mx.array, p: mx.array, q: mx.array, _: Tree
-) -> tuple[mx.array, mx.array]:
-    """As `_standing`: the weights are Sun et al.'s p_i."""
-    # w_i = min(w_{i-1} r_i, 1) without a loop: a walk in logarithms that never rises above 0.
-    walk = mx.cumsum(mx.log(entries(p[:-1], drafted) / entries(q, drafted)))
-    walk = mx.concatenate([mx.zeros((1,), dtype=p.dtype), walk])
-    weights = mx.exp(walk - mx.cummax(walk))
-    # Mass that is left to the target after each prefix that is not the whole draft.
-    inner = weights[1:-1]
-    left = mx.sum(mx.maximum(inner[:, None] * p[1:-1] - q[1:], 0.0), axis=-1)
-    inner = mx.where(inner < 1.0, left / (left + 1.0 - inner), 1.0)
-    return weights, mx.concatenate([weights[:1], inner, weights[-1:]])
+by_token = AcceptanceRule(_judge_tokens, _token_ends)
 
 
-def _standing(drafted: mx.array, p: mx.array, q: mx.array, tree: Tree) -> tuple[mx.array, mx.array]:
-    """The weight of every path, (n + 1,), and its chance to be accepted once those that go on from
-    it are rejected: what these leave of its weight."""
-    depths = (-1, *tree.depths)
-    generations = [
-        [i - 1 for i, depth in enumerate(depths) if depth == parents]
-        for parents in range(-1, tree.height - 1)
-    ]
-    return _covered(drafted, p, q, tree, generations=generations)
+# --- By block: a path is tried once all that go on from it are rejected; the first accepted counts
+
+
+def _judge_blocks(draft: Judged, tree: Tree) -> tuple[mx.array, mx.array]:
+    if not tree.is_chain:
+        weights, left, rest = _covered(draft, tree, generations=tree.generations)
+        leaves = mx.array([not tree.children(i) for i in range(len(tree))])
+        tried = mx.where(leaves, weights[1:], left[1:])
+        return tried, _own(draft, rest, mx.sum(rest, axis=-1))
+    # 1) The weight of every prefix, Sun et al.'s p_i: w_i = min(w_{i-1} p/q, 1). Without a loop, a
+    #    walk in logarithms that never rises above 0.
+    walk = mx.cumsum(mx.log(draft.p_of / draft.q_of))
+    weights = mx.exp(walk - mx.maximum(mx.cummax(walk), 0.0))
+    # 2) What is left to the target behind every prefix; behind the whole draft that is p.
+    before = mx.concatenate([mx.array([1.0]), weights[:-1]])
+    rest = mx.maximum(before[:, None] * draft.judging.p - draft.q, 0.0)
+    rest = mx.concatenate([rest, draft.p.p[-1:]])
+    mass = mx.sum(rest, axis=-1)
+    # 3) Once all longer prefixes are rejected, one is accepted with what they leave of its weight.
+    left, shorter = mass[1:-1], weights[:-1]
+    left = mx.where(shorter < 1.0, left / (left + (1.0 - shorter)), 1.0)
+    return mx.concatenate([left, weights[-1:]]), _own(draft, rest, mass)
+
+
+def _block_ends(tree: Tree, tried: Sequence[float]) -> tuple[list[float], list[float]]:
+    ends, undecided = [0.0] * (len(tree) + 1), 1.0
+    for token in tree.leaves_first[:-1]:
+        ends[token + 1] = undecided * tried[token]
+        undecided *= 1.0 - tried[token]
+    ends[0] = undecided
+    held = list(ends)  # a token is accepted with any path that holds it
+    for token, parent in reversed(list(enumerate(tree.parents))):
+        held[parent + 1] = held[parent + 1] + held[token + 1]
+    return ends, held[1:]
+
+
+by_block = AcceptanceRule(_judge_blocks, _block_ends)
+
+
+def _own(draft: Judged, rest: mx.array, mass: mx.array) -> mx.array:
+    """What the target's own token is drawn from: what is left, of this `mass` in each row. Where p
+    and q are equal up to rounding that is nothing; but then nothing is rejected either."""
+    return mx.where(mass[:, None] > 0.0, rest, draft.p.p)
+
+
+# --- Alternatives
 
 
 def _covered(
-    drafted: mx.array,
-    p: mx.array,
-    q: mx.array,
-    tree: Tree,
-    *,
-    generations: Sequence[Sequence[int]],
-) -> tuple[mx.array, mx.array]:
-    """The weight of every token when it is tried, behind a 1 for the committed ones; and what is
-    left of it once all that is tried behind it is rejected: (n + 1,) both.
+    draft: Judged, tree: Tree, *, generations: Sequence[Sequence[int]]
+) -> tuple[mx.array, mx.array, mx.array]:
+    """The weight of every token when it is tried, behind a 1 for the committed ones; what is left
+    of it once all that is tried behind it is rejected: (n + 1,) both; and what is left of p there:
+    (n + 1, candidates).
 
     `generations` of parents: a token's weight is a part of its parent's where that is in an
     earlier one, else of 1. All of a generation are computed at once, alternative by alternative.
     """
-    weights = mx.ones((len(tree) + 1,), dtype=p.dtype)
-    left = mx.zeros_like(weights)
+    weights = mx.ones((len(tree) + 1,))
+    left, over = mx.zeros_like(weights), mx.array(draft.p.p)
     for parents in generations:
         families = sorted(filter(None, map(tree.children, parents)), key=len, reverse=True)
         rows = mx.array([tree.parents[family[0]] + 1 for family in families])
-        rest, weight, scale = p[rows], weights[rows], weights[rows]
+        rest, weight, scale = draft.p.rows(rows), weights[rows], weights[rows]
         for rank in range(len(families[0])):
             tried = mx.array([family[rank] for family in families if rank < len(family)])
-            rest, weight, scale = (each[: tried.size] for each in (rest, weight, scale))
-            ids, drawn_from = drafted[tried], q[tried]
-            q_of_ids = entries(drawn_from, ids)
-            chance = mx.minimum(scale * entries(rest, ids) / q_of_ids, 1.0)
-            weights[tried + 1] = mx.where(q_of_ids > 0.0, chance, 0.0)  # else it was not drawn
-            rest, weight, scale = _rejected(rest, weight, scale, drawn_from)
-            left[rows[: tried.size]] = weight
-    leaves = mx.array([not tree.children(i) for i in range(COMMITTED, len(tree))])
-    return weights, mx.where(leaves, weights, left)
+            still = slice(tried.size)
+            rest, weight, scale = rest.rows(still), weight[still], scale[still]
+            q, q_of = draft.q[tried], draft.q_of[tried]
+            chance = mx.minimum(scale * rest.at(draft.tokens[tried]) / q_of, 1.0)
+            weights[tried + 1] = mx.where(q_of > 0.0, chance, 0.0)  # else it was not drawn
+            p, weight, scale = _rejected(rest.p, weight, scale, q)
+            rest = rest._replace(p=p)
+            left[rows[still]], over[rows[still]] = weight, p
+    return weights, left, over
 
 
 def _rejected(
     rest: mx.array, weight: mx.array, scale: mx.array, q: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """What is left to be covered, (..., vocabulary), of what was, once an alternative drawn from
-    `q` is rejected; its `weight`, (...,); and the `scale` that gives it this mass."""
+    """What is left to be covered, (..., candidates), of `rest`, once an alternative drawn from `q`
+    is rejected; its `weight`, (...,); and the `scale` that gives it this mass."""
     rest = mx.maximum(scale[..., None] * rest - q, 0.0)
     mass = mx.sum(rest, axis=-1)
     rejected = mass + (1.0 - weight)  # how likely that was

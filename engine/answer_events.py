@@ -1,4 +1,4 @@
-"""The rounds of an answer as events: what the loop did, with texts in place of token ids.
+"""Turns the rounds of an answer into events, with texts in place of token ids.
 
 Keeps the laws of `engine.events`. Knows a tokenizer, and nothing of models.
 """
@@ -31,7 +31,7 @@ _FORCED = "the grammar allows nothing else"
 class AnswerEvents:
     """Turns the rounds of one answer into events. Attribute: `text`, the answer's.
 
-    `source_of`: which character of the chat the committed token at a place begins with.
+    `source_of(position)`: the character of the chat that a committed token begins with.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class AnswerEvents:
         self._generation = generation
         self._token_texts = token_texts
         self._number = 1  # of the round
-        self._committed: deque[tuple[int, int]] = deque()  # round and index of those without a span
+        self._committed: deque[tuple[int, int]] = deque()  # (round, index) without a span
 
     def push(
         self, item: Round, seconds: float, *, accompanied: bool
     ) -> Iterator[Draft | Verdict | Text]:
-        """The events of what the loop did; the round took `seconds`, in which others had their
-        turns if it was `accompanied`."""
+        """Yield the events of `item`. The round took `seconds`; `accompanied`: other answers had
+        turns within that time."""
         if isinstance(item, RoundDraft):
             yield self._draft(item)
             return
@@ -68,7 +68,7 @@ class AnswerEvents:
             yield self._written(delta, lengths)
 
     def finish(self) -> Iterator[Text]:
-        """The text that was held back."""
+        """Yield the text that was held back."""
         delta, lengths = self.text.finish()
         if lengths:
             yield self._written(delta, lengths)
@@ -96,7 +96,7 @@ class AnswerEvents:
         )
 
     def _verdict(self, item: RoundVerdict, seconds: float) -> Verdict:
-        told = zip(item.committed, item.logprobs, strict=False)
+        logprobs = zip(item.committed, item.logprobs, strict=False)
         return Verdict(
             self._generation,
             self._number,
@@ -107,7 +107,7 @@ class AnswerEvents:
             item.verify_seconds,
             seconds,
             str(item.reason),
-            logprobs=tuple(token_logprob(*each, self._token_texts) for each in told),
+            logprobs=tuple(token_logprob(*each, self._token_texts) for each in logprobs),
             parents=item.parents,
             path=item.path if item.parents else (),
             edge=item.edge,
@@ -126,7 +126,7 @@ class AnswerEvents:
 
 
 def token_logprob(token: int, logprob: Logprob | None, texts: TokenTexts) -> TokenLogprob:
-    """A token's log probability as an event has it; None for a token that nothing predicted."""
+    """A token's log probability for an event. `logprob` is None for the prompt's first token."""
     if logprob is None:
         return TokenLogprob(token, tuple(texts.bytes_of(token)), None)
     top = (TopToken(id, tuple(texts.bytes_of(id)), value) for id, value in logprob.top)

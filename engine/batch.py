@@ -1,15 +1,15 @@
-"""One pass of a model over rows that are not one sequence: trees, and those of several decoders.
+"""One pass of a model over rows that are not one sequence: a tree, or the rows of several decoders.
 
-Reading a model's weights is most of what a pass costs, and they are read once for all rows. Every
-row goes through the model as a sequence of one token, so nothing is padded: the linear layers see
-just the rows that there are, and rotary embeddings an offset for each. Only attention looks at
-more than a row. It is computed decoder by decoder, over the decoder's own cache, and a row of a
-tree sees the rows on its path alone. On the CPU each row gets, bit for bit, what it would have got
-alone (`engine.cpu.trees`).
+Most of a pass's cost is reading the model's weights, which are read once for all rows. Every row
+goes through the model as a sequence of one token, so nothing is padded: the linear layers see the
+rows as they are, and rotary embeddings get an offset for each. Only attention looks at more than
+one row. It is computed decoder by decoder, over the decoder's own cache, and a row of a tree sees
+only the rows on its path. On the CPU the result of each row is, bit for bit, the same as alone
+(`engine.cpu.trees`).
 
-mlx-lm's models call attention by name. A stand-in for that name, during a pass, splits the rows.
-Knows caches and attention; nothing of whose the decoders are. Recurrent layers, and attention that
-a model computes in a way of its own, allow none of it: `can_share` tells.
+mlx-lm's models call attention by name. During a pass a stand-in under that name splits the rows.
+Models with recurrent layers, or with attention of their own, cannot be read so: `can_share` tries.
+Knows caches and attention; nothing of the answers that the decoders write.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,13 +40,14 @@ def read_together(
     *,
     exactly: bool | None = None,
 ) -> list[mx.array]:
-    """One pass of the model that all of `decoders` read with: for each its `tokens` (n,), to its
-    logits (n, vocabulary), not yet computed. As `Decoder.read` of each, for a model that
-    `can_share`. Where it fails, none of them has read anything.
+    """Read with all of `decoders` in one pass; they must hold the same model, which `can_share`.
 
-    `trees`: which of a decoder's tokens stands behind which, where that is not a chain. The caches
-    have them in the order of `tokens`: see `Decoder.keep`. `exactly`: whether each row of a tree
-    gets the very bits that it would have got alone; None: where rows of a chain do.
+    `tokens` has (n,) ids for each decoder; returns logits (n, vocabulary) for each, not yet
+    computed, equal to `Decoder.read`'s. If it fails, no decoder has read anything.
+
+    `trees`: the tree that a decoder's tokens form; None for a chain. Its cache holds them in the
+    order of `tokens`: see `Decoder.keep`. `exactly`: each row of a tree gets the same bits as
+    alone; None: as the rows of a chain do on this device.
     """
     trees = trees or [None] * len(decoders)
     sizes = [each.size for each in tokens]
@@ -78,16 +79,15 @@ def read_together(
 
 
 class _Held(NamedTuple):
-    """What a cache holds of keys or values, (..., places, dim), with the rows of this pass from
-    place `first` on."""
+    """A cache's keys or values, (..., places, dim); this pass's rows begin at place `first`."""
 
     held: Any
     first: int
 
 
 class _Sight(NamedTuple):
-    """What rows see, (rows, places) each: their own paths, where these stand; and, of a tree that
-    is read exactly, what they would see as a chain."""
+    """Masks (rows, places). `own`: each row sees its own path. `as_chain`: the mask of the same
+    rows as a chain, for a tree that is read exactly."""
 
     own: Any
     as_chain: mx.array | None = None
@@ -95,14 +95,14 @@ class _Sight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The `rows` of a decoder in a pass, of which each sees its own path in `tree`."""
+    """The `rows` of one decoder in a pass, each of which sees its own path in `tree`."""
 
     tree: Tree
     rows: slice
     exactly: bool
 
     def mask(self, cache: Any, window_size: int | None, return_array: bool) -> _Sight:
-        """Made before the rows are appended to `cache`."""
+        """The rows' masks. Call it before the rows are appended to `cache`."""
         make = partial(cache.make_mask, len(self.tree), window_size=window_size)
         if self.tree.is_chain:
             return _Sight(make(return_array=return_array))
@@ -129,7 +129,7 @@ class _Part:
         scale: float,
         **options: Any,
     ) -> mx.array:
-        """(1, heads, rows, dim); exactly where that is wanted."""
+        """Attention of the rows, (1, heads, rows, dim)."""
         if mask.as_chain is None:
             held = keys.held, values.held
             return attention(queries, *held, mask=mask.own, scale=scale, **options)
@@ -139,10 +139,10 @@ class _Part:
 
 
 class _Layer:
-    """What the model takes for the cache of a layer: the caches of that layer of all decoders.
+    """Stands in for a layer's cache: holds that layer's caches of all decoders.
 
-    Its batch is the rows of all of them, of one token each. Attribute: `offset` (rows,), the
-    position of each.
+    Its batch is the rows of all decoders, one token each. Attribute: `offset` (rows,), the
+    position of each row.
     """
 
     def __init__(self, caches: Sequence[Any], parts: Sequence[_Part], offset: mx.array) -> None:
@@ -153,14 +153,15 @@ class _Layer:
     def make_mask(
         self, _: int, window_size: int | None = None, return_array: bool = False
     ) -> list[Any]:
-        """For each decoder the mask of its own rows."""
+        """The mask of each decoder's rows."""
         return [
             part.mask(cache, window_size, return_array)
             for cache, part in zip(self.caches, self._parts, strict=True)
         ]
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[list[_Held], list[_Held]]:
-        """Append (rows, heads, 1, dim), to each cache its own; returns what each decoder sees."""
+        """Append (rows, heads, 1, dim) to the caches, each its own rows; returns for each decoder
+        the keys and the values that it sees."""
         seen = []
         for cache, part in zip(self.caches, self._parts, strict=True):
             position = cache.offset
@@ -176,7 +177,7 @@ def _turned(rows: mx.array) -> mx.array:
 
 
 def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callable[..., mx.array]:
-    """Attention, computed decoder by decoder."""
+    """Make a stand-in for `attention` that computes it decoder by decoder."""
 
     def call(
         queries: mx.array,
@@ -208,10 +209,10 @@ def _split(attention: Callable[..., mx.array], parts: Sequence[_Part]) -> Callab
 
 
 def can_share(model: nn.Module) -> bool:
-    """Whether passes over `model` can be shared, and whether it can read trees.
+    """Whether decoders of `model` can share passes, and whether it can read trees.
 
-    Tried with a few rows of two decoders, of which one has a tree, against passes over what each
-    sees alone: bit for bit where rows are exact; elsewhere nearly.
+    Compares one pass over a chain and a tree with passes over the chain and each path alone: bit
+    for bit if rows are exact on this device, otherwise up to rounding.
     """
     one, other = Decoder(model), Decoder(model)
     chain, branching = mx.arange(1, 4), mx.arange(7, 12)
@@ -226,7 +227,7 @@ def can_share(model: nn.Module) -> bool:
         rows, of_tree = read_together([one, other], [chain, branching], [None, tree])
         together = [rows, *(of_tree[mx.array(path)] for path in tree.paths)]
         return all(_alike(*logits) for logits in zip(together, alone, strict=True))
-    except Exception:  # whatever a model does with what it does not expect
+    except Exception:  # a model may do anything with inputs that it does not expect
         return False
 
 

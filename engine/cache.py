@@ -1,15 +1,15 @@
-"""A model's caches as one timeline that can be extended and taken back.
+"""A model's caches as one timeline that can be extended and rewound.
 
 mlx-lm gives a list of caches, one per layer: full attention, sliding window, quantized,
-recurrent, or mixed. A `Timeline` makes them one thing with a length in tokens. Its law: after
-`rewind(n)` the caches are what reading the first `length` tokens afresh would have made them.
+recurrent, or mixed. A `Timeline` holds them with one length in tokens. Its law: after `rewind(n)`
+the caches are equal to caches that read the first `length` tokens afresh.
 
 - Full-attention and quantized caches are cut at any length.
 - Sliding windows have caches of our own (`AlignedCache`): mlx-lm's ring forgets what a rejected
   token overwrote, and its key order, hence its rounding, depends on the block sizes. On the
   CPU full attention has them too: sums over more than 384 keys round by their number.
 - Recurrent states cannot be cut. Inside a round they are computed again up to the length, from
-  the round's mark and what a `Tape` keeps of its passes. Otherwise they go back to the newest
+  the round's mark and the inputs that a `Tape` recorded. Otherwise they go back to the newest
   mark at or before the length, and the tokens between are read again with the next pass.
 
 Knows nothing of tokens, models or sampling.
@@ -35,6 +35,7 @@ from mlx_lm.models.cache import (
 
 from engine.device import backend
 from engine.recurrent import Tape, states_of
+from models.limits import BOOKMARKS, CACHE_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,12 @@ class AlignedCache(KVCache):
     """Keys and values in temporal order, of a sliding `window` or of everything (None).
 
     Attention sees positions `[base, end)`, which move in steps of `block`; a mask makes the
-    window exact and hides what is not read yet. A pass that crosses no step (`room`) gives every
-    query the same keys at the same places, and as many, as it would have had alone: identical
-    rounding, token by token or in blocks. Holds up to two blocks more than the window.
+    window exact and hides positions that are not read yet. A pass that crosses no step (`room`)
+    gives every query the same keys, at the same places, as it would have had alone: the rounding
+    is identical, token by token or in blocks. Holds up to two blocks more than the window.
 
-    Where passes of a round cross a step all the same, what a window drops is held, from `hold` to
-    `forget`, so that they can be taken back.
+    If passes of a round cross a step, the positions that the window drops are held from `hold` to
+    `forget`, so that the passes can be taken back.
     """
 
     def __init__(self, window: int | None, *, block: int) -> None:
@@ -74,9 +75,9 @@ class AlignedCache(KVCache):
         return max(0, (position + 1 - self.window) // self.block * self.block)
 
     def _end_for(self, length: int) -> int:
-        """The first position behind all keys, once `length` tokens are read.
+        """The position behind the last key, once `length` tokens are read.
 
-        One less than whole blocks: BLAS is slower by a third for multiples of eight.
+        One less than a whole number of blocks: BLAS is a third slower for multiples of eight.
         """
         return -(-(length + 1) // self.block) * self.block - 1
 
@@ -96,30 +97,30 @@ class AlignedCache(KVCache):
 
     @property
     def holds(self) -> bool:
-        """Whether a round lasts."""
+        """Whether a round is under way."""
         return self._dropped is not None
 
     def hold(self) -> None:
-        """Hold from now on what a window drops: a round begins."""
+        """Begin a round: hold the positions that the window drops from now on."""
         self._dropped = []
 
     def forget(self) -> None:
-        """Let go of it: what is read from now on is not taken back."""
+        """End the round: release the held positions. Later passes are not taken back."""
         self._dropped = None
 
     def trim(self, n: int) -> int:
-        """Take back the newest `n` positions, to `floor` at least."""
+        """Remove the newest `n` positions, down to `floor` at least. Returns `n`."""
         self.offset -= n
         while self._dropped and self.window and self.offset < self.base + self.window - 1:
             self.keys, self.values, self.base = self._dropped.pop()
         return n
 
     def span(self, rows: int) -> tuple[int, int]:
-        """What the next pass sees where it has so many rows: `base` and `end`."""
+        """(base, end): the key positions visible to a pass of `rows` rows."""
         return self._base_for(self.offset), self._end_for(self.offset + rows)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append (batch, heads, rows, dim); returns what is seen, `[base, end)`."""
+        """Append (batch, heads, rows, dim); returns the keys and values at `[base, end)`."""
         base, end = self.span(keys.shape[2])
         if base > self.base and self._dropped is not None:
             self._dropped.append((self.keys, self.values, self.base))
@@ -130,7 +131,7 @@ class AlignedCache(KVCache):
         return self.keys_and_values()
 
     def _put(self, old: mx.array | None, new: mx.array, base: int, size: int) -> mx.array:
-        """`size` positions of `old` from `base` on, with `new` from `offset` on."""
+        """`size` positions from `base` on: those of `old`, with `new` written at `offset`."""
         batch, heads, rows, dim = new.shape
         if old is None:
             old = mx.zeros((batch, heads, size, dim), new.dtype)
@@ -144,13 +145,13 @@ class AlignedCache(KVCache):
         return old
 
     def keys_and_values(self) -> tuple[Any, Any]:
-        """What the latest pass saw."""
+        """The keys and values that the latest pass saw, (batch, heads, end - base, dim) each."""
         return self.keys, self.values
 
     def make_mask(
         self, rows: int, window_size: int | None = None, return_array: bool = False
     ) -> mx.array:
-        """(rows, end - base) of truth values for the next `rows` queries."""
+        """A boolean mask (rows, end - base) for the next `rows` queries."""
         queries = mx.arange(self.offset, self.offset + rows)[:, None]
         keys = mx.arange(*self.span(rows))
         mask = keys <= queries
@@ -160,7 +161,7 @@ class AlignedCache(KVCache):
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What is needed to return to `length`: a copy of each layer, None where it can be cut."""
+    """A way back to `length`: a copy of each layer, or None for a layer that can be cut."""
 
     length: int
     copies: tuple[Any, ...]
@@ -172,9 +173,9 @@ class _Mark:
 
 
 class _Round:
-    """Where a round began, and what its passes leave behind.
+    """The mark where a round began, and the tape of its passes.
 
-    Attributes: `mark`; `tape`, None where there are layers that it cannot serve.
+    Attributes: `mark`; `tape`, None if it cannot serve all layers.
     """
 
     def __init__(self, mark: _Mark) -> None:
@@ -183,7 +184,7 @@ class _Round:
         self.tape = Tape() if kinds == {ArraysCache} else None
 
     def mark_for(self, length: int) -> _Mark:
-        """The newest mark at or before `length`, as far as the tape reaches."""
+        """The mark at `length`, or as near before it as the tape reaches."""
         if self.tape is None:
             return self.mark
         rows = min(length - self.mark.length, self.tape.rows)
@@ -201,10 +202,8 @@ class _Round:
 class Timeline:
     """A list of caches with one length.
 
-    Attributes: `layers`, what the model is called with; `length`, the tokens in it; `quantized`.
+    Attributes: `layers`, the caches that the model is called with; `length` in tokens; `quantized`.
     """
-
-    _BOOKMARKS = 4
 
     def __init__(self, layers: Sequence[Any], *, quantized: QuantizedCaches | None = None) -> None:
         self.layers = list(layers)
@@ -216,14 +215,14 @@ class Timeline:
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
+        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = CACHE_BLOCK
     ) -> "Timeline":
-        """An empty timeline for a model that mlx-lm loaded."""
+        """Make an empty timeline for a model that mlx-lm loaded."""
         layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
         return cls(layers, quantized=quantized)
 
     def copy(self) -> "Timeline":
-        """One with the same tokens. The two share memory until one of them is written to."""
+        """Return a timeline with the same tokens. The two share memory until one is written to."""
         other = copy.copy(self)
         other.layers = [_copy(layer) for layer in self.layers]
         other._bookmarks, other._round = list(self._bookmarks), None
@@ -237,8 +236,8 @@ class Timeline:
     def room(self) -> int:
         """How many rows the next pass may have, at least 1.
 
-        No row may see a change of shape too late: a window's base that moves, quantization
-        that starts. Those happen between passes, at the same token however it is reached.
+        Shapes change (a window's base moves, quantization starts) between passes only, at the same
+        token for any block sizes. Example: 100 tokens read, a block of 128 gives room for 27 rows.
         """
         rooms = []
         if backend().exact_rows:
@@ -248,26 +247,26 @@ class Timeline:
         return min(rooms, default=1 << 30)
 
     def open(self) -> list[Any]:
-        """The caches for the next pass; `advance` must be called with its rows."""
+        """The caches for the next pass. Call `advance` with its rows afterwards."""
         if self.quantized and self.length >= self.quantized.start:
             self.layers = [_quantize(layer, self.quantized) for layer in self.layers]
         return self.layers
 
     @property
     def tape(self) -> Tape | None:
-        """Where the next pass is to be kept, if it is part of a round: see `Recurrences`."""
+        """The tape for the next pass, if it is part of a round: see `Recurrences`."""
         begun = self._round
         if begun is None or begun.tape is None:
             return None
         return begun.tape if begun.mark.length + begun.tape.rows == self.length else None
 
     def advance(self, rows: int) -> None:
-        """A pass reads `rows` tokens."""
+        """Count the `rows` tokens of a pass."""
         self.length += rows
 
     def lengthen(self, rows: int) -> bool:
-        """Lengthen the caches that keep everything by `rows` positions of zeros; False where there
-        are none that hold something, and are not quantized."""
+        """Append `rows` positions of zeros to the full-attention caches. Returns False, and does
+        nothing, if none of them holds anything, or if they are quantized."""
         if self.quantized and self.length >= self.quantized.start:
             return False
         layers = filter(_keeps_all, self.layers)
@@ -282,29 +281,29 @@ class Timeline:
         return bool(grown)
 
     def mark(self) -> None:
-        """Remember here for the round that follows. Free where every layer can be cut."""
+        """Mark the present length for the round that follows. Free if every layer can be cut."""
         for layer in filter(_is_window, self.layers):
             layer.hold()
         copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
         self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def forget(self) -> None:
-        """What is read from now on is not taken back to before here: no round lasts."""
+        """End the round: later passes are not taken back to before the present length."""
         for layer in filter(_is_window, self.layers):
             layer.forget()
 
     def bookmark(self) -> None:
-        """Remember here for longer: where a turn's prompt ends. The last few are kept."""
+        """Mark the present length for longer, at the end of a turn's prompt. Keeps the last few."""
         copies = tuple(None if _keeps_all(layer) else _copy(layer) for layer in self.layers)
         if any(copies):
             older = [mark for mark in self._bookmarks if mark.length < self.length]
-            self._bookmarks = [*older, _Mark(self.length, copies)][-self._BOOKMARKS :]
+            self._bookmarks = [*older, _Mark(self.length, copies)][-BOOKMARKS:]
 
     def rewind(self, length: int) -> None:
-        """Forget every token past the first `length`; `self.length` may come out shorter.
+        """Forget every token past the first `length`; `self.length` may become shorter than that.
 
-        It is shorter where a layer cannot be cut, nor computed again: then it is the newest
-        mark's, and the tokens between have to be read again.
+        If a layer can neither be cut nor computed again, `self.length` becomes that of the newest
+        mark, and the tokens between must be read again.
         """
         if length >= self.length:
             return
@@ -316,13 +315,15 @@ class Timeline:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its full-attention layers are quantized by now."""
+        """Whether the full-attention layers are quantized by now."""
         return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
 
     def held(self, start: int, end: int) -> list[mx.array] | None:
-        """What the layers hold of the positions from `start` to `end`, one behind the other: keys
-        and values, (batch, heads, positions, dim) each, or the three parts of each where they are
-        quantized. None where a layer does not hold everything from the first position on."""
+        """The keys and values at positions `[start, end)`, layer by layer.
+
+        (batch, heads, positions, dim) each; a quantized layer has three arrays in place of each.
+        None if a layer does not hold every position from the first one on.
+        """
         if not all(map(_holds_all, self.layers)):
             return None
         pairs: Any = [(layer.keys, layer.values) for layer in self.layers]
@@ -330,7 +331,7 @@ class Timeline:
         return [part[..., start:end, :] for _, part in parts]
 
     def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
-        """Hold the first `length` positions, as `held` gave them; it must be empty."""
+        """Fill an empty timeline with the first `length` positions, as `held` returned them."""
         parts = iter(held)
         for i, layer in enumerate(self.layers):
             if quantized and self.quantized and _keeps_all(layer):
@@ -345,7 +346,7 @@ class Timeline:
         self.length = length
 
     def move(self, positions: Sequence[int], to: int) -> None:
-        """Move the tokens at `positions`, which rise, to those from `to` on."""
+        """Move the tokens at `positions` (ascending) to the positions from `to` on."""
         for layer in self.layers:
             _move(layer, mx.array(list(positions)), to)
 
@@ -357,7 +358,7 @@ class Timeline:
             self._round.forget_after(length)
 
     def _mark_for(self, length: int) -> _Mark:
-        """Where to go back to, to hold at most `length` tokens."""
+        """The newest mark with at most `length` tokens that every layer can return to."""
         if all(_can_be_cut(layer) and length >= _floor(layer) for layer in self.layers):
             return _Mark(length, (None,) * len(self.layers))
         marks = [self._start, *self._bookmarks]
@@ -368,7 +369,7 @@ class Timeline:
 
     @contextmanager
     def borrow(self, count: int) -> Iterator[list[Any]]:
-        """The first `count` caches, for passes that leave no trace: at most `room()` rows."""
+        """Lend the first `count` caches for passes that leave no trace, at most `room()` rows."""
         layers = self.open()[:count]
         windows = [layer for layer in layers if _is_window(layer) and not layer.holds]
         for layer in windows:
@@ -393,7 +394,7 @@ def _restore(layers: list[Any], mark: _Mark) -> None:
 
 
 def _move(layer: Any, positions: mx.array, to: int) -> None:
-    """Move what an attention cache holds of `positions` to those from `to` on."""
+    """Move an attention cache's keys and values at `positions` to the positions from `to` on."""
     base = layer.base if isinstance(layer, AlignedCache) else 0
 
     def moved(held: mx.array) -> mx.array:
@@ -406,7 +407,7 @@ def _move(layer: Any, positions: mx.array, to: int) -> None:
 def _ours(layer: Any, block: int) -> Any:
     """The cache to use in place of mlx-lm's `layer`.
 
-    Full attention keeps mlx-lm's where rows are not exact anyway: a GPU's kernels are made for it.
+    On a GPU full attention keeps mlx-lm's cache: rows are not exact there, and its kernels suit it.
     """
     if type(layer) is RotatingKVCache:
         return AlignedCache(layer.max_size, block=block)
@@ -445,7 +446,7 @@ def _quantize(layer: Any, to: QuantizedCaches) -> Any:
     if not _keeps_all(layer) or isinstance(layer, QuantizedKVCache):
         return layer
     quantized = layer.to_quantized(group_size=to.group_size, bits=to.bits)
-    quantized.floor = layer.offset  # what came before was read at full precision
+    quantized.floor = layer.offset  # the positions before were read at full precision
     return quantized
 
 
@@ -469,9 +470,9 @@ def _copy(layer: Any) -> Any:
 
 
 def keys_and_values(layer: Any) -> tuple[mx.array, mx.array]:
-    """What an attention cache holds, oldest position first, (batch, heads, positions, dim) each.
+    """An attention cache's keys and values, oldest first, (batch, heads, positions, dim) each.
 
-    Of a window, the positions that the next token will see.
+    Of a sliding window: only the positions that the next token sees.
     """
     if isinstance(layer, QuantizedKVCache):
         return _dequantized(layer, layer.keys), _dequantized(layer, layer.values)

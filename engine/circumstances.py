@@ -61,13 +61,31 @@ def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
     return None
 
 
+def gpu_is_busy() -> bool:
+    """Whether a Mac's GPU works for others, asked while it does nothing for this process. Not yet
+    tried on a Mac."""
+    asked = _said_by("/usr/sbin/ioreg", "-rd1", "-w0", "-c", "IOAccelerator")
+    return gpu_share_in_ioreg(asked) > _OTHERS
+
+
+def gpu_share_in_ioreg(output: str) -> float:
+    """The share of the time in which the busiest GPU works, as `ioreg` prints it; 0 if it does
+    not."""
+    percent = re.findall(r'"Device Utilization %"\s*=\s*(\d+)', output)
+    return max(map(int, percent), default=0) / 100
+
+
 def power_mode() -> str:
     """A Mac's present power mode; empty elsewhere. Not yet tried on a Mac."""
+    return power_mode_in_pmset(_said_by("/usr/bin/pmset", "-g"))
+
+
+def _said_by(*command: str) -> str:
+    """The output of a Mac's command; empty elsewhere."""
     if sys.platform != "darwin":
         return ""
     with suppress(OSError):
-        asked = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True)
-        return power_mode_in_pmset(asked.stdout)
+        return subprocess.run(command, capture_output=True, text=True).stdout
     return ""
 
 

@@ -20,13 +20,13 @@ from engine.device import backend
 from engine.model_parts import HiddenStates, StateRecorder, recording, standing_in
 from engine.recurrent import Recurrences
 from engine.split_attention import LEAST_KEYS, in_parts
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
+from models.limits import CACHE_BLOCK, PREFILL_ROWS
 
-PREFILL_ROWS = 512
 CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 _IN_PARTS = {"scaled_dot_product_attention": in_parts}
-_POOL_TOKENS = 256  # after these MLX's pool is freed: what caches outgrew fits nothing
+_POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
 
 
 class Decoder:
@@ -35,10 +35,11 @@ class Decoder:
     Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
     in the next pass: usually just the last token, which the model wrote itself.
 
-    Attributes: `model`; `depth`, how many layers it has, those of other processes too; `timeline`,
-    its caches; `block`, by how much they grow; `recorder` of its hidden states; `vocabulary`, how
-    many logits it gives; `chunk_seconds`, see `prefill`; `group`, which processes read together,
-    and how: empty where this one reads alone. `trial` finds out whether the model can read trees.
+    Attributes: `model`; `depth`, the number of its layers, in all processes together; `timeline`,
+    its caches; `block`, the tokens by which they grow; `recorder` of its hidden states;
+    `vocabulary`, the number of its logits; `chunk_seconds`, see `prefill`; `group`, the processes
+    that read together, and how; empty if this one reads alone. `trial` finds out whether the model
+    can read trees.
     """
 
     group = ""
@@ -48,7 +49,7 @@ class Decoder:
         model: nn.Module,
         *,
         quantized: QuantizedCaches | None = None,
-        block: int = 128,
+        block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
         self.model = model
@@ -74,8 +75,8 @@ class Decoder:
         return Decoder(self.model, quantized=quantized, block=self.block, trial=self._trial)
 
     def copy(self) -> tuple["Decoder", list[HiddenStates]]:
-        """Another decoder, which has read what this one has, and its recordings: whoever drafts
-        with them must hold them, as for `record`."""
+        """Another decoder that has read the same tokens, and its recordings. A drafter that uses
+        them must hold them, as for `record`."""
         other = self.another()
         other.timeline, other._in_blocks = self.timeline.copy(), self._in_blocks
         return other, self.recorder.copy_to(other.recorder)
@@ -87,19 +88,20 @@ class Decoder:
 
     @property
     def length(self) -> int:
-        """How many committed tokens the caches hold."""
+        """The number of committed tokens that the caches hold."""
         return self.timeline.length
 
     def as_afresh(self, length: int) -> int:
-        """How many of the first `length` tokens were read as `prefill` would read them afresh: in
-        blocks of `PREFILL_ROWS` where kernels round by the number of rows, else in any way."""
+        """The number of the first `length` tokens that were read as `prefill` would read them anew.
+        Kernels that round by the number of rows must have read blocks of `PREFILL_ROWS`."""
         held = min(length, self.length)
         return held if self._timed else min(held // PREFILL_ROWS * PREFILL_ROWS, self._in_blocks)
 
     def record(self, taps: Sequence[Tap]) -> HiddenStates:
-        """The hidden states at `taps` of all that is read from now on, taken back with it.
+        """The hidden states at `taps` of all tokens that are read from now on. They are taken back
+        with the tokens.
 
-        They are recorded while somebody holds them. Raises `Problem` where the model has no such
+        They are recorded while somebody holds them. Raises `Problem` if the model has no such
         layers.
         """
         return self.recorder.record(taps, length=self.length)
@@ -121,7 +123,7 @@ class Decoder:
     def one_pass(self, rows: int) -> Iterator[list[Any]]:
         """The caches for a pass over `rows` tokens that is made meanwhile.
 
-        Where that fails, nothing was read.
+        If the pass fails, nothing was read.
         """
         before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
         self.timeline.advance(rows)
@@ -136,18 +138,16 @@ class Decoder:
             raise
 
     def _stand_ins(self, length: int) -> Mapping[str, Callable[..., Any]]:
-        """What a pass that reads up to `length` calls in the place of functions of mlx-lm."""
+        """The functions that a pass up to `length` calls in the place of mlx-lm's, by name."""
         if backend().own_functions:
             return stand_ins(self._weights_per_layer)
         return _IN_PARTS if length >= LEAST_KEYS else {}
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
-        """Read all of `tokens` but the last, in chunks; yields the length after each.
+        """Read all of `tokens` but the last, in chunks. Yields the length after each.
 
-        On a GPU they end where blocks of `PREFILL_ROWS` do, wherever the first one begins.
-
-        On the CPU, where a large model takes long, a chunk has so few tokens that it takes about
-        `chunk_seconds`, so that a person can see how far it has come and stop it.
+        On a GPU a chunk ends at the next multiple of `PREFILL_ROWS`. On the CPU it has as many
+        tokens as can be read in about `chunk_seconds`, so that a person can watch it and stop it.
         """
         self.timeline.forget()
         block = self.length  # where the one that is being read began
@@ -168,14 +168,14 @@ class Decoder:
             yield self.length
 
     def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
-        """Hold the first `length` tokens, of which `Timeline.held` gave all, as `prefill` read
-        them: see `Timeline.fill`. There are no recordings of them."""
+        """Hold the first `length` tokens from the arrays that `Timeline.held` gave of them: see
+        `Timeline.fill`. There are no recordings of these tokens."""
         self.rewind(0)
         self.timeline.fill(length, held, quantized=quantized)
         self._in_blocks = length
 
     def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
-        """Read all of `tokens` but the last anew, in chunks; yields the logits of each."""
+        """Read all of `tokens` but the last anew, in chunks. Yields the logits of each."""
         self.rewind(0)
         while self.length < len(tokens) - 1:
             rows = min(len(tokens) - 1 - self.length, PREFILL_ROWS, self.timeline.room())
@@ -183,7 +183,7 @@ class Decoder:
             mx.clear_cache()
 
     def begin_round(self, tokens: list[int]) -> int:
-        """Prepare for a round that can be taken back; returns the rows that are left for a draft.
+        """Prepare for a round that can be taken back. Returns the rows that are left for a draft.
 
         Recurrent caches that cannot be computed again take back whole rounds, so rejections leave
         more and more unread tokens. Those are read for good before they slow down every pass.
@@ -197,25 +197,27 @@ class Decoder:
         return self.timeline.room() - (len(tokens) - self.length)
 
     def free_pool(self, length: int) -> None:
-        """Free the buffers that MLX keeps for later, with `length` tokens committed. Else caches
-        that an 8B model outgrows in an answer of 4,000 tokens would fill 7 GB of a GPU's pool."""
+        """Free the buffers that MLX keeps for later, with `length` tokens committed. Without this,
+        the caches that an 8B model outgrows in 4,000 tokens would fill 7 GB of a GPU's pool."""
         mx.clear_cache()
         self._pool_freed_at = length
 
     def lengthen(self, tokens: int) -> bool:
-        """Make passes as dear as behind `tokens` more; False where they would not be dearer."""
+        """Make passes cost as much as behind `tokens` more. False if they would not cost more."""
         return self.timeline.lengthen(tokens)
 
     def bookmark(self) -> None:
-        """Remember here for longer: where a turn's prompt ends."""
+        """Make this place one that `rewind` can return to for longer: the end of a prompt."""
         self.timeline.bookmark()
 
-    def rest(self) -> None:
-        """Nothing is to be read for a while."""
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Passes follow each other inside. Behind it nothing is read for a while."""
+        yield
 
     def keep(self, length: int, positions: Sequence[int]) -> None:
-        """Of what was read, keep the first `length` tokens, and behind them those at `positions`,
-        which rise: an accepted path."""
+        """Keep the first `length` tokens that were read, and behind them an accepted path: those at
+        `positions`, which rise."""
         if list(positions) != list(range(length, length + len(positions))):
             self.timeline.move(positions, length)
             self.recorder.move(positions, length)

@@ -1,11 +1,12 @@
-"""What was answered earlier on this machine, as token ids to draft from, in a private file.
+"""Stores earlier answers on this machine as token ids to draft from, in a private file.
 
-Nobody's answers are kept unless a person has asked for it: `begin` makes the folder, and where it
-is not there nothing is read or written. It has a file for each vocabulary, as the ids of another
-one mean something else. The file is the truth: a process that finds it changed reads it again, and
-one that finds it gone forgets all that it had read. A file that is damaged counts as empty.
+Answers are kept only if a person has asked for it: `begin` makes the folder, and without the folder
+nothing is read or written. It has a file for each vocabulary, because ids mean something else in
+another. The file is the truth: a process that finds it changed reads it again, and a process that
+finds it gone forgets its answers. A damaged file counts as empty.
 
-What was drafted from longest ago goes first. Knows files and ids; no text, no model and no MLX.
+The answers that were least recently drafted from go first. Knows files and ids; no text, no model
+and no MLX.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ LOCK_SECONDS = 3.0  # to wait for another process, which needs less than one of 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`used`: how many answers had been learned when it was drafted from last, or learned."""
+    """`used`: the number of learned answers when it was last drafted from, or learned."""
 
     used: int
     tokens: tuple[int, ...]
@@ -53,7 +54,7 @@ class EarlierAnswers:
     """
 
     def __init__(self, folder: Path, vocabulary: Mapping[str, int], *, size: int) -> None:
-        """`vocabulary`: the tokens by name. Ids from `size` on mean nothing to the target."""
+        """`vocabulary`: the ids by token. Ids from `size` on mean nothing to the target."""
         self._vocabulary, self._size = _digest(vocabulary), size
         self._path = folder / f"{self._vocabulary[:16]}.json"
         self._stamp: tuple[int, ...] | None = None  # of the file when it was last read or written
@@ -64,21 +65,21 @@ class EarlierAnswers:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again if it is another one, before an answer is written."""
+        """Read the file again if it has changed. Called before an answer is written."""
         stamp = self._present()
         if stamp != self._stamp:
             self._stamp = stamp
             self._take(self._read() if stamp else [])
 
     def use(self, place: int) -> None:
-        """What was drafted from there was accepted: that answer is kept longer."""
+        """Keep the answer at this place longer: a draft from it was accepted."""
         number = bisect_right(self._begins, place) - 1
         if 0 <= number < len(self._answers):
             self._answers[number] = replace(self._answers[number], used=self._learned)
 
     def learn(self, tokens: Sequence[int]) -> None:
-        """Keep an answer, with the `LEAD` before it. What cannot be written, as the folder is gone
-        or the disk is full, is not learned."""
+        """Keep an answer, with the `LEAD` before it. Does nothing if it cannot be written, because
+        the folder is gone or the disk is full."""
         kept = tuple(tokens[:MOST_TOKENS])
         if len(kept) < _LEAST_TOKENS or not self._path.parent.is_dir():
             return
@@ -106,7 +107,7 @@ class EarlierAnswers:
         self.places.extend((GAP, *answer.tokens))
 
     def _present(self) -> tuple[int, ...] | None:
-        """What tells the file from any other that was here; None where there is none."""
+        """Identifies the file among all that were here; None without a file."""
         with suppress(OSError):
             found = self._path.stat()
             return found.st_ino, found.st_mtime_ns, found.st_size
@@ -126,29 +127,29 @@ class EarlierAnswers:
         return []
 
     def _write(self, answers: Sequence[_Answer]) -> None:
-        """Replace the file, which nobody else can read at any moment. Raises OSError."""
+        """Replace the file, which other users can read at no moment. Raises OSError."""
         listed = [{"used": each.used, "tokens": each.tokens} for each in answers]
         value = {"version": _VERSION, "vocabulary": self._vocabulary, "answers": listed}
         with replacing(self._path) as partial:
-            partial.unlink(missing_ok=True)  # what a killed process left
+            partial.unlink(missing_ok=True)  # the leftover of a killed process
             number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write(json.dumps(value))  # `dump` takes five times as long
 
 
 def earlier_answers_folder(home: Path | None = None) -> Path:
-    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
+    """The folder of the files: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
     return data_folder(home) / "earlier-answers"
 
 
 def begin(folder: Path) -> None:
-    """A person wants answers to be kept. Raises OSError."""
+    """Keep answers from now on, as a person asked. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
 
 
 def forget(folder: Path) -> None:
-    """Delete what was kept; what is answered from now on is kept again. Raises OSError."""
+    """Delete all kept answers. New ones are kept again. Raises OSError."""
     if folder.is_dir():
         with locked(folder, seconds=LOCK_SECONDS):
             for path in folder.iterdir():
@@ -156,14 +157,14 @@ def forget(folder: Path) -> None:
 
 
 def end(folder: Path) -> None:
-    """A person wants nothing to be kept any more: delete all of it. Raises OSError."""
+    """Delete all kept answers, and keep no more. Raises OSError."""
     if folder.is_dir():
         with locked(folder, seconds=LOCK_SECONDS):
             shutil.rmtree(folder)
 
 
 def _bounded(answers: list[_Answer]) -> list[_Answer]:
-    """The answers, without those used longest ago where there are too many tokens."""
+    """The answers, without the least recently used if they have too many tokens."""
     held = sum(len(each.tokens) for each in answers)
     if held <= MOST_TOKENS:
         return answers

@@ -1,8 +1,8 @@
 """What happens during a generation, as plain values with a JSON form.
 
 Everything that shows or records a generation (terminal, window, tests, the host's pipe)
-consumes these and nothing else. They know nothing of MLX. Every event carries the id of its
-generation, so that a late event of a cancelled one is not taken for one of the next.
+consumes these events and nothing else. They know nothing of MLX. Every event carries the id of
+its generation, so that a late event of a cancelled generation is not mistaken for the next one's.
 
 Laws, checked by the tests on every run:
     proposed  = accepted + rejected + discarded
@@ -11,11 +11,11 @@ Laws, checked by the tests on every run:
     the lengths of a `Text`'s spans sum to its length
     spans come in the order in which their tokens were committed, and none before its `Verdict`;
         by `Done` every committed token has had exactly one
-    a span has all the text that its token gave to the answer: 0 for a special token, and for one
-        behind a stop string; what is before the stop string for the token that it cuts
-    a character that several tokens share belongs to the one that completed it; U+FFFD, for bytes
-        that are no character, to the one that began it
-    only the last `Text` may be empty: its spans are of tokens that gave nothing
+    a span has all the text that its token gave to the answer: 0 for a special token and for a
+        token behind a stop string; the part before the stop string for the token that it cuts
+    a character that several tokens share belongs to the token that completed it; U+FFFD, for
+        bytes that are no character, to the token that began it
+    only the last `Text` may be empty: its spans are of tokens that gave no text
 """
 
 import dataclasses
@@ -30,17 +30,17 @@ from models.typed_json import decode
 Origin = Literal["correction", "bonus", "plain", "forced"]
 DoneReason = Literal["stop", "length", "cancelled"]
 Cause = Literal["request", "too long", "engine"]
-"""Why a generation failed: the request cannot be done, whenever it is asked; its prompt is longer
-than the model's context; something went wrong here."""
+"""Why a generation failed. "request": it can never be done. "too long": the prompt is longer than
+the model's context. "engine": an error of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftedToken:
     """A drafted token: its id, its text, and `q`, the probability that the drafter gave it.
 
-    `q` is taken after the sampler chain. At temperature 0, where the chain leaves nothing but 0 and
-    1, it is the probability at temperature 1, for information. `confidence` is the drafter's own
-    estimate of the chance that it is accepted; None where it has none.
+    `q` is taken after the sampler chain. At temperature 0 the chain leaves only 0 and 1, so `q` is
+    the probability at temperature 1, for information. `confidence` is the drafter's own estimate
+    of the chance of acceptance; None if the drafter makes none.
     """
 
     id: int
@@ -53,8 +53,8 @@ class DraftedToken:
 class TokenVerdict:
     """The verdict on one drafted token.
 
-    `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely it was
-    to be accepted, given the tokens drafted before it (and, in block verification, after it).
+    `p` is the target's probability of the token (as for `DraftedToken.q`). `chance` is how likely
+    it was to be accepted, given the tokens drafted before it (and, in block verification, after).
     """
 
     p: float
@@ -65,9 +65,9 @@ class TokenVerdict:
 class WrittenToken:
     """A token that was not drafted.
 
-    `origin`: the target wrote it at the end of a round, as a "correction" after a rejection, a
-    "bonus" after a clean sweep, or "plain" where nothing was drafted; or it is "forced", the only
-    one that a grammar allows. `p` as for `TokenVerdict`.
+    `origin` is "correction" after a rejection, "bonus" after a draft that was accepted whole,
+    "plain" without a draft, or "forced" for the only token that a grammar allows. `p` as for
+    `TokenVerdict`.
     """
 
     id: int
@@ -78,7 +78,7 @@ class WrittenToken:
 
 @dataclass(frozen=True, slots=True)
 class TopToken:
-    """A token that could have been in a place: its id, its bytes, its log probability."""
+    """One of the likeliest tokens at a place: its id, its bytes, its log probability."""
 
     id: int
     bytes: tuple[int, ...]
@@ -89,9 +89,9 @@ class TopToken:
 class TokenLogprob:
     """A token of the answer, or of the prompt, and its log probability.
 
-    This is the target's after bias, penalties and grammar, before temperature and filters. `top`:
-    the likeliest tokens in its place, as many as were asked for. `bytes`: of its text, which may be
-    a part of a character. The prompt's first token has no `logprob`.
+    `logprob` is the target's, after bias, penalties and grammar, before temperature and filters;
+    None for the prompt's first token. `top`: the likeliest tokens at the same place, as many as
+    the request asks for. `bytes`: of the token's text, which may be part of a character.
     """
 
     id: int
@@ -104,11 +104,11 @@ class TokenLogprob:
 class Stats:
     """The figures of a run, which `engine.stats` derives from its events; times in seconds.
 
-    `rounds` are those with a pass of the target: a round of forced tokens is none.
-    `plain_seconds` went into the `plain` rounds, those without a draft; `plain_round_seconds` has
-    what each of them took, or some of them, spread evenly. `reference_seconds` are those of plain
-    passes that were measured right behind the answer and are no part of it. `accompanied`: rounds
-    in whose time other answers had their turns.
+    `rounds` counts rounds with a pass of the target, so not rounds of forced tokens.
+    `plain_seconds` is the time of the `plain` rounds, which have no draft; `plain_round_seconds`
+    has the time of each, or of some, spread evenly. `reference_seconds` has the times of plain
+    passes measured right after the answer, which are no part of it. `accompanied` counts rounds
+    during which other answers had turns.
     """
 
     prompt_tokens: int = 0
@@ -140,7 +140,7 @@ class Stats:
 
     @property
     def acceptance_rate(self) -> float | None:
-        """Accepted / proposed; None where nothing was proposed."""
+        """Accepted / proposed; None if nothing was proposed."""
         return self.accepted / self.proposed if self.proposed else None
 
     @property
@@ -150,18 +150,19 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Cumulative over the whole answer, prefill not counted; None before the first token."""
+        """Committed tokens per second of the whole answer, without prefill; None before the first
+        token."""
         return self.committed / self.decode_seconds if self.decode_seconds > 0 else None
 
     @property
     def own_seconds(self) -> float:
-        """The time that went neither into drafting nor into verifying."""
+        """The time outside drafting and verifying."""
         return self.decode_seconds - self.draft_seconds - self.verify_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The generation waits: `ahead` others are to begin before it."""
+    """The generation waits: `ahead` others begin before it."""
 
     generation: str
     ahead: int
@@ -171,10 +172,9 @@ class Waiting:
 class Prefill:
     """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache.
 
-    The first one has the prompt's `ending`, its last characters, names of special tokens among
-    them. Of a conversation that is too long, `left_out` messages from number `left_out_from` on
-    (from 0, the system prompt included) are not in the prompt, so that it fits into `context`
-    tokens.
+    The first one has the prompt's `ending`: its last characters, with the names of special
+    tokens. If the conversation was too long for `context` tokens, `left_out` messages are not in
+    the prompt, from number `left_out_from` on (counted from 0, with the system prompt).
     """
 
     generation: str
@@ -190,7 +190,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class PromptLogprobs:
-    """The log probabilities of the prompt's tokens, where they were asked for."""
+    """The log probabilities of the prompt's tokens, if the request asks for them."""
 
     generation: str
     tokens: tuple[TokenLogprob, ...]
@@ -198,8 +198,10 @@ class PromptLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place in a chat: the character at `offset` in the content of message number `message`, from
-    0, those that were left out of the prompt included."""
+    """A place in a chat: the character at `offset` in the content of message number `message`.
+
+    Messages count from 0, with those that were left out of the prompt.
+    """
 
     message: int
     offset: int
@@ -209,12 +211,12 @@ class Source:
 class Draft:
     """A round's draft, sent before it is verified. Plain rounds have none.
 
-    Of a tree, `parents` has for each token the number of the one that it stands behind, and -1
-    where that is committed; alternatives come in the order in which they are tried. It is empty for
-    a chain, where each token stands behind the one before it.
+    `parents` is empty for a chain. For a tree it has, for each token, the number of the token that
+    it stands behind, or -1 behind the committed tokens; alternatives come in the order in which
+    they are tried. Example: (-1, -1, 0) is two alternatives, and a third token behind the first.
 
-    `source`: what the first token was copied from, and those that stand behind it; None for what
-    was not copied from a message, or where it cannot be told exactly which characters it is.
+    `source`: the place that the first token and those behind it were copied from; None if they
+    were not copied from a message, or if its characters are not known exactly.
     """
 
     generation: str
@@ -229,16 +231,16 @@ class Draft:
 class Verdict:
     """A round's verdict.
 
-    `accepted` drafted tokens are accepted: the first ones, or those of a tree whose numbers are in
-    `path`, in their order; `parents` as in `Draft`. `judgements` has one entry per drafted token.
-    `next` is the target's own token; None where an accepted token ended the text.
+    `accepted` counts the accepted tokens: the first ones of a chain, or the tokens of a tree whose
+    numbers are in `path`, in order; `parents` as in `Draft`. `judgements` has one entry per drafted
+    token. `next` is the target's own token; None if an accepted token ended the text.
     `draft_seconds` and `verify_seconds` are the round's two passes, `seconds` is the wall time
-    since the verdict before it; `reason` says in words why the draft had its length.
+    since the last verdict; `reason` says in words why the draft had its length.
 
-    A round of `forced` tokens has nothing else: no draft, no pass. `logprobs` has an entry for each
-    token that the round committed, in their order, where they were asked for. `accompanied`: other
-    answers had their turns within `seconds`. `edge`: a plain pass at an end of a run, where
-    passes overlap: how long it took is not what plain decoding takes.
+    A round of `forced` tokens has no draft and no pass. `logprobs` has an entry for each committed
+    token, in order, if the request asks for them. `accompanied`: other answers had turns within
+    `seconds`. `edge`: a plain pass at the end of a run, whose time is not that of plain decoding
+    because passes overlap.
     """
 
     generation: str
@@ -259,7 +261,7 @@ class Verdict:
 
     @property
     def tree(self) -> Tree:
-        """The shape of what was drafted."""
+        """The shape of the draft."""
         return Tree(self.parents) if self.parents else Tree.chain(len(self.judgements))
 
     @property
@@ -269,7 +271,7 @@ class Verdict:
 
     @property
     def rejected(self) -> tuple[int, ...]:
-        """The numbers of those that were judged and not accepted."""
+        """The numbers of the tokens that were judged and not accepted."""
         return self.tree.rejected(self.accepted_path, ended=self.next is None)
 
 
@@ -277,8 +279,8 @@ class Verdict:
 class Span:
     """The `length` code points of a text that one token gave: see the laws above.
 
-    The token is number `index`, from 0, of those that `round` committed: first the accepted ones
-    in their order, then the target's own (correction, bonus or plain); or the forced ones.
+    The token is number `index`, from 0, of the tokens that `round` committed: the accepted ones in
+    order, then the target's own (correction, bonus or plain); or the forced ones.
     """
 
     round: int
@@ -290,8 +292,7 @@ class Span:
 class Text:
     """Text that is final, and which token gave which part of it.
 
-    Text without `spans` is of unknown tokens, as in traces of earlier versions; the engine always
-    sends them.
+    The engine always sends `spans`; traces of earlier versions have text without them.
     """
 
     generation: str
@@ -301,8 +302,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end. `cut` is decoded text that belongs to a stop string or follows it. `fork`: where the
-    drafted answer of a race leaves the plain one."""
+    """The end of a generation.
+
+    `cut` is decoded text that belongs to a stop string or follows it. `fork`: the first difference
+    of the two answers of a race.
+    """
 
     generation: str
     reason: DoneReason
@@ -313,9 +317,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The generation failed: a line that says what is wrong, and one that says what to do.
+    """The generation failed: `message` says what is wrong, `remedy` what to do.
 
-    Of a prompt that is "too long": its `tokens`, and the `context` that they have no room in.
+    If the `cause` is "too long": the prompt's `tokens`, and the `context` that is too short.
     """
 
     generation: str
@@ -332,12 +336,15 @@ _KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args
 
 
 def to_json(event: Event) -> str:
-    """One line of JSON: `{"event": "draft", ...}`, fields as in the dataclass."""
+    """An event as one line of JSON: its name as "event", then the dataclass's fields.
+
+    Example: `{"event": "waiting", "generation": "g1", "ahead": 2}`.
+    """
     return json.dumps({"event": type(event).__name__.lower(), **dataclasses.asdict(event)})
 
 
 def from_json(line: str) -> Event:
-    """The event that `to_json` wrote. Raises ValueError on anything else."""
+    """Read the JSON of `to_json`. Raises ValueError for anything else."""
     try:
         fields = json.loads(line)
         kind = _KINDS[fields.pop("event")]

@@ -1,12 +1,12 @@
-"""Which tokens a grammar allows: behind what is committed, and behind every token of a draft.
+"""The tokens that a grammar allows, behind the committed tokens and behind each token of a draft.
 
 Knows llguidance and a tokenizer; nothing of models, sampling or rounds.
 
-What is allowed is a function of the tokens before it, and of nothing else: not of who wrote them,
-nor of where a draft began. An answer that ends is one that its grammar allows.
+The allowed tokens are a function of the tokens before them and of nothing else: not of who wrote
+them, nor of where a draft began. An answer can end only where its grammar allows the end.
 
-Where bytes are forced, only the tokens are allowed that the tokenizer itself would write them with.
-JSON is written as Python does it: ", " between items, ": " behind a key, no other blanks.
+If bytes are forced, only the tokens are allowed by which the tokenizer itself would encode them.
+JSON is written as Python writes it: ", " between items, ": " behind a key, no other blanks.
 """
 
 import json
@@ -46,7 +46,7 @@ _LARK = re.compile(
     r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*'
     r"|(?P<json>%json\s*)(?=\{)|<(?P<name>[^<>\n]+)>"
 )
-_REFUSALS = {  # what llguidance says, and what that means
+_REFUSALS = {  # llguidance's error -> our message and remedy
     r"Unimplemented keys: \[(.*)\]": (
         "The {kind} uses {0}, which cannot be followed.",
         "Leave it out, and check the answer for it yourself.",
@@ -69,7 +69,7 @@ _REFUSALS = {  # what llguidance says, and what that means
 
 
 class Grammars:
-    """What all grammars over one tokenizer share.
+    """Makes the constraints of all grammars over one tokenizer.
 
     `tokenizer` is mlx-lm's; `vocabulary` is the width of the logits; `ends` are the ids that end a
     text.
@@ -83,7 +83,7 @@ class Grammars:
         self._spellings: _Spellings | None = None
 
     def constrain(self, grammar: Grammar) -> "Constraint":
-        """The state of a new answer. Raises `Problem` for a grammar that cannot be followed."""
+        """Return the constraint of a new answer. Raises `Problem` if the grammar is refused."""
         words = _WORDS[grammar.kind]
         try:
             size, after = len(grammar.source.encode()), grammar.after.encode()
@@ -111,12 +111,12 @@ class Grammars:
         return constraint
 
     def matcher(self, source: str) -> LLMatcher:
-        """Of a compiled grammar, at its beginning."""
+        """A matcher of a compiled grammar, at its beginning."""
         return LLMatcher(self.guide, source, log_level=0)
 
     @property
     def guide(self) -> LLTokenizer:
-        """The tokenizer as llguidance has it. Made once, which takes half a second."""
+        """The tokenizer in llguidance's form. Made once, which takes half a second."""
         if self._guide is None:
             # A tokenizer may know more ids than the model has logits.
             width = max(self.vocabulary, *(n + 1 for n in self._tokenizer.get_vocab().values()))
@@ -133,7 +133,7 @@ class Grammars:
 
     @property
     def spellings(self) -> "_Spellings":
-        """The bytes of tokens. Made once."""
+        """The bytes of all tokens. Made once."""
         if self._spellings is None:
             ids = {n for n in self._tokenizer.get_vocab().values() if n < self.vocabulary}
             # llguidance marks special tokens with the byte 255, and decodes it to nothing.
@@ -150,7 +150,7 @@ class Grammars:
         return json.dumps({"grammars": [{"lark_grammar": self._lark(grammar.source)}]})
 
     def _lark(self, source: str) -> str:
-        """With all special tokens by number, and the schemas in it as any schema."""
+        """A Lark grammar with special tokens by number, and with our options in its schemas."""
         added = {str(token): n for n, token in self._tokenizer.added_tokens_decoder.items()}
         parts: list[str] = []
         place = 0
@@ -169,13 +169,13 @@ class Grammars:
 
 
 class Constraint:
-    """Which tokens an answer may have from here on.
+    """The state of one answer: the tokens that its grammar allows next.
 
-    Up to the end of the first `after` all but the ends are allowed; the bytes behind it, which may
-    belong to the same token, are the grammar's.
+    Up to the end of the first `after`, all tokens except the ends are allowed. The grammar begins
+    at the byte behind it, which may belong to the same token.
 
-    A grammar that becomes too complex on the way raises a `Problem`; what it cannot tell is never
-    taken as allowed.
+    Raises `Problem` if the grammar becomes too complex on the way: a token is never allowed by
+    default.
     """
 
     forcing = True
@@ -184,22 +184,22 @@ class Constraint:
         self._grammars = grammars
         self._source = source
         self._matcher = grammars.matcher(source)
-        self._fed: list[int] = []  # what the matcher has consumed
+        self._fed: list[int] = []  # the tokens that the matcher has consumed
         self._before = _Before(after, grammars.spellings) if after else None
         self._matched: int | None = 0 if after else None  # bytes of `after`; None behind it
         self._free_rows: dict[int, bytes] = {}
-        self._known: dict[tuple[int, ...], bytes] = {}  # rows behind what is committed
+        self._known: dict[tuple[int, ...], bytes] = {}  # rows, by the tokens behind the committed
         self._matcher.compute_bitmask()  # the first takes longest
 
     @property
     def error(self) -> str:
-        """Why the grammar cannot be followed; empty where it can."""
+        """The reason why the grammar cannot be followed; "" if it can."""
         return self._matcher.get_error()
 
     def forced(self, most: int) -> list[int]:
-        """The tokens that are the only ones allowed, one after another, `most` of them at most.
+        """Up to `most` tokens that the grammar forces next, in order.
 
-        The end is among them, as the last, where the model has just one.
+        The end of the text can be the last of them, if the model has just one such token.
         """
         tokens: list[int] = []
         with self._looking_ahead():
@@ -214,12 +214,12 @@ class Constraint:
         return tokens
 
     def allowed(self, drafted: list[int]) -> int:
-        """How many of these tokens are allowed, one behind the other. None is behind an end."""
+        """The number of leading tokens of `drafted` that are allowed; none behind an end."""
         pairs = zip(self._rows(drafted), drafted, strict=False)
         return sum(_allows(row, token) for row, token in pairs)
 
     def masks(self, drafted: list[int]) -> mx.array:
-        """What is allowed behind each prefix of `drafted`: bool, (drafted tokens + 1, vocabulary).
+        """The tokens allowed behind each prefix of `drafted`: bool, (len(drafted) + 1, vocabulary).
 
         Rows behind a token that is not allowed, or behind an end, are all true.
         """
@@ -231,7 +231,7 @@ class Constraint:
         return mx.concatenate([masks, unreached])
 
     def commit(self, tokens: list[int]) -> None:
-        """These are part of the answer now. They must be allowed; none may be behind an end."""
+        """Make `tokens` part of the answer. Raises ValueError if one of them is not allowed."""
         for number, token in enumerate(tokens):
             if not _allows(self._row(tokens[:number]), token):
                 raise ValueError(f"token {token} was committed, and is not allowed")
@@ -245,7 +245,7 @@ class Constraint:
         }
 
     def _rows(self, drafted: list[int]) -> list[bytes]:
-        """Behind each prefix of `drafted` that may be written, a bit for each token."""
+        """The rows behind each prefix of `drafted` that is allowed; a row has a bit per token."""
         with self._looking_ahead():
             rows = [self._row([])]
             for number, token in enumerate(drafted, 1):
@@ -256,7 +256,7 @@ class Constraint:
         return rows
 
     def _row(self, ahead: list[int]) -> bytes:
-        """Where the matcher is: behind the committed tokens and those `ahead`."""
+        """The row at the matcher's place: behind the committed tokens and those `ahead`."""
         if self._matcher.is_error():
             raise _lost(self.error)
         row = self._known.get(tuple(ahead))
@@ -275,7 +275,7 @@ class Constraint:
         only = _only(row)
         done = self._matcher.is_accepting()
         if only is not None and not done and not self._matcher.validate_tokens([only]):
-            # The name of a special token is forced, as a text: it is written without that token.
+            # The name of a special token is forced as text: it is written with other tokens.
             with_text = self._grammars.matcher(_unforced(self._source))
             with_text.consume_tokens(self._fed)
             row = self._mask(with_text)
@@ -288,7 +288,8 @@ class Constraint:
         return _cut(row, self._grammars.vocabulary)
 
     def _free_row(self) -> bytes:
-        """Not the ends, and no token with the end of `after` in it whose rest is not allowed."""
+        """The row before the end of `after`: all tokens, except the ends, and except tokens that
+        complete `after` with a rest that the grammar does not allow."""
         assert self._before is not None
         assert self._matched is not None
         row = self._free_rows.get(self._matched)
@@ -305,7 +306,7 @@ class Constraint:
         return row
 
     def _take(self, token: int) -> None:
-        """Go on behind an allowed token."""
+        """Advance the matcher by an allowed token."""
         tokens: list[int] | None = [token]
         if self._matched is not None:
             assert self._before is not None
@@ -317,7 +318,7 @@ class Constraint:
 
     @contextmanager
     def _looking_ahead(self) -> Iterator[None]:
-        """What is taken within is taken back."""
+        """Undo, at the end of the block, all tokens taken inside it."""
         fed, matched = len(self._fed), self._matched
         try:
             yield
@@ -328,7 +329,7 @@ class Constraint:
 
 
 class _Spellings:
-    """The bytes of all tokens but the ends; a special token's are its name."""
+    """The bytes of all tokens except the ends; a special token's bytes are its name."""
 
     def __init__(self, spellings: Mapping[int, bytes]) -> None:
         self._of = spellings
@@ -336,34 +337,34 @@ class _Spellings:
         self._letters = {spelling: n for spelling, n in self._sorted if len(spelling) == 1}
 
     def of(self, token: int) -> bytes:
-        """Empty for an id that the tokenizer does not know."""
+        """The bytes of a token; empty for an id that the tokenizer does not know."""
         return self._of.get(token, b"")
 
     def beginning_with(self, begin: bytes) -> list[int]:
-        """The tokens that do."""
+        """The tokens whose bytes begin with `begin`."""
         place = bisect_left(self._sorted, (begin, -1))
         rest = (self._sorted[n] for n in range(place, len(self._sorted)))
         return [token for _, token in takewhile(lambda pair: pair[0].startswith(begin), rest)]
 
     def holding(self, part: bytes) -> list[int]:
-        """The tokens that do."""
+        """The tokens whose bytes contain `part`."""
         return [token for spelling, token in self._sorted if part in spelling]
 
     def letters(self, spelling: bytes) -> list[int] | None:
-        """Tokens of a byte each; None where there are none."""
+        """The same bytes as tokens of one byte each; None if a byte has no such token."""
         found = [self._letters.get(spelling[n : n + 1]) for n in range(len(spelling))]
         return [n for n in found if n is not None] if None not in found else None
 
 
 class _Before:
-    """Where the first `after` ends, byte by byte. A state is how much of it was matched."""
+    """Finds the end of the first `after`, byte by byte. A state is the number of matched bytes."""
 
     def __init__(self, after: bytes, spellings: _Spellings) -> None:
         self._after, self._spellings = after, spellings
         self._whole = spellings.holding(after)
 
     def step(self, matched: int, token: int) -> tuple[int | None, bytes]:
-        """The state behind a token; None, and the bytes behind `after`, where it is complete."""
+        """Return the state behind a token; if `after` is complete, None and the bytes behind it."""
         after = self._after
         text = after[:matched] + self._spellings.of(token)
         _, found, rest = text.partition(after)
@@ -373,7 +374,7 @@ class _Before:
         return next(size for size in sizes if text.endswith(after[:size])), b""
 
     def completing(self, matched: int) -> set[int]:
-        """The tokens that complete it."""
+        """The tokens that complete `after`."""
         after = self._after
         starts = [size for size in range(1, matched + 1) if after[:matched].endswith(after[:size])]
         parts = (self._spellings.beginning_with(after[size:]) for size in starts)
@@ -381,7 +382,7 @@ class _Before:
 
 
 def _only(row: bytes) -> int | None:
-    """The only token of a row that is allowed."""
+    """The only token that a row allows; None if it allows several."""
     bits = int.from_bytes(row, "little")
     return bits.bit_length() - 1 if bits.bit_count() == 1 else None
 
@@ -391,14 +392,14 @@ def _allows(row: bytes, token: int) -> bool:
 
 
 def _cut(row: bytes, vocabulary: int) -> bytes:
-    """The bits of so many tokens."""
+    """The first `vocabulary` bits of a row."""
     row = row[: -(-vocabulary // 8)]
     spare = len(row) * 8 - vocabulary
     return row[:-1] + bytes([row[-1] & (0xFF >> spare)]) if spare else row
 
 
 def _unforced(source: str) -> str:
-    """The same grammar, with all spellings of what is forced."""
+    """The same grammar, which allows every way to encode forced bytes."""
     (grammar,) = json.loads(source)["grammars"]
     outer = {"lark_grammar": '%llguidance {"no_forcing": true}\nstart: @inner'}
     return json.dumps({"grammars": [outer, grammar | {"name": "inner"}]})
@@ -416,8 +417,8 @@ def _refusal(kind: str, error: str) -> Problem:
 
 
 def _line(error: str) -> str:
-    """The line of an error that says what is wrong."""
+    """The most telling line of an error."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("error: ")]
-    said = (told or lines or [""])[0]
-    return said.removeprefix("error: ")[:300].rstrip(".:")
+    marked = [line for line in lines if line.startswith("error: ")]
+    line = (marked or lines or [""])[0]
+    return line.removeprefix("error: ")[:300].rstrip(".:")

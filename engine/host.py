@@ -1,9 +1,9 @@
 """The child process: commands in, responses out, as `engine.protocol` defines them.
 
-The main thread owns MLX. It lets the scheduler write the answers side by side, and between two
-rounds takes the commands that have come; what changes what is loaded waits until no answer runs. A
-reader thread parses the lines, refuses those that hold no command, and notes a cancelled generation
-at once.
+The main thread owns MLX. It lets the scheduler write the answers side by side, and takes the
+commands that have come between two rounds. A command that loads or unloads waits until no answer
+runs. A reader thread parses the lines, refuses those that hold no command, and notes a cancelled
+generation at once.
 """
 
 import os
@@ -25,16 +25,14 @@ import mlx_lm
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.cluster.states import RankState, divided
-from engine.device import Wired, backend, finish, free_memory, held_bytes
+from engine.device import Wired, backend, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
-from engine.forks import first_fork
 from engine.kept_blocks import KeptBlocks, kept_blocks_folder
 from engine.kept_prefixes import Unkept
 from engine.loading import LoadedModel
 from engine.macs import LedMacs
-from engine.near_ties import Fork
 from engine.pair import make_policy, require_pair
 from engine.pipes import claim_pipes
 from engine.protocol import (
@@ -53,7 +51,6 @@ from engine.request import TooLong
 from engine.scheduler import Job, Scheduler
 from engine.session import Session
 from engine.text import ending_of
-from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, resolve_drafters, resolve_target
@@ -69,10 +66,10 @@ Send = Callable[[Response], None]
 
 
 class Disconnected(Exception):
-    """Nobody reads the responses any longer."""
+    """The other end no longer reads the responses."""
 
 
-class ResponseWriter:
+class ResponseLines:
     """Writes responses as whole lines, from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -85,7 +82,7 @@ class ResponseWriter:
             self._write(response)
 
     def send_last(self, responses: Sequence[Response]) -> None:
-        """Write these, and never anything else: whoever tries waits for the end of the process."""
+        """Write these, and nothing else: a thread that tries waits for the end of the process."""
         self._lock.acquire()
         with suppress(Disconnected):
             for response in responses:
@@ -103,7 +100,7 @@ class CommandQueue:
     """The commands that are not done yet. One thread fills it, another empties it.
 
     Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
-    `owed`, the commands that no response has ended yet, by their ids.
+    `owed`, the commands without a last response, by their ids.
     """
 
     def __init__(self, send: Send) -> None:
@@ -133,21 +130,21 @@ class CommandQueue:
         self.stop()
 
     def stop(self) -> None:
-        """Cancel everything: generations that are still queued are to be refused."""
+        """Cancel everything, generations that are still queued included."""
         self.stopped = True
         self._queue.put(None)
 
     @property
     def waiting(self) -> bool:
-        """Whether there is a command to take, or the end."""
+        """Whether `take` returns at once."""
         return not self._queue.empty()
 
     def take(self) -> Work | Count | None:
-        """The next command; waits for it. None at the end."""
+        """Wait for the next command. None at the end."""
         return self._queue.get()
 
     def note(self, response: Response) -> None:
-        """Note which command a response ends, if any."""
+        """Note that a response may end a command."""
         match response:
             case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id):
                 self.owed.pop(id, None)
@@ -160,7 +157,7 @@ class CommandQueue:
 
 
 def read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines with their ends. A line that is too long is cut off one byte past the limit."""
+    """The lines of a stream, with their ends. A long line is cut off one byte past the limit."""
     while line := stream.readline(protocol.LONGEST_LINE_BYTES + 1):
         rest = line
         while len(line) > protocol.LONGEST_LINE_BYTES and rest and not rest.endswith(b"\n"):
@@ -179,8 +176,8 @@ class Host:
         end: Callable[[Sequence[Response]], None] = lambda last: None,
         macs: Callable[..., LedMacs] = LedMacs,
     ) -> None:
-        """`end` ends the process, in whatever thread, with its last responses: where one of several
-        Macs is lost."""
+        """`end` ends the process with its last responses, from any thread: when one of several Macs
+        is lost."""
         self._queue = queue
         self._tell = send
         self._end = end
@@ -190,9 +187,9 @@ class Host:
         self._drafter = self._draft_length = ""
         self._memory, self._macs = Memory(), Macs()
         self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
-        self._unkept: Unkept | None = None  # as it was said last
+        self._unkept: Unkept | None = None  # as it was printed last
         self._scheduler: Scheduler | None = None  # replaced after an unexpected error
-        self._later: deque[Work] = deque()  # what waits until no answer runs, and all behind it
+        self._later: deque[Work] = deque()  # waits until no answer runs; and all behind it
         self._awake, self._wired = Awake(), Wired()
 
     def run(self) -> None:
@@ -213,7 +210,7 @@ class Host:
                 ended = command is None
                 if command is not None:
                     self._take(command)
-            elif self._later and (self._runs_beside(self._later[0]) or not self._answering):
+            elif self._later and (isinstance(self._later[0], Generate) or not self._answering):
                 self._do_safely(self._later.popleft())
             else:
                 self._step()
@@ -227,13 +224,13 @@ class Host:
         return self._scheduler is not None and self._scheduler.busy
 
     def _keep(self) -> bool:
-        """Write some of what was read of documents; whether there may be more to write. Why nothing
-        is written is said once."""
+        """Write caches of prompts about documents. Returns whether there may be more to write.
+        Prints once why nothing is written."""
         if self._scheduler is None:
             return False
         try:
             more = self._scheduler.keep()
-        except Exception as error:  # what is not kept is read again
+        except Exception as error:  # a prompt that is not kept is read again
             traceback.print_exception(error)
             return False
         unkept = self._scheduler.session.unkept
@@ -243,8 +240,8 @@ class Host:
         return more
 
     def _take(self, command: Work | Count) -> None:
-        """Do a command now, or note it for later."""
-        if isinstance(command, Count) or (self._runs_beside(command) and not self._later):
+        """Do a command now, or keep it for later."""
+        if isinstance(command, Count) or (isinstance(command, Generate) and not self._later):
             self._do_safely(command)
         else:
             self._later.append(command)
@@ -262,27 +259,19 @@ class Host:
         except Disconnected:
             raise
         except Exception as error:
-            reads = not isinstance(command, Count | Generate) or self._is_race(command)
+            reads = not isinstance(command, Count | Generate)
             torn = reads and not isinstance(error, Problem)
             self._send(self._failure(command.id, error, torn=torn))
-
-    def _runs_beside(self, command: Work | Count) -> bool:
-        """Whether it can begin while others are answered."""
-        return isinstance(command, Generate) and not self._is_race(command)
-
-    @staticmethod
-    def _is_race(command: Work | Count) -> bool:
-        return isinstance(command, Generate) and command.race
 
     def _send(self, response: Response) -> None:
         self._queue.note(response)
         self._tell(response)
 
     def _failure(self, id: str, error: Exception, *, torn: bool) -> Failed:
-        """The response to a failed command. Where several Macs may have been `torn` from the midst
-        of a pass they are out of step, and this process is to end."""
+        """The response to a failed command. If several Macs may have been `torn` from a pass, they
+        are out of step, and this process ends."""
         cluster = self._led.cluster
-        if isinstance(error, Problem):  # of this answer alone, unless it left them in mid-pass
+        if isinstance(error, Problem):  # of this answer alone, unless it left the Macs in mid-pass
             torn = torn and cluster is not None and cluster.over
         if torn and cluster is not None and isinstance(error, RuntimeError):  # of the connection
             self._on_loss(cluster.why(error))
@@ -292,12 +281,12 @@ class Host:
         return failed
 
     def _on_change(self, ranks: tuple[RankState, ...]) -> None:
-        with suppress(Disconnected):  # whoever sends next finds out
+        with suppress(Disconnected):  # the next response finds out
             self._tell(protocol.Ranks(ranks))
 
     def _on_loss(self, problem: Problem) -> None:
-        """Fail whatever is not done, and end. In whatever thread: the one that reads may never
-        come back."""
+        """Fail all commands that are not done, and end the process. Called from any thread: the one
+        that reads may never come back."""
         ids = [*self._queue.owed, ""]
         self._end([Failed(id, problem.message, problem.remedy) for id in ids])
 
@@ -305,8 +294,6 @@ class Host:
         match command:
             case Generate() if self._queue.cancelled(command.id):
                 self._send(Done(command.id, "cancelled", Stats()))
-            case Generate() if command.race:
-                self._race(command)
             case Generate():
                 self._generate(command)
             case _ if self._queue.stopped:
@@ -396,7 +383,7 @@ class Host:
     def _calibrate(
         self, session: Session, loading: protocol.Loading, *, again: bool = False
     ) -> str:
-        """Calibrate, and report every tenth of it; returns the remarks on it in a line."""
+        """Calibrate, and report every tenth of it. Returns the remarks as a line."""
         reported = -1
 
         def report(share: float) -> None:
@@ -419,47 +406,13 @@ class Host:
             cancelled=lambda: self._queue.cancelled(command.id),
             compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
             first=bool(command.conversation),
+            rival=protocol.rival_of(command.id) if command.race else "",
         )
         for event in scheduler.add(job):
             self._send(event)
 
-    def _race(self, command: Generate) -> None:
-        session = self._usable_scheduler().session
-        caches = quantized_caches(session.target.folder, self._memory)
-        plain = Session(session.target, quantized=caches)
-
-        def racer(session: Session, generation: str) -> Racer:
-            clock = TurnClock()
-            events = session.answer(
-                command.prompt.messages,
-                command.request,
-                generation=generation,
-                cancelled=lambda: self._queue.cancelled(command.id),
-                clock=clock,
-            )
-            return Racer(events, clock)
-
-        rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
-        try:
-            for event in in_turns(*rivals, settle=finish):
-                if isinstance(event, Done) and event.generation == command.id:
-                    event = replace(event, fork=self._fork(plain, session, event))
-                self._send(event)
-        except Exception as error:
-            if not isinstance(error, Problem):
-                self._schedule(session.another())  # its caches may refer to passes that failed
-            raise
-
-    @staticmethod
-    def _fork(plain: Session, drafted: Session, done: Done) -> Fork | None:
-        """Where the drafted answer of a race leaves the plain one, counted from its prompt on."""
-        if done.reason == "cancelled":
-            return None
-        fork = first_fork(plain.decoder, plain.tokens, drafted.tokens)
-        return fork and replace(fork, at=fork.at - done.stats.prompt_tokens)
-
     def _schedule(self, session: Session) -> None:
-        """Answer with this session, and others like it, from now on."""
+        """Answer with this session, and others beside it, from now on."""
         self._scheduler = Scheduler(
             session,
             parallel=self._parallel,
@@ -502,8 +455,8 @@ class Host:
 
 
 def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit | None:
-    """What a pair and one conversation need, once what this process holds is freed. Raises Problem
-    unless there is room for them; None where that cannot be told."""
+    """The memory that a pair and one conversation need, once this process has freed what it holds.
+    Raises Problem unless there is room; None if their sizes are not known."""
     return require_pair(
         folder,
         drafters,
@@ -514,12 +467,12 @@ def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit
 
 
 def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
-    """Where what is read of documents is kept; None where nothing is to be."""
+    """The store of caches of prompts about documents; None if nothing is to be kept."""
     return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
 
 
 def room_tokens(fits: Sequence[Fit]) -> int:
-    """How many tokens all conversations together may have in the caches of each Mac."""
+    """The most tokens of all conversations together in the caches of each Mac."""
 
     def on(mac: Fit) -> int:
         each = (mac.cache_bytes + mac.drafter_cache_bytes) / mac.context
@@ -530,7 +483,7 @@ def room_tokens(fits: Sequence[Fit]) -> int:
 
 
 def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:
-    """The caches that were asked for; None for the model's own. Raises Problem where this model's
+    """The caches that were asked for; None for the model's own. Raises Problem if this model's
     cannot be quantized."""
     if not memory.cache_bits:
         return None
@@ -570,10 +523,10 @@ def ready() -> protocol.Ready:
 
 
 def main() -> NoReturn:
-    """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the responses."""
+    """Serve until `quit`, SIGTERM, or the end of standard input or output."""
     open_many_files()
     commands, responses = claim_pipes()
-    writer = ResponseWriter(responses)
+    writer = ResponseLines(responses)
     send = writer.send
     queue = CommandQueue(send)
 

@@ -1,13 +1,12 @@
-"""What was read of documents, as files: the keys and values of a block of tokens each.
+"""Stores the keys and values of documents' tokens in files, a block of tokens each.
 
-A block's name is made of its own tokens, of the name of the block before it, and at the beginning
-of all that its content depends on. So a name stands for one content, and whatever has that name is
-what reading those tokens afresh would give. A file that is not what was written under its name
-counts as not there, and is deleted.
+A block's name is a digest of its own tokens, of the name of the block before it, and, for the
+first block, of everything else that the content depends on. So a name stands for one content: what
+reading those tokens anew would give. A file whose content does not fit its name is deleted.
 
-The files hold what the documents say. They are private, and in a folder for each set of documents,
-so that they go with any of these. Where they are too large together, those used longest ago go
-first. Knows files and bytes; no model, no MLX.
+The documents can be read from these files. So they are private, and in a folder for each set of
+documents, which is deleted with any of them. If they grow too large together, the least recently
+used go first. Knows files and bytes; no model, no MLX.
 """
 
 import hashlib
@@ -42,8 +41,8 @@ _TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
 
 
 def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
-    """The names of the blocks of `rows` tokens that `tokens` begins with; `of`: all else that their
-    content depends on."""
+    """The names of the blocks of `rows` tokens that `tokens` begins with. `of`: everything else
+    that their content depends on."""
     names, name = list[str](), of
     for end in range(rows, len(tokens) + 1, rows):
         own = ",".join(map(str, tokens[end - rows : end]))
@@ -53,8 +52,8 @@ def block_names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
 
 
 def used_ns(place: int, *, now: int) -> int:
-    """When a block counts as used that is used now: before the one in front of it, so that it goes
-    first, and none stays behind that is of no use."""
+    """The time of use of block number `place`: before that of the block in front of it, without
+    which it is of no use. So it is deleted first."""
     return now - (place + 1) * _STEP_NS
 
 
@@ -66,15 +65,15 @@ class _File:
 
 
 class KeptBlocks:
-    """The blocks in one folder, which several processes may use. Their files are together no larger
-    than `most_bytes`; None: than 8 GB and a tenth of the free disk."""
+    """The blocks in one folder, which several processes may use. `most_bytes`: the most that the
+    files take together; None for 8 GB, and at most a tenth of the free disk."""
 
     def __init__(self, folder: Path, *, most_bytes: int | None = None) -> None:
         self._folder, self._most_bytes = folder, most_bytes
 
     @property
     def most_bytes(self) -> int:
-        """How large the files may be together, now."""
+        """The most that the files may take together, now."""
         if self._most_bytes is not None:
             return self._most_bytes
         try:
@@ -85,8 +84,7 @@ class KeptBlocks:
         return min(MOST_BYTES, int(_MOST_OF_THE_DISK * (free + held)))
 
     def find(self, names: Sequence[str]) -> list[Path]:
-        """The files of the first ones of these blocks, up to one that is not there. They count as
-        used now."""
+        """The files of these blocks, up to the first that is missing. They count as used now."""
         there = {file.path.stem: file.path for file in _files(self._folder)}
         found = [there[name] for name in takewhile(there.__contains__, names)]
         now = time_ns()
@@ -96,7 +94,7 @@ class KeptBlocks:
         return found
 
     def read(self, path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview] | None:
-        """The tensors in a file, of these layouts; None where they are not there."""
+        """The tensors in a file, of these layouts; None if the file does not have them."""
         try:
             return _read(path, layouts)
         except Problem:
@@ -107,8 +105,7 @@ class KeptBlocks:
         return None
 
     def begin(self, documents: Sequence[str]) -> Path:
-        """Make the folder for what is read of these documents, which are told by their digests.
-        Raises OSError."""
+        """Make the folder for the blocks of documents with these digests. Raises OSError."""
         wanted = tuple(sorted(set(documents)))
         listed = json.dumps(wanted)
         folder = self._folder / hashlib.sha256(listed.encode()).hexdigest()[:32]
@@ -131,8 +128,8 @@ class KeptBlocks:
         *,
         used_ns: int,
     ) -> bool:
-        """Write a block that counts as used then. False where nothing may be kept there any more,
-        as what was kept of these documents was deleted. Raises OSError."""
+        """Write a block with this time of use. False if the folder is gone, because one of its
+        documents was deleted. Raises OSError."""
         with locked(self._folder, seconds=_LOCK_SECONDS):
             if not (path.parent / _DOCUMENTS).is_file():
                 return False
@@ -149,8 +146,8 @@ class KeptBlocks:
         return True
 
     def _make_room(self, size_bytes: int) -> None:
-        """Delete what was used longest ago until there is room for so much more, and what killed
-        processes left."""
+        """Delete the least recently used blocks until there is room for `size_bytes`. Delete the
+        leftovers of killed processes, too."""
         for partial in self._folder.glob(f"*/.*{_SUFFIX}"):
             partial.unlink()
         files = sorted(_files(self._folder), key=lambda file: file.used_ns, reverse=True)
@@ -162,19 +159,18 @@ class KeptBlocks:
 
 
 def kept_blocks_folder(home: Path | None = None) -> Path:
-    """Where the files are: under `home`, else $SLIPSTREAM_HOME, else the user's folder for caches.
-    A tag in it (CACHEDIR.TAG) tells backup programs to leave it out."""
+    """The folder of the files: under `home`, else $SLIPSTREAM_HOME, else the user's folder for
+    caches. A tag in it (CACHEDIR.TAG) tells backup programs to leave it out."""
     return cache_folder(home) / "kept-documents"
 
 
 def held_bytes(folder: Path) -> int:
-    """How large the files are together."""
+    """The bytes that the files take together."""
     return sum(file.size_bytes for file in _files(folder))
 
 
 def forget(folder: Path, document: str) -> None:
-    """Delete what was kept of the document with this digest, alone or with others. Raises
-    OSError."""
+    """Delete the blocks of the document with this digest, alone or with others. Raises OSError."""
     if not folder.is_dir():
         return
     with locked(folder, seconds=_LOCK_SECONDS):
@@ -184,14 +180,14 @@ def forget(folder: Path, document: str) -> None:
 
 
 def forget_all(folder: Path) -> None:
-    """Delete all that was kept. Raises OSError."""
+    """Delete all blocks. Raises OSError."""
     if folder.is_dir():
         with locked(folder, seconds=_LOCK_SECONDS):
             shutil.rmtree(folder)
 
 
 def _files(folder: Path) -> Iterator[_File]:
-    """All blocks."""
+    """The files of all blocks."""
     for path in folder.glob(f"*/*{_SUFFIX}"):
         with suppress(OSError):  # another process may delete it
             found = path.lstat()
@@ -200,7 +196,7 @@ def _files(folder: Path) -> Iterator[_File]:
 
 
 def _documents(folder: Path) -> tuple[str, ...]:
-    """The digests of the documents that a folder is for; none where that cannot be told."""
+    """The digests of the documents that a folder is for; empty if its list cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
         listed = json.loads((folder / _DOCUMENTS).read_text(encoding="utf-8"))
         if isinstance(listed, list):
@@ -214,7 +210,7 @@ def _named(layouts: Sequence[TensorLayout]) -> dict[str, TensorLayout]:
 
 
 def _read(path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview]:
-    """The tensors in a file. Raises Problem where it is not what was written, and OSError."""
+    """The tensors in a file. Raises OSError, and Problem if it is not as it was written."""
     expected = _named(layouts)
     most = sum(layout.size_bytes + _HEADER_BYTES for layout in expected.values())
     with path.open("rb") as file:
@@ -225,10 +221,10 @@ def _read(path: Path, layouts: Sequence[TensorLayout]) -> list[memoryview]:
     if {name: tensor.layout for name, tensor in found.items()} == expected:
         tensors = [body[found[name].start : found[name].stop] for name in expected]
         *own, digest = tensors
-        told = hashlib.sha256(path.stem.encode())
+        expected_digest = hashlib.sha256(path.stem.encode())
         for tensor in own:
-            told.update(tensor)
-        if told.digest() == digest:
+            expected_digest.update(tensor)
+        if expected_digest.digest() == digest:
             return own
     raise Problem(f"{path.name} is not what was written.", "Delete it.")
 

@@ -1,13 +1,13 @@
-"""How prompts begin that were read before: from disk into a decoder, and from it to disk.
+"""Reads the caches of a prompt's beginning from disk into a decoder, and writes them to disk.
 
-A prompt about documents begins as the last one about them did. What was read of it is kept in
-blocks of `PREFILL_ROWS` tokens, as the prefill reads them, and read from the disk as far as the
-next prompt is the same, token for token: what a fresh prefill would make, bit for bit where one row
-is read as many are, and elsewhere where the same rows are read together.
+A prompt about documents begins as the last one about them did. Its caches are kept in blocks of
+`PREFILL_ROWS` tokens, as the prefill reads them. They are used as far as the next prompt is the
+same, token for token, so they are what a fresh prefill would make: bit for bit if a row does not
+depend on the rows beside it, and otherwise because the same rows are read together.
 
 Only caches that hold every position are kept: not recurrent states, nor windows that have moved.
-Where nothing is kept, `Unkept` says why. What is drafted from (hidden states, a drafting model's
-own caches) is not kept: a head starts behind it. Knows caches and files; no text.
+`Unkept` says why nothing is kept. Hidden states and a drafting model's own caches are not kept: a
+head starts behind the prefix. Knows caches and files; no text.
 """
 
 import hashlib
@@ -25,11 +25,12 @@ import numpy as np
 
 from engine.cache import Timeline
 from engine.cpu.blas import choose_blas
-from engine.decoder import PREFILL_ROWS, Decoder
+from engine.decoder import Decoder
 from engine.device import backend, raw_bytes
 from engine.kept_blocks import KeptBlocks, block_names, used_ns
 from engine.loading import LoadedModel
 from models.errors import Problem
+from models.limits import PREFILL_ROWS
 from models.safetensors_file import TensorLayout
 
 FEWEST_BLOCKS = 2  # fewer are read about as fast as they are found
@@ -55,15 +56,35 @@ class Unkept(Enum):
 
 
 class KeptPrefixes:
-    """The prefixes of one target that `blocks` has. Finds out once what they depend on."""
+    """The prefixes of one target in `blocks`."""
 
     def __init__(self, blocks: KeptBlocks, target: LoadedModel, decoder: Decoder) -> None:
         self.blocks = blocks
         self._target, self._decoder = target, decoder
 
+    def of(
+        self,
+        prompt: Sequence[int],
+        documents: frozenset[str],
+        *,
+        decoder: Decoder,
+        held: int,
+        before: "KeptPrefix | None",
+    ) -> "KeptPrefix | None":
+        """The prefix of a prompt that `decoder` is about to read, and whose first `held` tokens it
+        holds. None without `documents`.
+
+        Where the prompt goes on behind the prefix of the last prompt, that is its prefix: `before`.
+        """
+        if not documents:
+            return None
+        if before and before.documents == documents and 0 < before.length <= held:
+            return before
+        return KeptPrefix(self, decoder, prompt, documents=documents)
+
     @cached_property
     def depends_on(self) -> str:
-        """All that the content of a prefix depends on, but for its tokens. Raises Problem."""
+        """Everything but the tokens that the content of a prefix depends on. Raises Problem."""
         folder, matrices = self._target.folder, choose_blas()
         states = [(path.name, path.stat()) for path in sorted(folder.headers)]
         described = [
@@ -85,7 +106,7 @@ class KeptPrefixes:
         return json.dumps(described)
 
     def layouts(self, *, quantized: bool) -> list[TensorLayout] | None:
-        """What a block consists of; None where this model's caches cannot be kept."""
+        """The tensors of a block; None if this model's caches cannot be kept."""
         settings = self._decoder.timeline.quantized
         timeline = Timeline.of(self._decoder.model, quantized=settings, block=self._decoder.block)
         self._decoder.model(mx.zeros((1, 1), dtype=mx.int32), cache=timeline.layers)  # not computed
@@ -101,10 +122,11 @@ class KeptPrefixes:
 
 
 class KeptPrefix:
-    """The beginning of one prompt about documents, told by their digests. Read before the rest of
-    the prompt, and written to disk once there is time, a block at a time.
+    """The beginning of one prompt about documents. Read before the rest of the prompt, and written
+    to disk once there is time, a block at a time.
 
-    Attributes: `documents`; `unkept`, why nothing is kept, None where something is, or could be.
+    Attributes: `documents`, their digests; `unkept`, why nothing is kept; None if nothing speaks
+    against it.
     """
 
     def __init__(
@@ -118,20 +140,22 @@ class KeptPrefix:
 
     @property
     def length(self) -> int:
-        """How many tokens are in whole blocks."""
+        """The number of tokens in whole blocks."""
         return len(self._tokens)
 
     def start(self, common: int) -> int:
-        """Where to read on, in place of behind the first `common` tokens, which the decoder holds:
-        at the beginning of a block, where a block that is read in two parts could not be kept."""
+        """The place to read on from, where the decoder holds `common` tokens: the beginning of a
+        block rather than `common` if a block that is read in two parts could not be kept."""
         whole = self._decoder.as_afresh(common)
         near = common - whole < PREFILL_ROWS
         return whole if near and self.length - whole >= FEWEST_BLOCKS * PREFILL_ROWS else common
 
     def read(self, held: int) -> Iterator[int]:
-        """Read what is kept of it, if that is more than the `held` tokens that the decoder has:
-        yields how many tokens that is, as it grows. The decoder has them in the end."""
+        """Read the kept blocks into the decoder, if they have more than the `held` tokens that it
+        has. Yields the number of tokens as it grows."""
         settings = self._decoder.timeline.quantized
+        if held >= self.length:
+            return
         if settings is None:
             yield from self._read(held, self.length, quantized=False)
             return
@@ -141,7 +165,7 @@ class KeptPrefix:
             yield from self._read(held, min(self.length, settings.start), quantized=False)
 
     def _read(self, held: int, most: int, *, quantized: bool) -> Iterator[int]:
-        """As `read`, for caches that are quantized or not: more than `held` and up to `most`."""
+        """As `read`, for one form of caches: more than `held` and up to `most` tokens."""
         found = self._blocks.find(self._names(quantized=quantized)[: most // PREFILL_ROWS])
         if len(found) * PREFILL_ROWS <= held:
             return
@@ -166,8 +190,8 @@ class KeptPrefix:
             self._decoder.fill(length, arrays, quantized=quantized)
 
     def write(self) -> bool:
-        """Write a block that is not there yet, of what the decoder holds now; whether there may be
-        more to write."""
+        """Write the next block that is not on disk and that the decoder holds now. Returns whether
+        there may be more to write."""
         if self._to_write is None:
             self._to_write = self._writing()
         try:
@@ -187,7 +211,7 @@ class KeptPrefix:
             self.unkept = Unkept.LAYERS
             return
         if quantized and timeline.quantized and length <= timeline.quantized.start:
-            return  # what was read before is of use to those that read on from there
+            return  # the blocks before are of use to prompts that read on from there
         block_bytes = sum(layout.size_bytes for layout in layouts)
         most = self._blocks.most_bytes // block_bytes
         if most < FEWEST_BLOCKS:

@@ -1,7 +1,6 @@
-"""The Macs that this process leads: those of one file in its life, as MLX has one group in it.
+"""The cluster that this process leads. MLX allows one per process.
 
-Knows when they are joined and left, and nothing of how; of answers only that they are over where a
-Mac is lost.
+Knows when it is joined and left, and nothing of how.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ Lost = Callable[[Problem], None]
 
 
 class LedMacs:
-    """Loads targets here, or on several Macs. Attribute: `cluster`, those that are led now."""
+    """Loads targets on this Mac or on several. Attribute: `cluster`, None if no others are led."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class LedMacs:
         self._changed, self._lost, self._connect = changed, lost, connect
 
     def check(self, macs: Macs) -> None:
-        """Raise `Problem` where this process cannot load there."""
+        """Raise `Problem` if this process cannot load on these Macs."""
         led = self._led
         if led is None or (self.cluster and _place(macs) == _place(led)):
             return
@@ -55,8 +54,9 @@ class LedMacs:
         drafters: Drafters | None = None,
         memory: Memory | None = None,
     ) -> LoadedModel:
-        """Load a target there; the Macs stay led until `leave`. There must be room for it on each
-        of several Macs, with these drafters and a conversation of so much memory. Raises `Problem`.
+        """Load a target on these Macs, which are led until `leave`.
+
+        Each of several Macs must have room for `drafters` and `memory`, too. Raises `Problem`.
         """
         if not macs.hosts:
             self.check(macs)
@@ -83,17 +83,17 @@ class LedMacs:
 
     @property
     def fits(self) -> tuple[Fit, ...]:
-        """What each of several Macs needs for what is loaded on them; none for this one alone."""
+        """The memory that each of several Macs needs for the target; empty for this Mac alone."""
         led = self.cluster
         return led.plan.fits if led is not None and led.plan is not None else ()
 
     def draft_with(self, drafters: Drafters, memory: Memory) -> None:
-        """Raise `Problem` where there is no room to draft with these what several Macs hold."""
+        """Raise `Problem` if there is no room for these drafters beside the led target."""
         assert self.cluster is not None
         self.cluster.draft_with(_weighed(drafters), cache_bits=memory.cache_bits or None)
 
     def leave(self) -> None:
-        """End what runs on the other Macs."""
+        """End the processes on the other Macs."""
         if self.cluster is not None:
             self.cluster.close()
             self.cluster = None
@@ -101,7 +101,7 @@ class LedMacs:
 
 
 def _weighed(drafters: Drafters | None) -> ModelSize | None:
-    """The heaviest; None where that cannot be told: to load it says what is wrong with it."""
+    """The size of the heaviest; None if it is not known, which loading reports."""
     with suppress(Problem):
         return heaviest(drafters) if drafters else None
     return None

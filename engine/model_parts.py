@@ -18,15 +18,15 @@ from weakref import WeakValueDictionary
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
+from models.limits import RECORDED
 
 _TRUNKS = ("model", "language_model", "backbone", "transformer")
 _EMBEDDINGS = ("embed_tokens", "embeddings", "wte", "word_embeddings", "tok_embeddings")
 _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
 _JOINED = 64  # chunks
-_KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
 _PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
 
 
@@ -174,7 +174,7 @@ def standing_in(
 
 
 class HiddenStates:
-    """The states at `taps` of the newest positions, some 2,000 of them.
+    """The states at `taps` of the newest positions, some `RECORDED` of them.
 
     Attributes: `taps`; `first` and `end`, the positions that are held.
     """
@@ -201,7 +201,7 @@ class HiddenStates:
         self.end += rows.shape[0]
         if len(self._chunks) % _JOINED == 0:
             self._join()
-        while self.end - self.first - self._chunks[0].shape[0] >= _KEPT:
+        while self.end - self.first - self._chunks[0].shape[0] >= RECORDED:
             self.first += self._chunks.popleft().shape[0]
 
     def _join(self) -> None:

@@ -1,24 +1,64 @@
-"""Which messages are read where a conversation is longer than the model's context.
+"""Chooses the messages that are left out of a conversation that is longer than the model's context.
 
-Whole turns are left out: a person's message with its answer. What is left out depends on the turns
-alone and stays left out as the conversation grows, since it goes in large steps: until half of the
-room is free again. So the next prompts begin as the last one did, and what was read is reused; only
-once in many turns what stays behind the gap is read again. Knows lengths in tokens, no tokenizer.
+Whole turns are left out: a person's message with its answer. The choice depends on the turns alone,
+and they are left out in large steps: until half of the room is free again. So most prompts begin as
+the last one did, and its caches are reused. Once in many turns, the turns behind the gap are read
+again. Knows lengths in tokens, no tokenizer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from engine.request import ChatMessage, Overflow
+from engine.request import ChatMessage, Overflow, Prompt
 
-_MOST_KEPT = 2  # the first turn may take one part in so many; else it is left out, too
+_AROUND_A_MESSAGE = 6  # tokens that a chat template usually adds
+_MOST_KEPT = 2  # a first turn that takes more than 1 / 2 of the room is left out, too
+
+
+def fit(
+    prompt: Prompt,
+    *,
+    overflow: Overflow,
+    limit: int,
+    encode: Callable[[Prompt], list[int]],
+    encode_text: Callable[[str], list[int]],
+) -> tuple[list[int], range]:
+    """The tokens of a prompt, at most `limit`, and the numbers of the messages that were left out.
+
+    There may be more tokens if nothing more can be left out. `encode` encodes a prompt, and
+    `encode_text` the text of a message without anything around it.
+    """
+    messages = prompt.messages
+    tokens, gap = encode(prompt), range(0)
+    if len(tokens) <= limit or overflow == "stop" or not messages:
+        return tokens, gap
+    bounds = turn_bounds(messages)
+    lengths = [len(encode_text(each.content)) + _AROUND_A_MESSAGE for each in messages]
+    turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
+    first = replace(prompt, messages=messages[: bounds[0] + 1])
+    head = len(encode(first)) - lengths[bounds[0]]
+    room = limit
+    while len(tokens) > limit and gap.stop < bounds[-2]:
+        found = left_out(head, turns, overflow=overflow, limit=room)
+        gap = range(bounds[found.start], bounds[found.stop])
+        tokens = encode(without(prompt, gap))
+        room -= max(1, len(tokens) - limit)  # the template may add more than was counted
+    return tokens, gap
+
+
+def without(prompt: Prompt, gap: range) -> Prompt:
+    """A chat without the messages in `gap`."""
+    messages = prompt.messages
+    return replace(prompt, messages=(*messages[: gap.start], *messages[gap.stop :]))
 
 
 def left_out(system: int, turns: Sequence[int], *, overflow: Overflow, limit: int) -> range:
     """The turns that are left out, so that `limit` tokens hold the others and the system prompt.
 
-    `system` and `turns` are lengths in tokens; the last turn is the one to be answered, and is
-    never left out, even where it does not fit. Nor is the system prompt. While all fit, and where
-    `overflow` is "stop", the range is empty.
+    `system` and `turns` are lengths in tokens. The system prompt and the last turn, which is to be
+    answered, are never left out, even if they do not fit. Empty if all turns fit, and for the
+    `overflow` "stop".
     """
     if overflow == "stop" or not turns:
         return range(0)
@@ -31,7 +71,7 @@ def left_out(system: int, turns: Sequence[int], *, overflow: Overflow, limit: in
 
 
 def _oldest(turns: Sequence[int], *, room: int) -> int:
-    """How many of the oldest turns are left out, by going through the conversation as it grew."""
+    """The number of the oldest turns that are left out, found by letting the conversation grow."""
     start = kept = 0
     for place, length in enumerate(turns):
         if kept + length > room:
@@ -43,9 +83,9 @@ def _oldest(turns: Sequence[int], *, room: int) -> int:
 
 
 def turn_bounds(messages: Sequence[ChatMessage]) -> list[int]:
-    """Where each turn begins, and the end: the index of each question, and how many there are.
+    """The index of each question, where a turn begins, and the number of messages.
 
-    What comes before the first question, the system prompt mostly, belongs to no turn.
+    Messages before the first question belong to no turn: mostly the system prompt.
     """
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     return [*(asked or [len(messages) - 1]), len(messages)]

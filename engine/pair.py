@@ -10,8 +10,6 @@ is loaded (`models.installed.resolve`).
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 
@@ -22,11 +20,9 @@ from engine.device import backend
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
-from engine.draft_length.trees import MOST
 from engine.drafters import Drafter, NoDrafter
-from engine.drafters.block_folders import load_dflash
+from engine.drafters.block_folders import load_block
 from engine.drafters.cascade import Cascade
-from engine.drafters.dspark import load_dspark
 from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
@@ -44,11 +40,12 @@ from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
 from engine.earlier_answers import EarlierAnswers
 from engine.loading import LoadedModel, load
-from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import DrafterKind
+from models.drafters.folders import DrafterFolder
+from models.drafters.kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter, lookahead_sizes
+from models.limits import LARGEST_TREE
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import ModelSize, weigh
@@ -56,15 +53,15 @@ from models.model_folder import ModelFolder
 from models.pairing import has_same_tokens, require_same_tokens
 from models.records import Fit
 
-_LOADERS: Mapping[DrafterKind, Callable[[Path, Mapping[str, Any], Decoder], Drafter]] = {
+_LOADERS: Mapping[DrafterKind, Callable[[DrafterFolder, Decoder], Drafter]] = {
     "eagle-3": load_eagle,
     "eagle": load_eagle,
     "p-eagle": load_eagle,
     "mtp": load_mtp,
     "gemma-4-assistant": load_gemma_assistant,
-    "dflash": load_dflash,
-    "dflash2": load_dflash,
-    "dspark": load_dspark,
+    "dflash": load_block,
+    "dflash2": load_block,
+    "dspark": load_block,
     "medusa": load_medusa,
 }
 
@@ -122,7 +119,7 @@ def _load_one(
     demanded = folder.description.demands.fingerprint  # where it was distilled here
     if demanded not in (None, target.folder.fingerprint):
         raise other_weights(folder, target.folder.fingerprint)
-    return _LOADERS[folder.kind](folder.path, folder.config, decoder)
+    return _LOADERS[folder.kind](folder, decoder)
 
 
 def _load_model(
@@ -139,7 +136,7 @@ def _load_model(
     loaded = load(folder.files)
     model, vocabulary = Decoder(loaded.model), decoder.vocabulary
     if folder.kind == "pard":
-        return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
+        return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.network)
     if same:
         return ModelDrafter(model, vocabulary=vocabulary)
     begin = loaded.tokenizer.encode("", add_special_tokens=True)[:1]
@@ -181,11 +178,12 @@ def make_policy(length: str) -> DraftLengthPolicy:
     if length.isdecimal() and int(length) <= LONGEST:
         return Fixed(int(length))
     shape, _, tokens = length.partition(":")
-    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= MOST:
+    if shape == "tree" and tokens.isdecimal() and 1 <= int(tokens) <= LARGEST_TREE:
         return FixedTree(int(tokens))
     raise Problem(
         f"The draft length cannot be {length!r}.",
-        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {MOST} tokens: tree:8, say.",
+        f"Choose auto, a number from 0 to {LONGEST}, or a tree of 1 to {LARGEST_TREE} tokens: "
+        "tree:8, say.",
     )
 
 

@@ -1,15 +1,15 @@
-"""What passes over recurrent layers leave behind, to compute the state after any of their rows.
+"""Records the inputs of recurrent layers, to compute the state after any row of a round again.
 
-A recurrent state cannot be cut: it has forgotten what it was made of. A `Tape` keeps that for the
-passes of one round: the inputs of the recurrences, and the rows of the short convolutions. The
-state after a row is the recurrence once more, over the rows up to there, from the state that was
-marked: one short scan per layer, and no pass through the weights. It is done by the model's own
-functions, so it rounds as reading those rows alone would. Those that round by the number of rows
-are called row by row within a round, as plain decoding does.
+A recurrent state cannot be cut: it does not hold the inputs that it was computed from. So a `Tape`
+records them for the passes of one round: the inputs of the recurrences, and the rows of the short
+convolutions. The state after a row is the recurrence once more, over the rows up to there, from the
+marked state: one short scan per layer, and no pass through the weights. The model's own functions
+compute it, so it rounds as if those rows had been read alone. Functions that round by the number of
+rows are called row by row within a round, as in plain decoding.
 
-mlx-lm's models call their recurrences by name. `Recurrences` stands in for those names during a
-pass, and finds by identity which call made which entry of a cache. Where an entry was made by
-anything else, nothing is kept, and the round is taken back as a whole.
+mlx-lm's models call their recurrences by name. `Recurrences` puts stand-ins under those names
+during a pass, and finds by identity which call made which entry of a cache. If anything else made
+an entry, nothing is recorded, and the round is taken back as a whole.
 
 Knows mlx-lm's recurrences; nothing of attention, of lengths, or of what is accepted.
 """
@@ -26,16 +26,16 @@ import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache
 
 State = mx.array | None
-# (rows, the state before the pass) -> the state after so many rows of the pass
+# (rows, the state before the pass) -> the state after the first `rows` rows of the pass
 StateAfter = Callable[[int, State], State]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A function of mlx-lm's: rows and the state before them -> (outputs, the state after them).
+    """A recurrence of mlx-lm: (rows, state before them) -> (outputs, state after them).
 
     `rows` names the arguments that have a row per token, on axis `axis`; `state` names the state.
-    `in_blocks`: it treats many rows in another way than one by one, and rounds differently.
+    `in_blocks`: it computes many rows in blocks, and rounds otherwise than row by row.
     """
 
     rows: tuple[str, ...]
@@ -44,7 +44,7 @@ class _Kind:
     in_blocks: bool = False
 
 
-# By the name that the models call it by, as a function of their module or as a method.
+# By the name that models call: a function of their module, or a method.
 _KINDS = {
     # Gated delta networks: Qwen3-Next, Qwen3.5, Kimi Linear, OLMo Hybrid, Ling 3
     "gated_delta_update": _Kind(("q", "k", "v", "a", "b", "mask")),
@@ -58,9 +58,9 @@ _KINDS = {
 
 
 class Tape:
-    """The passes of a round: `rows` of them together.
+    """The recorded passes of a round, with `rows` rows in all.
 
-    Rounds are short: a pass that would make the tape longer than `MOST_ROWS` is not kept.
+    Rounds are short: a pass that would make the tape longer than `MOST_ROWS` is not recorded.
     """
 
     MOST_ROWS = 64
@@ -73,7 +73,7 @@ class Tape:
         return sum(each.rows for each in self._passes)
 
     def cut(self, rows: int) -> None:
-        """Forget what comes after the first `rows` rows."""
+        """Keep the first `rows` rows only."""
         kept = list[_Pass]()
         for each in self._passes:
             if rows > 0:
@@ -85,7 +85,7 @@ class Tape:
         self._passes.append(recorded)
 
     def replay(self, states: Sequence[State], rows: int) -> list[State]:
-        """The states after the first `rows` rows, from those at the mark; not yet computed."""
+        """The states after the first `rows` rows, from `states` at the mark; not yet computed."""
         states = list(states)
         for each in self._passes:
             if rows <= 0:
@@ -98,21 +98,21 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass over `rows` rows, and how each state of the caches follows from the one before it."""
+    """A pass over `rows` rows, and for each state of the caches the function that computes it."""
 
     rows: int
     after: tuple[StateAfter, ...]
 
 
 class Recurrences:
-    """The recurrences of a model: puts what they are given onto a tape."""
+    """Records the inputs of a model's recurrences on a tape."""
 
     def __init__(self, model: nn.Module) -> None:
         self._places = [(nn.Conv1d, "__call__"), *_places(model)]
 
     @contextmanager
     def recording(self, tape: Tape | None, caches: Sequence[Any], *, rows: int) -> Iterator[None]:
-        """Keep on `tape` what a pass over `rows` rows makes of `caches` meanwhile."""
+        """Record a pass over `rows` rows, made inside the block, which changes `caches`."""
         if tape is None or tape.rows + rows > tape.MOST_ROWS:
             yield
             return
@@ -132,12 +132,12 @@ class Recurrences:
 
 
 def states_of(caches: Sequence[Any]) -> list[State]:
-    """The states of the recurrent ones among `caches`, one behind the other."""
+    """All states of the recurrent ones among `caches`, layer by layer."""
     return [state for cache in caches if isinstance(cache, ArraysCache) for state in cache.cache]
 
 
 def _places(model: nn.Module) -> list[tuple[Any, str]]:
-    """Where the model's classes look up their recurrences: their modules, or themselves."""
+    """The (owner, name) pairs under which the model's classes look up their recurrences."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     modules = {sys.modules.get(kind.__module__) for kind in kinds} - {None}
     owners = [*kinds, *modules]
@@ -146,7 +146,7 @@ def _places(model: nn.Module) -> list[tuple[Any, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of a recurrence, without the state that it was given."""
+    """A call of a recurrence, without its state."""
 
     function: Callable[..., Any]
     kind: _Kind
@@ -154,12 +154,12 @@ class _Call:
 
     @property
     def rows(self) -> int:
-        """How many tokens it reads: one where its inputs have no axis for them."""
+        """The number of tokens that it reads; 1 if its inputs have no axis for tokens."""
         first: mx.array = self.inputs[self.kind.rows[0]]
         return first.shape[self.kind.axis] if first.ndim > 2 else 1
 
     def run(self, rows: int, state: State) -> tuple[mx.array, mx.array]:
-        """The outputs of its first `rows` rows from `state` on, and the state after them."""
+        """The outputs of the first `rows` rows, from `state` on, and the state after them."""
         if not self.kind.in_blocks or rows == 1:
             return self._run(0, rows, state)
         outputs = list[mx.array]()
@@ -181,14 +181,14 @@ class _Call:
 
 @dataclass(slots=True)
 class _Scan:
-    """Calls that hand on one state, and the `result` of the last one."""
+    """Calls that pass a state on to each other, and the `result` of the last one."""
 
     result: mx.array
     calls: list[_Call] = field(default_factory=list)
 
 
 class _Seen:
-    """What the stand-ins see of a pass."""
+    """The calls of a pass, as the stand-ins saw them."""
 
     def __init__(self) -> None:
         self._scans: dict[int, _Scan] = {}  # by the identity of the state that came out
@@ -218,9 +218,9 @@ class _Seen:
         return call
 
     def match(self, states: Sequence[State], rows: int) -> _Pass | None:
-        """The pass that made `states`, or None where one of them cannot be explained.
+        """The pass that made `states`, or None if the calls do not explain one of them.
 
-        A recurrence's states are told by identity. The others are the ends of what the short
+        A recurrence's state is found by identity. The other states are the last rows that the short
         convolutions read, in the order of the layers.
         """
         convolved = iter(self._convolved)
@@ -238,7 +238,7 @@ class _Seen:
 
 
 def _ends_with(inputs: mx.array, state: mx.array, rows: int) -> bool:
-    """Whether `state` can be the last positions of `inputs`, which has `rows` more."""
+    """Whether the shapes allow that `state` is the end of `inputs`, which has `rows` rows more."""
     if inputs.ndim != 3 or state.ndim != 3 or inputs.dtype != state.dtype:
         return False
     batch, positions, channels = inputs.shape

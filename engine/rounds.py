@@ -1,7 +1,7 @@
 """The rounds of a generation: a draft and its verdict as one value.
 
-The one place where drafts and verdicts are joined: terminal, window and benchmarks listen to what
-comes out here. Knows events and nothing else.
+The one place that joins drafts and verdicts, for terminal, window and benchmarks. Knows events and
+nothing else.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,10 @@ Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 class Token:
     """A token of a round, and what became of it. Figures as in `engine.events`.
 
-    `fate`: "drafted" before the verdict, then "accepted", "rejected" (it stands behind an accepted
-    or a committed token, and is not accepted) or "discarded" (it stands behind one that is not
-    accepted, or the text has ended before it). The target's own token has its origin here, and
-    neither `q` nor `chance` nor `confidence`. `parent` as in `Draft.parents`, also of chains.
+    `fate` is "drafted" before the verdict, then "accepted", "rejected" (not accepted, behind an
+    accepted or committed token) or "discarded" (behind a token that is not accepted, or behind the
+    end of the text). The target's own token has its origin as fate, and no `q`, `chance` or
+    `confidence`. `parent` as in `Draft.parents`, for chains too.
     """
 
     id: int
@@ -48,11 +48,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round as far as it has come. `verdict` is None as long as it is only drafted.
+    """A round, drafted or judged. `verdict` is None until it is judged.
 
-    `tokens` are the drafted ones in their order, then the target's own, where it wrote one; or
-    those that a grammar forced. `drafter` is empty where nothing was drafted. `source` as in
-    `Draft`.
+    `tokens` are the drafted tokens in order, then the target's own if there is one; or the tokens
+    that a grammar forced. `drafter` is empty without a draft. `source` as in `Draft`.
     """
 
     number: int
@@ -67,18 +66,18 @@ class Round:
 
     @property
     def tree(self) -> Tree:
-        """The shape of what was drafted."""
+        """The shape of the draft."""
         return Tree(tuple(token.parent for token in self.drafted))
 
     @property
     def best_path(self) -> tuple[Token, ...]:
-        """The drafted tokens of the most promising branch: of a chain all of them."""
+        """The drafted tokens of the most promising branch; all tokens of a chain."""
         drafted = self.drafted
         return tuple(drafted[number] for number in branches(drafted)[0]) if drafted else ()
 
     @property
     def own(self) -> Token | None:
-        """The target's own token; None where an accepted one ended the text, or all are forced."""
+        """The target's own token; None if an accepted token ended the text, or all are forced."""
         own = (token for token in self.tokens if token.q is None and token.fate != "forced")
         return next(own, None)
 
@@ -90,17 +89,17 @@ class Round:
 
 
 EventOrRound = Waiting | Prefill | PromptLogprobs | Round | Text | Done | Failed
-"""An event, or the round that a draft began or a verdict ended."""
+"""An event, or a round in place of a draft or a verdict."""
 
 
 class Rounds:
-    """Puts drafts and verdicts together as they come."""
+    """Joins drafts and verdicts as they arrive."""
 
     def __init__(self) -> None:
         self._draft: Draft | None = None
 
     def push(self, event: Event) -> EventOrRound:
-        """The event, or its round: once with the draft, once more with the verdict."""
+        """Return the event; for a draft the drafted round, for a verdict the judged round."""
         match event:
             case Draft():
                 self._draft = event
@@ -127,28 +126,28 @@ def judged(events: Iterable[Event]) -> tuple[Round, ...]:
 
 
 def committed(events: Iterable[Event]) -> tuple[Token, ...]:
-    """The tokens of the answer, in order, the one that ended it included."""
+    """The tokens of the answer in order, with the token that ended it."""
     return tuple(token for round in judged(events) for token in round.committed)
 
 
 def branches(drafted: Sequence[Token]) -> tuple[tuple[int, ...], ...]:
-    """Drafted tokens in branches, by their numbers, the most promising first; a chain is one.
+    """Split a draft into branches of token numbers, the most promising first.
 
     A branch begins behind the committed tokens, or behind a token of an earlier branch, and goes on
-    to an end. The first has all tokens that are accepted. Else a branch goes where most tokens can
-    be expected to be accepted if the drafter is right: each with q, once those before it and none
-    of its alternatives are accepted.
+    to a leaf. Accepted tokens are in the first branch. Otherwise a branch takes the alternative
+    with the most expected acceptances, if each token is accepted with its q once its parent is
+    accepted and its earlier alternatives are not. Example: a chain of three is ((0, 1, 2),).
     """
-    chances: list[float] = []  # that the path up to each is accepted
-    left: dict[int, float] = {}  # the chance that no alternative so far is, by parent
+    chances: list[float] = []  # that the path up to each token is accepted
+    left: dict[int, float] = {}  # by parent: the chance that no alternative so far is accepted
     for token in drafted:
         before = chances[token.parent] if token.parent != COMMITTED else 1.0
         rest, q = left.get(token.parent, 1.0), token.q or 0.0
         left[token.parent] = rest * (1.0 - q)
         chances.append(1.0 if token.fate == "accepted" else before * rest * q)
-    expected = list(chances)  # tokens from each on, along the best of what stands behind it
-    following: dict[int, int] = {}
-    worth: dict[int, tuple[bool, float]] = {}  # of what follows, by parent
+    expected = list(chances)  # acceptances from each token on, along its best continuation
+    following: dict[int, int] = {}  # by parent: its best continuation
+    worth: dict[int, tuple[bool, float]] = {}  # by parent: how good that continuation is
     for number in range(len(drafted) - 1, -1, -1):
         if number in following:
             expected[number] += expected[following[number]]
@@ -192,7 +191,7 @@ def _from(head: int, following: dict[int, int]) -> Iterator[int]:
 
 
 def _parents(draft: Draft | None) -> tuple[int, ...]:
-    """What each drafted token stands behind."""
+    """The parent of each drafted token, for chains too."""
     if draft is None:
         return ()
     return draft.parents or tuple(range(-1, len(draft.tokens) - 1))

@@ -7,6 +7,7 @@ tokens), then the temperature.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import mlx.core as mx
@@ -76,9 +77,30 @@ class Candidates(NamedTuple):
         nothing = mx.zeros((self.p.shape[0], vocabulary))
         return mx.put_along_axis(nothing, self.ids, self.p, axis=-1)
 
+    def rows(self, rows: mx.array | slice) -> "Candidates":
+        return Candidates(self.p[rows], None if self.ids is None else self.ids[rows])
+
     def of(self, columns: mx.array) -> mx.array:
         """The token in each row's column: (rows,) to (rows,)."""
         return columns if self.ids is None else entries(self.ids, columns)
+
+    def at(self, tokens: mx.array) -> mx.array:
+        """The probability of each row's token, 0 if it is no candidate: (rows,) to (rows,)."""
+        if self.ids is None:
+            return entries(self.p, tokens)
+        return mx.sum(mx.where(self._is(tokens), self.p, 0.0), axis=-1)
+
+    def columns(self, q: mx.array) -> mx.array:
+        """The entries of `q`, (rows, vocabulary), for these candidates: (rows, n)."""
+        return q if self.ids is None else mx.take_along_axis(q, self.ids, axis=-1)
+
+    def certain(self, tokens: mx.array) -> mx.array:
+        """The probabilities of these candidates where each row's token is certain: (rows, n)."""
+        return self._is(tokens).astype(mx.float32)
+
+    def _is(self, tokens: mx.array) -> mx.array:
+        ids = mx.arange(self.p.shape[-1], dtype=mx.uint32) if self.ids is None else self.ids
+        return ids == tokens.astype(mx.uint32)[:, None]
 
 
 def joined(parts: Sequence[Candidates]) -> Candidates:
@@ -118,12 +140,16 @@ def candidates(
     if vocabulary > (most or CANDIDATES):
         ids = _highest_ids(scored, most or CANDIDATES)
         scored = mx.take_along_axis(scored, ids, axis=-1)
-    # Over so few MLX's own softmax is quicker on a CPU too: one operation.
-    p = mx.softmax(scored, axis=-1, precise=True)
-    least = sampling.min_p * mx.max(p, axis=-1, keepdims=True)
-    if nucleus:
-        least = mx.maximum(least, _least_of_nucleus(p, sampling.top_p))
-    kept = mx.where(p >= least, scored, -mx.inf)
+    kept = scored
+    if nucleus or sampling.min_p:
+        # Over so few MLX's own softmax is quicker on a CPU too: one operation.
+        p = mx.softmax(scored, axis=-1, precise=True)
+        limits = []
+        if sampling.min_p:
+            limits.append(sampling.min_p * mx.max(p, axis=-1, keepdims=True))
+        if nucleus:
+            limits.append(_least_of_nucleus(p, sampling.top_p))
+        kept = mx.where(p >= reduce(mx.maximum, limits), scored, -mx.inf)
     if 0 < sampling.top_k < scored.shape[-1]:
         kept = apply_top_k(kept, sampling.top_k)
     kept = kept / sampling.temperature
@@ -151,15 +177,17 @@ def _highest_ids(scored: mx.array, most: int) -> mx.array:
         return _highest(scored, most)
     inside = blocks * _BLOCK  # token i of block b has the id i * blocks + b
     blocked = scored[:, :inside].reshape(rows, _BLOCK, blocks)
-    ids = _highest(mx.max(blocked, axis=1), most)[..., None] + blocks * mx.arange(_BLOCK)
-    outside = mx.broadcast_to(mx.arange(inside, vocabulary), (rows, vocabulary - inside))
-    ids = mx.concatenate([ids.reshape(rows, -1), outside.astype(ids.dtype)], axis=-1)
+    steps = mx.array(list(range(0, inside, blocks)), dtype=mx.uint32)
+    ids = (_highest(mx.max(blocked, axis=1), most)[..., None] + steps).reshape(rows, -1)
+    if inside < vocabulary:
+        outside = mx.array([list(range(inside, vocabulary))] * rows, dtype=mx.uint32)
+        ids = mx.concatenate([ids, outside], axis=-1)
     best = _highest(mx.take_along_axis(scored, ids, axis=-1), most)
     return mx.take_along_axis(ids, best, axis=-1)
 
 
 def _highest(rows: mx.array, most: int) -> mx.array:
-    return mx.argpartition(-rows, kth=most - 1, axis=-1)[:, :most]
+    return mx.argpartition(rows, kth=-most, axis=-1)[:, -most:]
 
 
 def _least_of_nucleus(p: mx.array, top_p: float) -> mx.array:
@@ -221,23 +249,6 @@ def likeliest(rows: mx.array, count: int) -> tuple[mx.array, mx.array]:
     values = mx.take_along_axis(rows, largest, axis=-1)
     order = mx.argsort(-values, axis=-1)
     return mx.take_along_axis(largest, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
-
-
-def without(p: mx.array, tokens: Sequence[int], ids: mx.array | None = None) -> mx.array:
-    """The rows of `p`, (..., n), once `tokens` are out of the question; those in which nothing else
-    is possible stay as they are. `ids`: the token of each entry, as in `Candidates`."""
-    if not tokens:
-        return p
-    ids = mx.arange(p.shape[-1]) if ids is None else ids
-    tried = mx.any(ids[..., None] == mx.array(list(tokens)), axis=-1)
-    rest = mx.where(tried, 0.0, p)
-    total = mx.sum(rest, axis=-1, keepdims=True)
-    return mx.where(total > 0.0, rest / mx.where(total > 0.0, total, 1.0), p)
-
-
-def certain(tokens: mx.array, vocabulary: int) -> mx.array:
-    """The probabilities where each of `tokens`, (n,), is certain: (n, vocabulary)."""
-    return (mx.arange(vocabulary) == tokens[:, None]).astype(mx.float32)
 
 
 def entries(rows: mx.array, ids: mx.array) -> mx.array:

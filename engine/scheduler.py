@@ -1,10 +1,13 @@
-"""Several answers side by side: who begins, who has the next turn, who shares a pass.
+"""Several answers side by side: which begins, which has the next turn, which share a pass.
 
 Every answer has a session of its own, with caches, drafter and draft lengths. In a step each answer
 that is being written gets one round, and one that reads its prompt a chunk of it. Rounds come one
 after another, or, where the model allows it, all of them share one pass of the target.
 
-Sessions that have nothing to do are kept for what they have read: the next answer takes the one
+A race is two answers to one prompt, with drafts and without. Nothing runs beside them. They take
+turns of a part of a second, so that whatever else the machine does slows both alike.
+
+Sessions that have nothing to do are kept for their caches: the next answer takes the session
 whose text its prompt continues furthest.
 """
 
@@ -12,13 +15,15 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from engine.batch import read_together
 from engine.decoder import CHUNK_SECONDS
-from engine.device import wait
-from engine.events import Done, Event, Prefill, Stats, Waiting
+from engine.device import finish, wait
+from engine.events import Done, Event, Prefill, Stats, Verdict, Waiting
+from engine.forks import first_fork
+from engine.near_ties import Fork
 from engine.request import Prompt, Request
 from engine.session import Answer, Session, common
 from engine.speculate import Company, Pass
@@ -26,12 +31,16 @@ from engine.speculate import Company, Pass
 Fail = Callable[[str, Exception], Event]
 _SHARED_SECONDS = 0.25  # that a chunk of a prompt takes, on the CPU, while others are answered
 _WORTH_SHARING = 32  # tokens that another answer has read too, for which caches are copied
+_LEAD_SECONDS = 0.1  # by which one answer of a race gets ahead of the other before it rests
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked for. `first`: it begins before others that are not. `compare` as for
-    `Session.begin`."""
+    """An answer that is asked for.
+
+    Attributes: `cancelled` and `compare` as for `Session.begin`; `first`, whether it begins before
+    jobs that are not; `rival`, the generation of the plain answer in a race, or empty.
+    """
 
     generation: str
     prompt: Prompt
@@ -39,36 +48,44 @@ class Job:
     cancelled: Callable[[], bool]
     compare: Callable[[], bool] = lambda: False
     first: bool = False
+    rival: str = ""
 
 
 class _Running:
     """An answer that has begun.
 
     Attributes: `reading`, whether it still reads its prompt; `needs`, the pass that it waits for,
-    None where it makes its own; `pass_seconds`, what that took already, where it was shared.
+    None if it makes its own; `pass_seconds`, the time that a shared pass took.
     """
 
-    def __init__(self, job: Job, answer: Answer, session: Session, company: Company) -> None:
+    def __init__(
+        self,
+        job: Job,
+        answer: Answer,
+        session: Session,
+        company: Company,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
         self.job, self.answer, self.session = job, answer, session
         self.reading = True
         self.needs: Pass | None = None
         self.pass_seconds = 0.0
         self._company = company
         self._items = session.begin(
-            answer, cancelled=job.cancelled, compare=job.compare, company=company
+            answer, cancelled=job.cancelled, compare=job.compare, company=company, clock=clock
         )
 
     @property
     def tokens(self) -> int:
-        """The most that its caches will hold."""
+        """The most tokens that its caches will hold."""
         return self.answer.most_tokens
 
     def go_on(self) -> Generator[Event, None, bool]:
-        """Its events up to the next pass, or the next part of its prompt; returns whether there is
+        """Its events up to the next pass, or the next part of its prompt. Returns whether there is
         more to come.
 
-        Where others take turns, what it drafted is waited for, so that no other answer's time pays
-        for it. Alone it makes its pass at once, and the device goes from one round to the next.
+        If others take turns, its draft is waited for, so that no other answer's time pays for it.
+        Alone it makes its pass at once, and the device goes from one round to the next.
         """
         self.needs, self.pass_seconds = None, 0.0
         for item in self._items:
@@ -90,13 +107,52 @@ class _Running:
         self._items.close()
 
 
+class _Racer(_Running):
+    """An answer of a race. Its clock stands still while the other answer has its turn.
+
+    Attributes: `seconds`, how long its rounds have taken; `done`, its last event, which is held
+    back until both have ended.
+    """
+
+    def __init__(self, job: Job, answer: Answer, session: Session) -> None:
+        self.seconds = 0.0
+        self.done: Done | None = None
+        self._before, self._since = 0.0, 0.0
+        self._has_turn = False
+        super().__init__(job, answer, session, Company(), self._clock)
+
+    def turn(self, until: float) -> Iterator[Event]:
+        """Its events, up to the round with which its rounds have taken `until` seconds.
+
+        Ends once the device is idle: no pass is paid for by the other answer.
+        """
+        self._since, self._has_turn = perf_counter(), True
+        for item in self._items:
+            if isinstance(item, Pass):
+                item.make(self.session.decoder)
+                continue
+            if isinstance(item, Done):
+                self.done = item
+                break
+            yield item
+            if isinstance(item, Verdict):
+                self.seconds += item.seconds
+                if self.seconds >= until:
+                    break
+        finish()
+        self._before, self._has_turn = self._clock(), False
+
+    def _clock(self) -> float:
+        return self._before + (perf_counter() - self._since if self._has_turn else 0.0)
+
+
 class Scheduler:
     """Runs answers that start from `session`, at most `parallel` at once.
 
-    `room`: how many tokens may be in all caches together. `batching`: whether answers share passes,
-    which the model must allow. `fail` makes the event of a failure.
+    `room`: the most tokens in all caches together. `batching`: whether answers share passes, which
+    the model must allow. `fail` makes the event of a failure.
 
-    Attribute: `session`, one of those that are kept; it changes.
+    Attribute: `session`, the one used last; it changes.
     """
 
     def __init__(
@@ -112,16 +168,16 @@ class Scheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether there is an answer that is not over."""
+        """Whether an answer is not over."""
         return bool(self._waiting or self._running)
 
     @property
     def alone(self) -> bool:
-        """Whether there is one answer at most."""
+        """Whether at most one answer is not over."""
         return len(self._waiting) + len(self._running) <= 1
 
     def add(self, job: Job) -> Iterator[Event]:
-        """Take a job. What cannot be answered fails at once."""
+        """Take a job. It fails at once if it cannot be answered."""
         try:
             answer = self.session.prepare(job.prompt, job.request, generation=job.generation)
         except Exception as error:
@@ -133,13 +189,18 @@ class Scheduler:
             yield Waiting(job.generation, place)
 
     def keep(self) -> bool:
-        """Write some of what was read of documents to disk, while there is nothing else to do; a
-        part of a second's work. Returns whether there may be more to write."""
+        """Write caches of prompts about documents to disk while there is nothing else to do: a part
+        of a second's work. Returns whether there may be more to write."""
         return any(session.keep() for session in self._idle)
 
     def step(self) -> Iterator[Event]:
-        """A round of every answer that is being written, and a chunk of one prompt."""
+        """A round of every answer that is being written, and a chunk of one prompt; of a race, one
+        turn."""
         yield from self._begin()
+        racers = [each for each in self._running if isinstance(each, _Racer)]
+        if racers:
+            yield from self._race(*racers)
+            return
         self._company.in_turns = len(self._running) > 1
         writing = [each for each in self._running if not each.reading]
         reading = [each for each in self._running if each.reading]
@@ -154,6 +215,26 @@ class Scheduler:
         if reading and reading[0] in self._running:  # the next chunk is of another prompt
             self._running.remove(reading[0])
             self._running.append(reading[0])
+
+    def _race(self, plain: _Racer, drafted: _Racer) -> Iterator[Event]:
+        """A turn of the answer that has had less time. The last events of both come at the end."""
+        writing = [each for each in (plain, drafted) if each.done is None]
+        behind = min(writing, key=lambda each: each.seconds)
+        ahead = max(each.seconds for each in writing)
+        session = drafted.session
+        last: tuple[Event, ...]
+        try:
+            yield from behind.turn(ahead + _LEAD_SECONDS)
+            if plain.done is None or drafted.done is None:
+                return
+            last = plain.done, replace(drafted.done, fork=_fork(plain, drafted))
+        except Exception as error:
+            session = session.another()  # its caches may refer to a failed pass
+            last = (self._fail(drafted.job.generation, error),)
+        plain.close()
+        self._running.remove(plain)
+        self._end(drafted, session)
+        yield from last
 
     def _go_on(self, running: _Running) -> Iterator[Event]:
         try:
@@ -171,8 +252,8 @@ class Scheduler:
                 self._end(running, running.session)
 
     def _read_together(self, writing: Sequence[_Running]) -> None:
-        """One pass for all that wait for one. Where the model turns out not to allow it, that is
-        reported, and from now on each makes its own."""
+        """One pass for all answers that wait for one. If it fails, that is reported, and each
+        answer makes its own from now on."""
         waiting = [(each, each.needs) for each in writing if each.needs]
         if len(waiting) < 2:
             return
@@ -188,7 +269,7 @@ class Scheduler:
             print("A shared pass failed: answers no longer share them.", file=sys.stderr)
             traceback.print_exception(error, file=sys.stderr)
             return
-        with suppress(RuntimeError):  # of the device: each answer fails by it where it goes on
+        with suppress(RuntimeError):  # of the device: each answer meets it when it goes on
             wait(*logits)
         seconds, rows = perf_counter() - began, sum(asked.tokens.size for _, asked in waiting)
         for (each, asked), own in zip(waiting, logits, strict=True):
@@ -196,7 +277,7 @@ class Scheduler:
             asked.logits, asked.rows, asked.beside = own, rows, len(waiting) - 1
 
     def _begin(self) -> Iterator[Event]:
-        """Begin what waits, as far as there is room."""
+        """Begin the jobs that wait, as far as there is room."""
         for waiting in [each for each in self._waiting if each[0].cancelled()]:
             self._waiting.remove(waiting)
             yield Done(waiting[0].generation, "cancelled", Stats())
@@ -204,21 +285,29 @@ class Scheduler:
         for waiting in list(self._waiting):
             job, answer = waiting
             held = sum(each.tokens for each in self._running)
-            crowded = self._running and held + answer.most_tokens > self._room
+            needed = answer.most_tokens * (2 if job.rival else 1)
+            crowded = self._running and held + needed > self._room
             if crowded or len(self._running) >= self._parallel:
                 break
+            if self._running and (job.rival or self._running[0].job.rival):
+                break  # nothing runs beside a race
             if self._is_being_read(answer):
                 continue
             self._waiting.remove(waiting)
-            session = self._session_for(answer, spare=self._room - held - answer.most_tokens)
-            self._running.append(_Running(job, answer, session, self._company))
+            session = self._session_for(answer, spare=self._room - held - needed)
+            if job.rival:
+                plain = session.plain()
+                rival = plain.prepare(job.prompt, job.request, generation=job.rival)
+                self._running += _Racer(job, rival, plain), _Racer(job, answer, session)
+            else:
+                self._running.append(_Running(job, answer, session, self._company))
         for place, (job, _) in enumerate(self._waiting):
             if before[place] != job.generation:
                 yield Waiting(job.generation, place)
 
     def _is_being_read(self, answer: Answer) -> bool:
-        """Whether more of its prompt will soon have been read than was so far: what two prompts
-        share is read once."""
+        """Whether a running answer is about to read more of this prompt than any session has read.
+        Then it waits: the beginning that two prompts share is read once."""
         sessions = [*self._idle, *(each.session for each in self._running)]
         read = max(session.shared(answer.tokens) for session in sessions)
         reading = [each for each in self._running if each.reading]
@@ -226,10 +315,11 @@ class Scheduler:
         return soon - read >= _WORTH_SHARING
 
     def _session_for(self, answer: Answer, *, spare: int) -> Session:
-        """The session that has read most of a prompt: a kept one, a copy of a running one, or a new
-        one, where none has read much.
+        """The session that has read most of a prompt: an idle one, a copy of a running one, or, if
+        none has read much, a new one.
 
-        Kept ones go, those used longest ago first, where there are too many for the `spare` tokens.
+        Idle ones are dropped while they hold more than `spare` tokens: the least recently used
+        first.
         """
 
         def read(session: Session) -> int:
@@ -258,3 +348,12 @@ class Scheduler:
         self._running.remove(running)
         self._idle.append(session)
         self.session = session
+
+
+def _fork(plain: _Racer, drafted: _Racer) -> Fork | None:
+    """Where the drafted answer of a race leaves the plain one, counted from its prompt on."""
+    assert drafted.done is not None
+    if drafted.done.reason == "cancelled":
+        return None
+    found = first_fork(plain.session.decoder, plain.session.tokens, drafted.session.tokens)
+    return found and replace(found, at=found.at - drafted.done.stats.prompt_tokens)

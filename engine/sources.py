@@ -1,10 +1,9 @@
-"""Where in a chat's messages a token of its prompt stands: exactly, or not at all.
+"""Finds where in a chat's messages a token of its prompt stands: exactly, or not at all.
 
 A chat template may strip a message, cut it, or write it elsewhere, and a tokenizer may change its
-letters. So the chat is rendered once more, with marks where each message begins and ends. What
-stands between them counts where it is the message's text, and where without the marks all tokens
-are the prompt's own. That takes a little longer than encoding the prompt did: it is done once, and
-only when somebody asks.
+letters. So the chat is rendered once more, with marks at the beginning and end of each message. The
+text between two marks counts if it is the message's text, and if the tokens without the marks are
+the prompt's own. This takes a little longer than encoding the prompt: it is done once, on demand.
 """
 
 import re
@@ -44,8 +43,8 @@ class _Places:
 
 
 class Sources:
-    """Where the tokens of one prompt come from. `left_out`: the numbers of the messages of the chat
-    that `prompt` is without."""
+    """Where the tokens of one prompt come from. `left_out`: the numbers of the chat's messages that
+    are not in `prompt`."""
 
     def __init__(
         self, tokenizer: Any, prompt: Prompt, tokens: Sequence[int], *, left_out: range = range(0)
@@ -55,7 +54,7 @@ class Sources:
         self._texts = TokenTexts(tokenizer)
 
     def of(self, place: int) -> Source | None:
-        """Where the text of the prompt's token number `place` begins; None where that is in no
+        """The place where the text of the prompt's token number `place` begins; None if it is in no
         message, or not exactly known."""
         places = self._places if place < len(self._tokens) else None
         if places is None or not places.stretches:
@@ -64,19 +63,18 @@ class Sources:
         number = bisect_right(places.stretches, begin, key=lambda each: each.start) - 1
         stretch = places.stretches[max(number, 0)]
         text, offset = self._texts.text_of(self._tokens[place]), stretch.offset - stretch.start
-        said = self._prompt.messages[stretch.message].content[: stretch.end + offset]
+        written = self._prompt.messages[stretch.message].content[: stretch.end + offset]
         # Some tokenizers do not count the white space that a token begins with.
         for start in (begin + offset, begin + offset - len(text) + len(text.lstrip())):
-            letters = said[start : start + _LONGEST] if start >= stretch.offset else ""
+            letters = written[start : start + _LONGEST] if start >= stretch.offset else ""
             if letters and self._is_at(letters, place, text):
                 later = len(self._left_out) if stretch.message >= self._left_out.start else 0
                 return Source(stretch.message + later, start)
         return None
 
     def tokens(self, message: int, start: int, end: int) -> list[range]:
-        """The tokens whose text is of the characters from `start` to `end` of this message, as far
-        as that is known: several runs where a template writes it several times. The prompt's last
-        token is none of them."""
+        """The tokens of the characters from `start` to `end` of this message, as far as they are
+        known: several ranges if the template repeats them. Without the prompt's last token."""
         places = self._places
         if places is None or message in self._left_out:
             return []
@@ -100,7 +98,7 @@ class Sources:
 
     @cached_property
     def _places(self) -> _Places | None:
-        """None where the prompt is no chat, or nothing is certain about it."""
+        """None if the prompt is no chat, or nothing is certain about it."""
         messages = self._prompt.messages
         letters = unused_letters(self._prompt)
         marks = {mark: number for number, mark in zip(range(len(messages)), letters, strict=False)}
@@ -122,8 +120,8 @@ class Sources:
         return _Places(begins, list(self._stretches(text, marks)))
 
     def _begins(self, texts: Sequence[str]) -> list[int] | None:
-        """Where in these texts, one behind the other, each token begins; None where they are not
-        the prompt's."""
+        """The place in the joined texts where each token begins; None if these tokens are not the
+        prompt's."""
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         if backend is None:
             return None
@@ -143,7 +141,7 @@ class Sources:
         return begins if len(begins) == len(self._tokens) else None
 
     def _stretches(self, text: str, marks: dict[str, int]) -> Iterator[_Stretch]:
-        """What stands between two marks of a message, as far as it is the message's text."""
+        """The stretches between two marks of a message that are the message's text."""
         bare, opened = text.translate(_nothing_for(marks)), dict[int, int]()
         for number, found in enumerate(re.finditer(f"[{''.join(marks)}]", text)):
             message, place = marks[found.group()], found.start() - number
@@ -156,7 +154,7 @@ class Sources:
 
 
 def _marked(content: str, mark: str) -> str:
-    """With a mark on both sides of what no template strips."""
+    """The content with a mark on both sides of the part that no template strips."""
     inner = content.strip()
     if not inner:
         return content

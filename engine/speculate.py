@@ -7,6 +7,7 @@ token in greedy decoding, in distribution when sampling.
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from random import Random
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -14,9 +15,10 @@ import mlx.core as mx
 
 from engine.accept import (
     AcceptanceRule,
-    among_candidates,
     as_written,
     by_block,
+    last_accepted,
+    outcomes,
 )
 from engine.batch import read_together
 from engine.decoder import Decoder
@@ -34,7 +36,6 @@ from engine.request import Sampling
 from engine.sampling import (
     History,
     candidates,
-    choose,
     distribution,
     draw,
     entries,
@@ -260,7 +261,7 @@ def draft_and_verify(
     committed, and the models hold nothing else.
     """
     prompt, limit = len(tokens), len(tokens) + task.max_tokens
-    key = mx.random.key(task.seed)
+    luck = Random(task.seed)
     target.rewind(prompt - 1)
     drafter.rewind(prompt - 1)
     try:
@@ -273,13 +274,12 @@ def draft_and_verify(
 
             # Draft, and read the draft in one pass.
             began, context, beside = task.clock(), len(tokens), task.company.beside
-            key, draft_key, keys = mx.random.split(key, 3)
             room = min(target.begin_round(tokens), limit - context - 1)
             offered = candidates_for(target, drafter, tokens)
             choice = policy.choose(offered, most=room, context=context, beside=beside).within(room)
-            draft = _propose(drafter, tokens, choice, task, draft_key)
+            draft = _propose(drafter, tokens, choice, task, luck)
             if draft is None:
-                yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, keys)
+                yield from _write_plain(target, drafter, policy, tokens, task, choice, limit, luck)
                 continue
             unread = tokens[target.length :]
             reading = _reading(unread, draft, task, began)
@@ -288,7 +288,7 @@ def draft_and_verify(
 
             # Accept a path of the draft (of a chain, a prefix), then the target's own token.
             resumed = reading.since or task.clock() - reading.begin_seconds
-            judging = _judge(logits, tokens, draft, drafted, task, keys)
+            judging = _judge(logits, tokens, draft, drafted, task, luck)
             lesson, *values = fetch(_lesson(logits, drafter), *judging.arrays)
             ruled = judging.rule(*values)
             seconds = reading.draft_seconds, task.clock() - resumed
@@ -321,11 +321,11 @@ def candidates_for(
     candidates = drafter.candidates(tokens)
     if all(each.alternatives == 1 for each in candidates) or target.branches:
         return candidates
-    return [replace(each, alternatives=1) for each in candidates if not each.parts]
+    return [replace(each, alternatives=1) for each in candidates]
 
 
 def _propose(
-    drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, key: mx.array
+    drafter: Drafter, tokens: list[int], choice: DraftChoice, task: Task, luck: Random
 ) -> DraftArrays | None:
     """The draft that was chosen, under way; None for none. A copy ends where a grammar forbids it.
 
@@ -336,6 +336,7 @@ def _propose(
     sampling = task.sampling
     if sampling.repeatable:
         sampling = replace(sampling, temperature=0.0)
+    key = mx.random.key(luck.getrandbits(64))
     draft = drafter.propose(tokens, choice, sampling, key)
     if draft is not None and draft.tree is not None and draft.tree.is_chain:
         draft = replace(draft, tree=None)
@@ -415,7 +416,7 @@ def _judge(
     draft: DraftArrays,
     ids: list[int],
     task: Task,
-    key: mx.array,
+    luck: Random,
 ) -> Judging:
     """What the target's pass over a draft says. `ids`: the draft's tokens, fetched."""
     tree, sampling = draft.shape, task.sampling
@@ -426,14 +427,14 @@ def _judge(
     if sampling.greedy or sampling.repeatable:
         judging = _compare(scored, len(tokens), ids, tree, task)
     else:
-        judging = _sample(scored, draft, task, key)
+        judging = _sample(scored, draft, task, luck)
     start(*judging.arrays)
     return judging
 
 
 def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Task) -> Judging:
     """Accept what is written without a draft, too, behind `length` tokens."""
-    judges = mx.array([parent + 1 for parent in tree.parents], dtype=mx.int32)
+    judges = mx.array(tree.judges, dtype=mx.int32)
     drafted = mx.array(ids, dtype=mx.int32)
     if task.sampling.greedy:
         written, mass = mx.argmax(scored, axis=-1), log_mass(scored)
@@ -444,37 +445,37 @@ def _compare(scored: mx.array, length: int, ids: list[int], tree: Tree, task: Ta
         places = mx.array([0, *(depth + 1 for depth in tree.depths)])
         written = draw(of_all, noise(task.seed, length, tree.height + 1)[places])
         own_p, p = entries(of_all, written), of_all[judges, drafted]
-    likely = _likely(scored, (judges, drafted), (mx.arange(written.size), written), task)
+    likely = _likely(scored, drafted, written, tree, task)
 
-    def rule(written: list[int], own_p: list[float], p: list[float], *told: list[Any]) -> Ruling:
+    def rule(written: list[int], own_p: list[float], p: list[float], *likely: list[Any]) -> Ruling:
         last = as_written(ids, written, tree)
         judged = zip(ids, tree.parents, strict=True)
         same = [float(token == written[parent + 1]) for token, parent in judged]
-        likely = list(told)
-        if likely:
-            likely.append([likely.pop()[last]])
-        return Ruling(last, written[last], p, own_p[last], same if greedy else p, likely)
+        return Ruling(last, written[last], p, own_p[last], same if greedy else p, list(likely))
 
     greedy = task.sampling.greedy
     return Judging((written, own_p, p, *likely), rule)
 
 
-def _sample(scored: mx.array, draft: DraftArrays, task: Task, key: mx.array) -> Judging:
-    """Accept so that the distribution is the target's."""
-    likely = candidates(scored, task.sampling)
-    p, q = likely.over(scored.shape[-1]), draft.distributions
-    verdict = among_candidates(task.accept, draft.tokens, likely, q, key, draft.tree)
-    judges = mx.array([parent + 1 for parent in draft.shape.parents], dtype=mx.int32)
-    own = verdict.accepted, verdict.next
-    told = _likely(scored, (judges, draft.tokens), (own[0][None], own[1][None]), task)
-    arrays = (*own, p[judges, draft.tokens], p[own], verdict.chance, *told)
+def _sample(scored: mx.array, draft: DraftArrays, task: Task, luck: Random) -> Judging:
+    """Accept so that the distribution is the target's: its own token is drawn behind each drafted
+    one, and the host decides behind which the round ends."""
+    tree, p = draft.shape, candidates(scored, task.sampling)
+    may_come = outcomes(task.accept, draft.tokens, p, draft.distributions, tree)
+    point, *points = (luck.random() for _ in range(len(tree) + 2))
+    columns = draw(may_come.own, mx.array(points)[:, None])
+    own = p.of(columns)
+    likely = _likely(scored, draft.tokens, own, tree, task)
 
     def rule(
-        last: int, own: int, p: list[float], own_p: float, chance: list[float], *told: list[Any]
+        tried: list[float], own: list[int], own_p: list[float], p: list[float], *likely: list[Any]
     ) -> Ruling:
-        return Ruling(last, own, p, own_p, chance, list(told))
+        ends, chance = task.accept.ends(tree, tried)
+        last = last_accepted(ends, point)
+        chance = [min(each, 1.0) for each in chance]
+        return Ruling(last, own[last], p, own_p[last], chance, list(likely))
 
-    return Judging(arrays, rule)
+    return Judging((may_come.tried, own, entries(p.p, columns), may_come.p, *likely), rule)
 
 
 def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array | None:
@@ -494,17 +495,16 @@ def _masks(constraint: Constraint, drafted: list[int], tree: Tree) -> mx.array |
 
 
 def _likely(
-    scored: mx.array,
-    drafted: tuple[mx.array, mx.array],
-    own: tuple[mx.array, mx.array],
-    task: Task,
+    scored: mx.array, drafted: mx.array, own: mx.array, tree: Tree, task: Task
 ) -> tuple[mx.array, ...]:
-    """What `_told` makes log probabilities of, where they are asked for: each row's likeliest ids,
-    and theirs; those of the `drafted` tokens and of the target's `own`, given with their rows."""
+    """The arrays that `_told` makes log probabilities of, if they are asked for: each row's
+    likeliest ids and their log probabilities; those of the `drafted` tokens, and those of every
+    row's `own` token."""
     if task.logprobs is None:
         return ()
     of_rows = logprobs(scored)
-    return (*likeliest(of_rows, task.logprobs), of_rows[drafted], of_rows[own])
+    judges = mx.array(tree.judges, dtype=mx.int32)
+    return (*likeliest(of_rows, task.logprobs), of_rows[judges, drafted], entries(of_rows, own))
 
 
 def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Logprob]:
@@ -512,8 +512,8 @@ def _told(likely: list[list[Any]], path: tuple[int, ...], count: int) -> list[Lo
     if not likely:
         return []
     ids, of_ids, drafted, own = likely
-    in_order = [*(drafted[i] for i in path), *own]
     rows = [0, *(i + 1 for i in path)]  # each judges the token behind it
+    in_order = [*(drafted[i] for i in path), own[rows[-1]]]
     tops = [list(zip(ids[row], of_ids[row], strict=True)) for row in rows]
     return [Logprob(*pair) for pair in zip(in_order, tops, strict=True)][:count]
 
@@ -552,7 +552,6 @@ def _measured(
         beside=reading.beside,
         tree=draft.tree,
         path=verdict.path,
-        parts=draft.parts,
     )
 
 
@@ -564,7 +563,7 @@ def _write_plain(
     task: Task,
     choice: DraftChoice,
     limit: int,
-    key: mx.array,
+    luck: Random,
 ) -> Generator[RoundVerdict | Pass]:
     """Write `choice.rounds` tokens without drafts, `limit` in all, fewer where a match wakes it;
     one where others want their turn, or a grammar may force the next.
@@ -581,13 +580,12 @@ def _write_plain(
     running, first = ahead, True
     if task.company.in_turns or task.constraint.forcing:
         left, running = 1, False
-    keys = iter(mx.random.split(key, left))
     read = tokens[target.length :]
     reading = _reading(read, None, task, began)
     logits = yield from _read(reading, clock)
     began = reading.since or began
     while left:
-        chosen = _choose_one(logits[-1:], tokens, task, next(keys))
+        chosen = _choose_one(logits[-1:], tokens, task, luck)
         learned = _lesson(logits, drafter)
         left -= 1
         following = Pass(chosen[0], began)
@@ -619,7 +617,7 @@ def _write_plain(
 
 
 def _choose_one(
-    logits: mx.array, tokens: list[int], task: Task, key: mx.array
+    logits: mx.array, tokens: list[int], task: Task, luck: Random
 ) -> tuple[mx.array, ...]:
     """The token behind `tokens`, under way: (token, p), both (1,), then what `_told` needs."""
     sampling, nothing = task.sampling, mx.zeros((0,), dtype=mx.int32)
@@ -628,14 +626,15 @@ def _choose_one(
     if sampling.greedy:
         token = mx.argmax(scored, axis=-1).astype(mx.int32)
         p = mx.exp(mx.max(scored, axis=-1) - log_mass(scored))
-    else:
+    elif sampling.repeatable:
         of_all = distribution(scored, sampling)
-        if sampling.repeatable:
-            token = draw(of_all, noise(task.seed, len(tokens), 1))
-        else:
-            token = choose(scored, of_all, sampling, key)
+        token = draw(of_all, noise(task.seed, len(tokens), 1))
         p = entries(of_all, token)
-    chosen = token, p, *_likely(scored, (nothing, nothing), (mx.array([0]), token), task)
+    else:
+        likely = candidates(scored, sampling)
+        column = draw(likely.p, mx.array([[luck.random()]]))
+        token, p = likely.of(column).astype(mx.int32), entries(likely.p, column)
+    chosen = token, p, *_likely(scored, nothing, token, Tree.chain(0), task)
     begin(*chosen)
     return chosen
 

@@ -1,11 +1,11 @@
-"""A prompt's tokens: of a chat by the model's template, of a text, or given as they are.
+"""Makes a prompt's tokens: from a chat with the model's template, from a text, or as given.
 
 A chat template is a program that came with the model, in Jinja's sandbox: it can reach nothing, but
 it could loop for ever or fill the memory. So its time and its memory are limited.
 
-What people, tools and clients say in a chat is text, also where it spells a token that gives the
-chat its structure, such as `<|im_end|>`. So is what the assistant said, but for such tokens as are
-not special: `<think>` it may have written itself.
+Text that people, tools and clients write in a chat stays text, even if it spells a token that gives
+the chat its structure, such as `<|im_end|>`. So does the assistant's text, except for tokens that
+are not special: the assistant may have written `<think>` itself.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from models.in_words import size
 
 SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
-MORE_CHARACTERS = 1 << 20  # than twice what the messages have; tool descriptions have thousands
+MORE_CHARACTERS = 1 << 20  # than twice the messages' characters; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
 _TOOLS = """You can call tools. They are listed here, each with a schema of its arguments:
 <tools>
@@ -44,22 +44,22 @@ To call one, write nothing but this, with its name and its arguments as a JSON o
 </tool_call>
 Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
-_ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # as JSON has them
+_ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # JSON's spelling
 _PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
 _MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 class _TooLong(BaseException):
-    """The time is over. No Exception, so that no filter takes it for an error of its own."""
+    """The time is over. Not an `Exception`, so that no filter of the template catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shield:
-    """Marks, in text that a template is given, the names of tokens that it may not become.
+    """Marks the names of tokens in the texts of a chat, so that they are encoded as text.
 
-    `names` are found by `ours` in what the assistant wrote, and by `theirs` in all else. `before`
-    and `behind` are characters that no text of the prompt has.
+    `names` are found by `ours` in the assistant's messages, and by `theirs` in all other text.
+    `before` and `behind` are characters that no text of the prompt has.
     """
 
     names: frozenset[str]
@@ -74,8 +74,10 @@ class _Shield:
         return _mapped(value, lambda text: found.sub(rf"{self.before}\g<0>{self.behind}", text))
 
     def pieces(self, rendered: str) -> Iterator[tuple[str, bool]]:
-        """The parts of what a template made, and which of them may be no token. A template may cut
-        a text, and a mark can be without its other half: it separates then, and does no more."""
+        """Split a rendered chat into (part, whether it is a marked name that must stay text).
+
+        A template may cut a text, so a mark may lack its other half: then it only separates.
+        """
         parts = re.split(f"([{self.before}{self.behind}])", rendered)
         for mark, part in zip(["", *parts[1::2]], parts[::2], strict=True):
             if part:
@@ -83,8 +85,10 @@ class _Shield:
 
 
 def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """The prompt in tokens. Where a chat's last message is the assistant's, the answer goes on
-    with it; a text begins as texts of this tokenizer do. Raises `Problem`, as `render` does.
+    """The prompt in tokens. Raises `Problem`, as `render` does.
+
+    If a chat's last message is the assistant's, the answer continues it. A text gets the token
+    that begins texts of this tokenizer, if there is one.
     """
     if prompt.tokens:
         return list(prompt.tokens)
@@ -99,8 +103,7 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 
 def pieces(tokenizer: Any, prompt: Prompt) -> Iterator[str]:
-    """A chat as the texts that are encoded one by one, as `encode_piece` does. Raises `Problem`, as
-    `render` does."""
+    """Yield a chat in pieces that are encoded one by one. Raises `Problem`, as `render` does."""
     prompt = _telling_of_tools(tokenizer, prompt)
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
@@ -117,9 +120,9 @@ def render(
 ) -> str:
     """A chat as text, by the tokenizer's template. The assistant's last message is continued.
 
-    Raises Problem where the template refuses the messages, or takes more than `seconds` of the
-    processor or `more_bytes` of memory. Only in the main thread is the time limited, and only on
-    Linux the memory.
+    Raises `Problem` if the template refuses the messages, or takes more than `seconds` of processor
+    time or `more_bytes` of memory. The time is limited in the main thread only, the memory on
+    Linux only.
     """
     shield = _shield(tokenizer, prompt)
     text = _rendered(tokenizer, prompt, shield, seconds=seconds, more_bytes=more_bytes)
@@ -134,10 +137,10 @@ def _rendered(
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
 ) -> str:
-    """What the template makes of a chat, with the shield's marks in it.
+    """The template's text of a chat, with the shield's marks in it.
 
-    Some templates take but one call a message, or no words beside reasoning and a call; they get
-    the chat in such messages, if they refuse it as it is.
+    Some templates accept only one call a message, or no content beside reasoning and a call. If a
+    template refuses the chat, it gets the chat again in messages of that kind.
     """
     prompt = _telling_of_tools(tokenizer, prompt)
     mistral = _MISTRAL in _template(tokenizer)
@@ -185,28 +188,30 @@ def _rendered(
             f"The model's chat template refuses these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
-    said = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
-    said += len(prompt.tools)
-    if len(text) > 2 * said + MORE_CHARACTERS:
+    given = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
+    given += len(prompt.tools)
+    if len(text) > 2 * given + MORE_CHARACTERS:
         raise Problem(
-            f"The model's chat template makes {len(text):,} characters of {said:,}.", _REMEDY
+            f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
         )
     return text
 
 
 def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
-    """The chat with tools, calls and results in its texts, where the template knows none of them:
-    as Hermes' models have them, which is how such a model's replies are read too."""
+    """Write tools, calls and results into the messages, if the template knows none of them.
+
+    The notation is that of Hermes' models; replies of such a model are parsed by it too.
+    """
     template = _template(tokenizer)
     if "tools" in template or "tool_calls" in template:
         return prompt
     messages: list[ChatMessage] = []
     behind_result = False
     for message in prompt.messages:
-        told = _without_calls(message)
-        if behind_result and told.role == "user":  # some templates insist on turns
-            told = replace(told, content=f"{messages.pop().content}\n{told.content}")
-        messages.append(told)
+        plain = _without_calls(message)
+        if behind_result and plain.role == "user":  # some templates insist on turns
+            plain = replace(plain, content=f"{messages.pop().content}\n{plain.content}")
+        messages.append(plain)
         behind_result = message.role == "tool"
     tools = _json(prompt.tools, list, "tools") or []
     if tools:
@@ -223,13 +228,13 @@ def _without_calls(message: ChatMessage) -> ChatMessage:
     written = [message.content] if message.content else []
     for call in message.tool_calls:
         arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
-        said = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-        written.append(f"<tool_call>\n{said}\n</tool_call>")
+        written_call = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        written.append(f"<tool_call>\n{written_call}\n</tool_call>")
     return replace(message, content="\n".join(written), tool_calls=())
 
 
 def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[str, Any]]:
-    """The messages as templates know them, with one system message at most, and that first."""
+    """The messages in the form that templates expect, with at most one system message, first."""
     system = [message.content for message in messages if message.role == "system"]
     found: list[dict[str, Any]] = []
     if system:
@@ -251,7 +256,7 @@ def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[st
 
 
 def _one_call_each(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """The messages, with each call in one of its own and its result right behind it."""
+    """The messages with each call in a message of its own, and its result right behind it."""
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     found: list[ChatMessage] = []
     for message in messages:
@@ -277,14 +282,14 @@ def _call(call: ToolCall, *, mistral: bool) -> dict[str, Any]:
 
 
 def _call_id(id: str, *, mistral: bool) -> str:
-    """Mistral's templates refuse ids that are no nine letters and digits, and clients give any."""
+    """The id in a form that the template accepts: Mistral's want nine letters and digits."""
     if not mistral or _MISTRAL_ID.fullmatch(id):
         return id
     return hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
 def _json[T](text: str, kind: type[T], what: str) -> T | None:
-    """The value of a JSON text; None of an empty one."""
+    """Parse a JSON text into a `kind`; None for an empty text. Raises `Problem`."""
     if not text:
         return None
     try:
@@ -298,7 +303,7 @@ def _json[T](text: str, kind: type[T], what: str) -> T | None:
 
 
 def _refuse_own_parameters(options: Mapping[str, Any]) -> None:
-    """Variables of the template may be chosen; what else could be, among it the template, not."""
+    """Refuse options that are not the template's variables: they could replace the template."""
     taken = signature(PreTrainedTokenizerBase.apply_chat_template).parameters.keys()
     for name in options:
         if name in taken or name == "messages":
@@ -308,7 +313,7 @@ def _refuse_own_parameters(options: Mapping[str, Any]) -> None:
 
 
 def _template(tokenizer: Any) -> str:
-    """The source of the template, or of all of them where there are several."""
+    """The source of the template, or of all templates if there are several."""
     template = tokenizer.chat_template or ""
     return template if isinstance(template, str) else "\n".join(template.values())
 
@@ -330,17 +335,17 @@ def _shield(tokenizer: Any, prompt: Prompt) -> _Shield:
 
 
 def unused_letters(prompt: Prompt) -> Iterator[str]:
-    """Letters that mean nothing, and that no text of the prompt has, nor any that JSON spells in
-    it: arguments of calls are read before they are rendered."""
-    said = {ord(letter) for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
+    """Yield private letters that no text of the prompt has, not even in JSON's \\u spelling:
+    arguments of calls are decoded before they are rendered."""
+    used = {ord(letter) for text in _texts(prompt) for letter in _PRIVATE_LETTER.findall(text)}
     for text in _texts(prompt):
         for high, low in _ESCAPED.findall(text):
-            said.add(0x10000 + (int(high, 16) - 0xD800) * 0x400 + int(low, 16) - 0xDC00)
-    return (chr(code) for code in _PRIVATE if code not in said)
+            used.add(0x10000 + (int(high, 16) - 0xD800) * 0x400 + int(low, 16) - 0xDC00)
+    return (chr(code) for code in _PRIVATE if code not in used)
 
 
 def _any_of(names: Collection[str]) -> re.Pattern[str]:
-    """Finds the longest of these names at a place."""
+    """A pattern that finds the longest of these names at a place."""
     longest_first = sorted(names, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
@@ -360,7 +365,7 @@ def _refuse_half_characters(prompt: Prompt) -> None:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """Plain JSON with every text changed, names of fields too."""
+    """A JSON value with every text changed, names of fields too."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -371,14 +376,14 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _encode(tokenizer: Any, text: str, *, first: bool = True) -> list[int]:
-    """The tokens of a text in which the names of special tokens are those tokens.
+    """Encode a text; names of special tokens become those tokens.
 
-    Where it is not `first`, nothing is put before it, as SentencePiece puts a space before a text:
-    it is read behind a line's end, which is taken away again.
+    SentencePiece puts a space before a text. To avoid that for a piece that is not `first`, the
+    piece is encoded behind a line end, whose tokens are then removed.
     """
 
     def tokens_of(text: str) -> list[int]:
-        # `verbose`: whoever wants the tokens refuses a long prompt itself.
+        # `verbose=False`: the caller refuses a long prompt, so no warning is needed.
         return list(tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
     if first:
@@ -388,7 +393,7 @@ def _encode(tokenizer: Any, text: str, *, first: bool = True) -> list[int]:
 
 
 def _begun(tokenizer: Any, tokens: list[int]) -> list[int]:
-    """With the token that begins a text, where this tokenizer has one and it is not there."""
+    """`tokens` with the token that begins a text, if this tokenizer has one and it is missing."""
     begin = tokenizer.encode("", add_special_tokens=True)[:1]
     if begin and begin == [tokenizer.bos_token_id] and tokens[:1] != begin:
         return begin + tokens
@@ -397,7 +402,7 @@ def _begun(tokenizer: Any, tokens: list[int]) -> list[int]:
 
 @contextmanager
 def _limited_time(seconds: float) -> Iterator[None]:
-    """Raises `_TooLong` inside. By a signal, which arithmetic on huge numbers looks for too."""
+    """Raise `_TooLong` inside the block, by a signal: it interrupts long arithmetic too."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -418,7 +423,7 @@ def _limited_time(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _limited_memory(more_bytes: int) -> Iterator[None]:
-    """Makes allocations fail, with a MemoryError, where this process grows by more than that."""
+    """Let allocations raise MemoryError inside the block, once the process grew by `more_bytes`."""
     if not sys.platform.startswith("linux"):
         yield
         return

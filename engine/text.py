@@ -1,8 +1,8 @@
-"""From token ids to text: the text of one token, of a growing answer, and where to cut it.
+"""Turns token ids into text: of one token, of a growing answer, cut at a stop string.
 
-Knows a tokenizer and nothing of models, events or terminals. Text waits where it ends in half a
-character, or where a later token could still change it. Which token gave which characters is known
-here and passed on: `engine.events` has the laws.
+Knows a tokenizer and nothing of models, events or terminals. Text is held back if it ends in half a
+character, or if a later token could still change it. Each text comes with the number of characters
+that each token gave to it: `engine.events` has the laws.
 """
 
 from collections import deque
@@ -20,8 +20,7 @@ _ENDING_TOKENS = 16
 class Tokenizer(Protocol):
     """The part of a Hugging Face fast tokenizer that is used here.
 
-    Its `convert_ids_to_tokens` is asked too, where it has one: without, no token is taken for a
-    byte of SentencePiece's byte fallback.
+    If it also has `convert_ids_to_tokens`, tokens of SentencePiece's byte fallback are recognized.
     """
 
     def decode(
@@ -43,12 +42,12 @@ def _decode(tokenizer: Tokenizer, token_ids: Sequence[int], *, skip_special: boo
 
 
 def ending_of(tokenizer: Tokenizer, token_ids: Sequence[int]) -> str:
-    """The last characters of a prompt, with the names of special tokens: enough to see a mark."""
+    """The last characters of a prompt, with the names of special tokens, such as "<think>"."""
     return _decode(tokenizer, token_ids[-_ENDING_TOKENS:], skip_special=False)
 
 
 def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:
-    """The text of a token that is not the first: SentencePiece strips the first one's space."""
+    """The text of a token behind another one: SentencePiece strips the first token's space."""
     alone = _decode(tokenizer, [token_id], skip_special=skip_special)
     if _HALF in alone:
         return alone
@@ -56,14 +55,14 @@ def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:
 
 
 class TokenTexts:
-    """The text of single tokens, for display; remembers what it has spelled."""
+    """The text of single tokens, for display. Caches it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The bytes of the token's text, also where they are a part of a character."""
+        """The bytes of the token's text, even if they are part of a character."""
         text = self.text_of(token_id)
         if _HALF not in text:
             return text.encode()
@@ -72,8 +71,8 @@ class TokenTexts:
         return byte_named(name) or spelled_by_letters(name) or text.encode()
 
     def text_of(self, token_id: int) -> str:
-        """The token's text with its leading space, a special token's name, U+FFFD for half a
-        character, and nothing for an id that the tokenizer does not know."""
+        """The token's text with its leading space; a special token's name; U+FFFD for half a
+        character; "" for an id that the tokenizer does not know."""
         text = self._texts.get(token_id)
         if text is None:
             text = _second(self._tokenizer, token_id, skip_special=False)
@@ -82,13 +81,14 @@ class TokenTexts:
 
 
 class TextStream:
-    """Detokenizes an answer piece by piece, and says how much of the text each token gave.
+    """Detokenizes an answer piece by piece, and counts the characters of each token.
 
     The texts of all pushes and of `finish` together are exactly the tokenizer's decoding of all
-    ids, special tokens skipped, whatever the chunking. With each text come the lengths of what
-    single tokens gave to it, one for every token in order: a token's text comes whole, once.
+    ids, special tokens skipped, for any chunking. Each text comes with a list of lengths, one for
+    every token in order: a token's text comes whole, once. Example: pushing the ids of "Hel", "lo"
+    gives ("Hello", [3, 2]).
 
-    The cost is linear in the answer: what is decoded again is a window that starts at the last
+    The cost is linear in the answer: only a window is decoded again, which starts at the last
     final place, plus one final stretch before it, which keeps the decoder from stripping a
     space as if the text began there (the "prefix offset" of Hugging Face's
     text-generation-inference).
@@ -101,11 +101,11 @@ class TextStream:
     def __init__(
         self, tokenizer: Tokenizer, *, special: bool = False, ends: Container[int] = ()
     ) -> None:
-        """`special`: the names of special tokens are part of the text, but for the `ends`."""
+        """`special`: the names of special tokens are part of the text, except those in `ends`."""
         self._tokenizer = tokenizer
         self._skip_special, self._ends_text = not special, ends
-        self._window: list[int] = []  # one final stretch, then what may still change
-        self._final_ids = 0  # ids of the window that nothing can change any longer
+        self._window: list[int] = []  # one final stretch, then ids whose text may still change
+        self._final_ids = 0  # ids of the window whose text is final
         self._returned = 0  # ids of the window whose text was returned
         self._shown = 0  # characters of the window's text that were returned
         self._bytes_from = 0  # where the run of byte tokens at the window's end begins
@@ -114,7 +114,7 @@ class TextStream:
         self._is_byte: dict[int, bool] = {}
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
-        """The text that became final with these tokens, and how much of it each token gave."""
+        """Return the text that became final with these tokens, and the length of each token."""
         for token_id in token_ids:
             silent = self._own_text(token_id) == ""
             self._pending.append(not silent)
@@ -136,7 +136,7 @@ class TextStream:
         return piece
 
     def finish(self) -> tuple[str, list[int]]:
-        """The text that was held back, as no more tokens will complete it."""
+        """Return the text that was held back, and its lengths. No more tokens may follow."""
         text = self._text(self._window)
         piece = self._take(text, self._ends(text, len(self._window)))
         self._window, self._final_ids, self._returned = [], 0, 0
@@ -155,7 +155,7 @@ class TextStream:
         return delta, self._with_silent([right - left for left, right in pairwise(places)])
 
     def _with_silent(self, lengths: list[int]) -> list[int]:
-        """The lengths of the window's next tokens, with 0 for the silent ones among them."""
+        """`lengths` of the window's next tokens, with a 0 for each token without text."""
         found: list[int] = []
         left = deque(lengths)
         while self._pending and (left or not self._pending[0]):
@@ -163,12 +163,13 @@ class TextStream:
         return found
 
     def _ends(self, text: str, end: int) -> list[int]:
-        """Where in `text`, the window's up to `end`, the tokens end that were not returned yet.
+        """The ends, in `text`, of the window's tokens from `_returned` to `end`.
 
-        A token's text ends where decoding up to it stops agreeing with the whole.
+        `text` is the window's up to `end`. A token's text ends where decoding up to it stops
+        agreeing with the whole.
         """
         own = [self._own_text(token_id) for token_id in self._window[self._returned : end]]
-        if _HALF not in text and "".join(own) == text[self._shown :]:  # as nearly always
+        if _HALF not in text and "".join(own) == text[self._shown :]:  # the usual case
             return list(accumulate(map(len, own), initial=self._shown))[1:]
         ends: list[int] = []
         place, start = self._shown, self._returned
@@ -186,18 +187,18 @@ class TextStream:
         return ends
 
     def _move_window(self, start: int, end: int) -> None:
-        """Let the window begin at `start`, with everything before `end` final and returned."""
+        """Begin the window at `start`; everything before `end` is final and returned."""
         self._window = self._window[start:]
         self._final_ids = self._returned = end - start
         self._bytes_from -= start
         self._shown = len(self._text(self._window[: self._final_ids]))
 
     def _finalize_bad_bytes(self, text: str, end: int) -> None:
-        """Keep the window short where invalid bytes go on and on.
+        """Keep the window short in a long run of invalid bytes.
 
-        A place is between characters if its two sides decode to what they decode to together: a
-        character cut in two gives more U+FFFD than the whole. An unfinished character has at most
-        three bytes, so such a place is near.
+        A place is between characters if its two sides, decoded alone, give the decoding of the
+        whole: a character cut in two gives more U+FFFD. An unfinished character has at most three
+        bytes, so such a place is near.
         """
         if end - self._final_ids <= 8:
             return
@@ -213,9 +214,9 @@ class TextStream:
                 return
 
     def _own_text(self, token_id: int) -> str:
-        """The text of a token that is not the first.
+        """The text of a token behind another one.
 
-        Empty where decoding skips it: a special token, an end, or an id beyond the vocabulary.
+        Empty for a token that decoding skips: special, in `ends`, or not in the vocabulary.
         """
         text = self._own.get(token_id)
         if text is None:
@@ -237,13 +238,13 @@ class TextStream:
 
 
 def _agreeing(left: str, right: str) -> int:
-    """How many characters at the front are equal."""
+    """The length of the common prefix."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _byte_ends(text: str, count: int) -> list[int]:
-    """Where each of `count` byte tokens ends in `text`, which is the decoding of their run."""
+    """The end of each of `count` byte tokens in `text`, which is the decoding of their run."""
     if text == _HALF * count:  # because one byte was bad
         return list(range(1, count + 1))
     ends: list[int] = []
@@ -255,10 +256,10 @@ def _byte_ends(text: str, count: int) -> list[int]:
 
 
 class StopStrings:
-    """Cuts a text at the stop string that begins first, however the text arrives.
+    """Cuts a text at the stop string that begins first, for any chunking of the text.
 
-    `cut` is the text from that stop string on, and whatever was pushed after it. Where a stop
-    string was found but an earlier one could still be completed, it waits for more text.
+    `cut` is the text from that stop string on, with everything pushed after it. If a stop string
+    is found but an earlier one could still be completed, the text is held until more arrives.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -271,7 +272,7 @@ class StopStrings:
         self.cut = ""
 
     def push(self, text: str) -> tuple[str, bool]:
-        """The text that became final, and whether a stop string was found."""
+        """Return the text that became final, and whether a stop string was found."""
         if self.stopped:
             self.cut += text
             return "", True
@@ -283,7 +284,7 @@ class StopStrings:
         return final, False
 
     def finish(self) -> str:
-        """The text that was held, as no more will complete a stop string. May set `stopped`."""
+        """Return the text that was held; may set `stopped`. No more text may follow."""
         found = self._found()
         if found is not None:
             return self._cut_at(found)
@@ -296,12 +297,13 @@ class StopStrings:
         return final
 
     def _found(self) -> int | None:
-        """Where the first complete stop string begins in the held text."""
+        """The first place in the held text where a complete stop string begins; None without."""
         places = (self._held.find(stop) for stop in self._stops)
         return min((place for place in places if place >= 0), default=None)
 
     def _possible(self) -> int:
-        """Where the held text ends in the beginning of a stop string; else its end."""
+        """The first place from which the rest of the held text could begin a stop string; the end
+        if there is none."""
         end = len(self._held)
         for place in range(max(0, end - self._longest + 1), end):
             if any(stop.startswith(self._held[place:]) for stop in self._stops):
@@ -310,10 +312,10 @@ class StopStrings:
 
 
 class AnswerText:
-    """The text of an answer as far as it is final, and how much of it each token gave.
+    """The final text of an answer so far, with the length of each token's text.
 
-    `TextStream`, cut by `StopStrings`. Every token gets one length, in order, together with all
-    of its text: where a part of it could begin a stop string, the whole token waits.
+    A `TextStream` cut by `StopStrings`. Every token gets one length, in order, together with all
+    of its text: if a part of it could begin a stop string, the whole token is held back.
     """
 
     def __init__(
@@ -327,8 +329,8 @@ class AnswerText:
         """`special` and `ends` as for `TextStream`."""
         self._stream = TextStream(tokenizer, special=special, ends=ends)
         self._stops = StopStrings(stops)
-        self._lengths: deque[int] = deque()  # of the tokens that wait
-        self._final = ""  # a part of their text, as far as no stop string can begin in it
+        self._lengths: deque[int] = deque()  # of the tokens that are held back
+        self._final = ""  # the part of their text in which no stop string can begin
 
     @property
     def stopped(self) -> bool:
@@ -341,9 +343,9 @@ class AnswerText:
         return self._stops.cut
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
-        """The text of the tokens that became final with these, and each token's length.
+        """Return the text of the tokens that became final, and each token's length.
 
-        Tokens without text are returned with the next one that has some.
+        Tokens without text are returned with the next token that has some.
         """
         text, lengths = self._stream.push(token_ids)
         self._lengths += lengths
@@ -358,7 +360,7 @@ class AnswerText:
         return self._take(place, complete if place else [])
 
     def finish(self) -> tuple[str, list[int]]:
-        """The rest: the text that was held back, up to a stop string."""
+        """Return the text that was held back, up to a stop string, and its lengths."""
         text, lengths = self._stream.finish()
         self._lengths += lengths
         self._final += self._stops.push(text)[0] + self._stops.finish()

@@ -66,6 +66,20 @@ class Tree:
         return tuple(zip_longest(*families, fillvalue=COMMITTED))
 
     @cached_property
+    def judges(self) -> tuple[int, ...]:
+        """For each token the row of the pass that judges it: the one behind its parent."""
+        return tuple(parent + 1 for parent in self.parents)
+
+    @cached_property
+    def generations(self) -> tuple[tuple[int, ...], ...]:
+        """The tokens of each depth that may have children, COMMITTED first."""
+        depths = (-1, *self.depths)
+        return tuple(
+            tuple(i - 1 for i, depth in enumerate(depths) if depth == parents)
+            for parents in range(-1, self.height - 1)
+        )
+
+    @cached_property
     def leaves_first(self) -> tuple[int, ...]:
         """The tokens, each behind all that stand behind it and behind the alternatives before it;
         COMMITTED is the last."""
@@ -123,32 +137,3 @@ class Tree:
     def behind(self, count: int) -> "Tree":
         """The same behind a chain of `count` tokens."""
         return Tree((*range(-1, count - 1), *(count + parent for parent in self.parents)))
-
-
-def joined(drafts: Sequence[tuple[Sequence[int], Tree]]) -> tuple[Tree, list[tuple[int, ...]]]:
-    """One tree of several drafts, each the ids of its tokens and their shape, in which those that
-    begin alike are one; and for each draft the numbers that its tokens have there.
-
-    New tokens come in the order of the drafts, so the first draft is the beginning of the tree.
-    """
-    parents: list[int] = []
-    behind: dict[tuple[int, int], int] = {}  # the number of each token, by its parent's and its id
-    all_numbers = []
-    for ids, tree in drafts:
-        numbers: list[int] = []
-        for token, parent in zip(ids, tree.parents, strict=True):
-            place = COMMITTED if parent == COMMITTED else numbers[parent]
-            numbers.append(behind.setdefault((place, token), len(parents)))
-            if numbers[-1] == len(parents):
-                parents.append(place)
-        all_numbers.append(tuple(numbers))
-    return Tree(tuple(parents)), all_numbers
-
-
-def side_by_side(trees: Sequence[Tree]) -> Tree:
-    """One tree with the branches of all, one tree's tokens behind another's."""
-    parents: list[int] = []
-    for tree in trees:
-        start = len(parents)
-        parents += [p if p == COMMITTED else start + p for p in tree.parents]
-    return Tree(tuple(parents))

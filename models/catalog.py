@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models import in_words
-from models.drafter_kinds import DrafterKind, plain_name
+from models.drafters.kinds import DrafterKind, plain_name
 from models.errors import Problem
 from models.files import read_json_object
 from models.memory.fit import DEFAULT_CONTEXT, fit

@@ -15,9 +15,9 @@ from typing import Any
 
 from models import in_words
 from models.catalog import Catalog, CatalogModel
-from models.drafter_folders import DrafterFolder, find_head, own_module
-from models.drafter_kinds import DrafterDescription, check, verifier_note
-from models.drafter_packagings import had_module
+from models.drafters.folders import DrafterFolder, find_head, own_module
+from models.drafters.kinds import DrafterDescription, check, verifier_note
+from models.drafters.mtp import had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit

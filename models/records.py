@@ -64,7 +64,7 @@ class Installed:
     drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
     a person added, so Slipstream may not delete it. `problem` says why it cannot be used, and
     `remedy` what to do; both are empty where it can. `last_used` is None where not known.
-    `drafter_kind` is as in `models.drafter_kinds`, empty for a model that others can be drafted
+    `drafter_kind` is as in `models.drafters.kinds`, empty for a model that others can be drafted
     for.
     """
 
@@ -207,7 +207,7 @@ class Candidate:
     """A way of drafting for a target, and whether it works.
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, early-exit, none, or a
-    kind of `models.drafter_kinds`. `cost_ratio`: one drafted token over one pass of the target,
+    kind of `models.drafters.kinds`. `cost_ratio`: one drafted token over one pass of the target,
     predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
     a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
     where not known. `tried`: whether the makers of Slipstream have run this drafter.

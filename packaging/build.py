@@ -108,7 +108,7 @@ def sign(app: Path) -> int:
 
 
 def _largest_parts(app: Path, prune: Prune) -> list[str]:
-    """A line for each part that takes a share worth knowing, and one for the others."""
+    """A line for each large part, and a line for all others."""
     sizes = part_sizes(app, prune)
     largest = {part: size for part, size in sizes.items() if size >= _WORTH_KNOWING_BYTES}
     largest[f"{len(sizes) - len(largest)} others"] = sum(sizes.values()) - sum(largest.values())

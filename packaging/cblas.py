@@ -16,13 +16,13 @@ SHIMS = REPOSITORY / "resources" / "blas"
 
 _OPTIONS = (
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libslipstream_blas.so"),
-    *("-O2", "-ffp-contract=off", "-pthread"),  # products and sums are rounded one by one
-    *("-fno-vectorize", "-fno-slp-vectorize"),  # what is to be wide says so itself
+    *("-O2", "-ffp-contract=off", "-pthread"),  # round products and sums one by one
+    *("-fno-vectorize", "-fno-slp-vectorize"),  # the source itself uses wide instructions
 )
 
 
 def make_shims(folder: Path) -> None:
-    """Make one for each machine in `folder`. Raises Problem where the compiler fails."""
+    """Make a library for each machine in `folder`. Raises `Problem` if the compiler fails."""
     folder.mkdir(parents=True, exist_ok=True)
     for machine in MACHINES:
         result = folder / f"{machine}.so"

@@ -1,4 +1,4 @@
-"""Compiles C with the compiler that ziglang brings: for any platform, everywhere the same bytes."""
+"""Compiles C with ziglang's compiler: for any platform, with the same bytes everywhere."""
 
 import os
 import subprocess
@@ -15,10 +15,10 @@ _OPTIONS = ("-std=c11", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-g0")
 def compile_c(
     sources: Sequence[Path], result: Path, *, target: str, options: Sequence[str] = ()
 ) -> None:
-    """Make `result` of sources in one folder for `target`, as zig calls it. Raises Problem."""
+    """Compile sources of one folder into `result`, for `target` in zig's terms. Raises Problem."""
     name = sources[0].name
     command = [sys.executable, "-m", "ziglang", "cc", f"--target={target}", *_OPTIONS, *options]
-    # Without a path to it, as the compiler would write that into what it makes.
+    # Run in the folder, as the compiler would write a path to it into the result.
     command += [*(source.name for source in sources), "-o", str(result.resolve())]
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"), "ZIG_LOCAL_CACHE_DIR": str(CACHE / "zig")}
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""What slipstream.toml and pyproject.toml say about the bundle, as plain values.
+"""The settings of the bundle, from slipstream.toml and pyproject.toml, as plain values.
 
-Knows where those files lie; not what is done with what they say.
+Knows where those files are; not how the settings are used.
 """
 
 import tomllib
@@ -21,7 +21,7 @@ TIME = 1_735_689_600
 
 @dataclass(frozen=True)
 class Application:
-    """What the bundle's Info.plist says, and which machines it is for."""
+    """The entries of the bundle's Info.plist, and the machines that it is for."""
 
     name: str
     identifier: str
@@ -60,7 +60,7 @@ type Part = Literal[
 
 @dataclass(frozen=True)
 class Exclusion:
-    """What is left out of a part of the bundle, and the reason; slipstream.toml names the parts."""
+    """Files that are left out of a part of the bundle, and why; slipstream.toml names the parts."""
 
     of: Part
     why: str
@@ -84,10 +84,10 @@ class Prune:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All of it. `version` is the application's, out of pyproject.toml.
+    """All settings. `version` is the application's, from pyproject.toml.
 
-    `stamped_newer`: the newest system that files may name as their oldest, where that is newer than
-    the application's; by patterns, relative to Contents.
+    `stamped_newer`: for files that may name a newer oldest system than the application's, the
+    newest that they may name; by patterns, relative to Contents.
     """
 
     version: str
@@ -99,16 +99,17 @@ class Configuration:
 
 
 def excluded(lines: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path, relative and with forward slashes, is excluded by the last line that matches.
+    """Make a function that says whether a relative path with forward slashes is excluded.
 
-    A folder takes its contents along. A later line may ask for a part of them back, which git
-    itself would not find; as in git, it has to name the files where files were excluded.
+    As in .gitignore, the last line that matches decides, and a folder takes its contents along.
+    Unlike in git, a later line may bring back a part of an excluded folder; as in git, it must name
+    files if files were excluded.
     """
     return GitIgnoreSpec.from_lines(lines).match_file
 
 
 def _exclusion(entry: dict[str, Any]) -> Exclusion:
-    """Read an entry of the table. Raises ValueError where it lacks a reason or names no part."""
+    """Read an entry of the table. Raises ValueError if it has no reason or names no part."""
     found = Exclusion(of=entry["of"], why=entry["why"].strip(), paths=tuple(entry["paths"]))
     if found.of not in get_args(Part.__value__):
         raise ValueError(f"[[prune]] has an entry of {found.of!r}, which is no part of the bundle.")
@@ -120,7 +121,7 @@ def _exclusion(entry: dict[str, Any]) -> Exclusion:
 def read_configuration(
     path: Path = PACKAGING / "slipstream.toml", *, project: Path = REPOSITORY / "pyproject.toml"
 ) -> Configuration:
-    """Read both files. Raises OSError, ValueError, KeyError and TypeError where they are wrong."""
+    """Read both files. Raises OSError, ValueError, KeyError or TypeError if they are wrong."""
     tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     version: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
     return Configuration(

@@ -1,12 +1,12 @@
-"""What a Mach-O file says of itself: architecture, oldest system, libraries, imports, signature.
+"""Reads a Mach-O file: architecture, oldest system, libraries, imports, signature.
 
-Knows the container alone. LIEF reads it, and reads of a damaged file what it can; so what it found
-is counted against what the file announces, and a file of which a fault could hide is refused. Only
-exports are taken as they come: one that is not read makes `verify` find more, never less.
+Knows the container only. LIEF reads a damaged file as far as it can. So its results are counted
+against the file's own numbers, and a file in which a fault could hide is refused. Exports are not
+counted: a missing export makes `verify` find more, never less.
 
-Two things are done by hand, as LIEF lays out anew whatever it writes, and signatures hold for the
-bytes as they were: taking one architecture out of a universal binary, and making room for a
-signature. Knows nothing of bundles, and not what a signature holds (see code_signature).
+Two changes are made by hand, as LIEF lays out anew whatever it writes, and signatures hold for the
+original bytes: taking one architecture out of a universal binary, and making room for a signature.
+Knows nothing of bundles, nor of the content of a signature (see code_signature).
 
 Sources: Apple's <mach-o/loader.h>, <mach-o/fat.h>, <mach-o/nlist.h> and <mach-o/fixup-chains.h>.
 """
@@ -51,12 +51,12 @@ type Version = tuple[int, int, int]
 
 
 class MachoError(ValueError):
-    """The bytes are no Mach-O file, or one that is damaged."""
+    """The bytes are no Mach-O file, or a damaged one."""
 
 
 @dataclass(frozen=True)
 class LinkedLibrary:
-    """A library that the file wants: the name as written, and whether it may be missing.
+    """A library that the file loads: its name as written, and whether it may be missing.
 
     `reexported`: its symbols count as the file's own.
     """
@@ -68,7 +68,7 @@ class LinkedLibrary:
 
 @dataclass(frozen=True)
 class Import:
-    """A symbol that another file must have; `library` is its name as written, "" for any."""
+    """A symbol that another file must have; `library` is that file's name, or "" for any."""
 
     symbol: str
     library: str
@@ -77,7 +77,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Segment:
-    """Where a segment lies in the file, and where its load command does. All in bytes."""
+    """The places, in bytes, of a segment and of its load command in the file."""
 
     name: str
     file_offset: int
@@ -89,9 +89,9 @@ class Segment:
 class Macho:
     """One architecture's image, as its load commands describe it.
 
-    minimum_macos and sdk are None where the file names none or is for another system;
-    signature_offset and signature_bytes are both 0 where it is not signed. spare_bytes: by how much
-    the load commands may grow.
+    minimum_macos and sdk are None if the file names none or is for another system;
+    signature_offset and signature_bytes are both 0 if it is not signed. spare_bytes: the bytes by
+    which the load commands may grow.
     """
 
     architecture: str
@@ -109,7 +109,7 @@ class Macho:
     signature_command_offset: int
 
     def segment(self, name: str) -> Segment:
-        """The segment of that name. Raises MachoError if there is none."""
+        """The segment with that name. Raises MachoError if there is none."""
         for segment in self.segments:
             if segment.name == name:
                 return segment
@@ -117,7 +117,7 @@ class Macho:
 
 
 def is_macho(path: Path) -> bool:
-    """Whether the regular file at `path` is a Mach-O one, of one architecture or several."""
+    """Whether the regular file at `path` is a Mach-O file, of one architecture or several."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -128,12 +128,12 @@ def is_macho(path: Path) -> bool:
 
 
 def is_program(data: bytes) -> bool:
-    """Whether a 64-bit image of one architecture is run by itself; a library or a module is not."""
+    """Whether a 64-bit image of one architecture is a program, not a library or a module."""
     return data[:4] == MAGIC_64 and data[12:16] == EXECUTE.to_bytes(4, "little")
 
 
 def architectures(data: bytes) -> tuple[str, ...]:
-    """The architectures in a Mach-O file, in its order. Raises MachoError if it is none."""
+    """The architectures in a Mach-O file, in its order. Raises MachoError for other files."""
     try:
         if count := _announced(data):
             found = tuple(_cpu_name(cpu) for cpu, _, _ in _slices(data))
@@ -150,9 +150,9 @@ def architectures(data: bytes) -> tuple[str, ...]:
 
 
 def thin(data: bytes, architecture: str) -> bytes:
-    """The image for `architecture`, byte for byte; data that is no universal binary stays.
+    """The image for `architecture`, byte for byte; data that is no universal binary is returned.
 
-    Raises MachoError where a universal binary has no such image, or is cut off.
+    Raises MachoError if a universal binary has no such image, or is cut off.
     """
     if not _announced(data):
         return data
@@ -163,9 +163,9 @@ def thin(data: bytes, architecture: str) -> bytes:
 
 
 def read(data: bytes) -> Macho:
-    """What the load commands of a 64-bit image of one architecture say.
+    """Read the load commands of a 64-bit image of one architecture.
 
-    Raises MachoError for anything else, and where offsets lead outside the file.
+    Raises MachoError for anything else, and for offsets that lead outside the file.
     """
     with _opened(data) as image:
         cpu, _, file_type = struct.unpack_from("<III", data, 4)
@@ -176,7 +176,7 @@ def read(data: bytes) -> Macho:
                 reexported=command.command == _COMMANDS.REEXPORT_DYLIB,
             )
             for command in image.libraries
-            if command.command != _COMMANDS.ID_DYLIB  # what the file itself is called
+            if command.command != _COMMANDS.ID_DYLIB  # the file's own name
         )
         minimum_macos, sdk = _systems(image)
         signature = image.code_signature
@@ -201,10 +201,7 @@ def read(data: bytes) -> Macho:
 
 
 def without_newer_sdk(data: bytes) -> bytes:
-    """The image with the oldest system that it is for named as the one whose SDK it was made with.
-
-    Raises MachoError as `read` does.
-    """
+    """The image, with its oldest system named as its SDK too. Raises MachoError as `read` does."""
     with _opened(data) as image:
         if image.build_version is None:
             return data
@@ -213,10 +210,10 @@ def without_newer_sdk(data: bytes) -> bytes:
 
 
 def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
-    """The image up to where a signature of `signature_bytes` begins, with the commands that say so.
+    """The image up to a signature of `signature_bytes`, with load commands that announce it.
 
-    An older signature is cut off; the caller appends the new one. Raises MachoError where there
-    is no __LINKEDIT segment, or no place for the load command.
+    An older signature is cut off; the caller appends the new one. Raises MachoError if there is no
+    __LINKEDIT segment, or no place for the load command.
     """
     image = read(data)
     linkedit = image.segment("__LINKEDIT")
@@ -232,7 +229,7 @@ def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
 
 
 def _add_signature_command(changed: bytearray, image: Macho) -> int:
-    """Writes LC_CODE_SIGNATURE after the last load command; where it lies."""
+    """Write LC_CODE_SIGNATURE after the last load command; return its offset."""
     count, commands_bytes = struct.unpack_from("<II", changed, 16)
     offset = _HEADER_BYTES + int(commands_bytes)
     after = offset + _CODE_SIGNATURE_COMMAND_BYTES
@@ -244,13 +241,13 @@ def _add_signature_command(changed: bytearray, image: Macho) -> int:
 
 
 def _announced(data: bytes) -> int:
-    """How many images a universal binary says it has; 0 where the file is none."""
+    """The number of images that a universal binary claims; 0 for another file."""
     count = int.from_bytes(data[4:8], "big") if len(data) >= 8 else 0
     return count if data[:4] in _FAT and count <= _MOST_SLICES else 0
 
 
 def _slices(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """CPU type, offset and size in bytes of each image that a universal binary lists in full."""
+    """Yield (CPU type, offset, bytes) of each image that a universal binary lists in full."""
     entry = _FAT[data[:4]]
     table = data[8 : 8 + _announced(data) * entry.size]
     return entry.iter_unpack(table[: len(table) // entry.size * entry.size])
@@ -258,10 +255,10 @@ def _slices(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[MachO.Binary]:
-    """LIEF's view of a 64-bit image of one architecture. What is taken out of it goes with it."""
+    """LIEF's view of a 64-bit image of one architecture. Its parts are valid inside the block."""
     if data[:4] != MAGIC_64:
         raise MachoError(f"not a 64-bit Mach-O file of one architecture: {architectures(data)}")
-    if len(data) < _HEADER_BYTES:  # LIEF would take so few bytes for the name of a file
+    if len(data) < _HEADER_BYTES:  # LIEF would read so few bytes as the name of a file
         raise MachoError("damaged Mach-O file: it ends within its header")
     config = MachO.ParserConfig()
     config.parse_dyld_bindings = config.parse_dyld_rebases = False
@@ -278,7 +275,7 @@ def _opened(data: bytes) -> Iterator[MachO.Binary]:
 
 
 def _check_that_all_was_read(data: bytes, image: MachO.Binary) -> None:
-    """Raises MachoError where LIEF left something out, of which only its log tells."""
+    """Raise MachoError if LIEF left something out, which only its log shows."""
     (commands,) = struct.unpack_from("<I", data, 16)
     if len(image.commands) != commands or any(command.size < 8 for command in image.commands):
         raise MachoError("a load command of no sensible size")
@@ -300,7 +297,7 @@ def _check_that_all_was_read(data: bytes, image: MachO.Binary) -> None:
 
 
 def _systems(image: MachO.Binary) -> tuple[Version, Version] | tuple[None, None]:
-    """The oldest macOS and the SDK."""
+    """The oldest macOS and the SDK; (None, None) if the file names none."""
     build, older = image.build_version, image.version_min
     # By its bytes: build.platform warns of a number that LIEF has no name for.
     if build is not None and bytes(build.data[8:12]) == _MACOS:
@@ -311,7 +308,7 @@ def _systems(image: MachO.Binary) -> tuple[Version, Version] | tuple[None, None]
 
 
 def _imports(image: MachO.Binary, libraries: Sequence[LinkedLibrary]) -> Iterator[Import]:
-    """The undefined external symbols of the symbol table, and what dyld itself binds."""
+    """Yield the undefined external symbols of the symbol table, and the symbols that dyld binds."""
     for symbol in _symbol_table(image):
         is_undefined = symbol.raw_type & 0xEF == 0x01 and not symbol.numberof_sections
         if is_undefined:
@@ -324,7 +321,7 @@ def _imports(image: MachO.Binary, libraries: Sequence[LinkedLibrary]) -> Iterato
 def _import(
     symbol: MachO.Symbol, libraries: Sequence[LinkedLibrary], ordinal: int, *, weak: bool
 ) -> Import:
-    """Libraries are numbered from 1; 0 is the file itself, all else means "look anywhere"."""
+    """Make an Import. `ordinal`: libraries count from 1; 0 is the file itself; others mean any."""
     if not symbol.name:
         raise MachoError("an import's name reaches beyond the file")
     library = libraries[ordinal - 1].name if 0 < ordinal <= len(libraries) else ""
@@ -332,7 +329,7 @@ def _import(
 
 
 def _symbol_table(image: MachO.Binary) -> list[MachO.Symbol]:
-    """Without those that LIEF adds for exports and bindings."""
+    """The symbol table, without the symbols that LIEF adds for exports and bindings."""
     return [symbol for symbol in image.symbols if symbol.origin == MachO.Symbol.ORIGIN.SYMTAB]
 
 
@@ -350,7 +347,7 @@ def _exports(image: MachO.Binary) -> Iterator[str]:
 
 
 def _text(name: str | bytes) -> str:
-    """LIEF gives bytes where a name is no UTF-8."""
+    """A name as text. LIEF gives bytes if it is not UTF-8."""
     return name if isinstance(name, str) else name.decode()
 
 

@@ -1,7 +1,7 @@
-"""Installs the clone into this Python with pip, and says what is going on: a line for each step.
+"""Installs the clone into this Python with pip, and prints a line for each step.
 
-Of a package only what is large is named. Run by the Makefile, with nothing installed yet. uv needs
-no such help: it shows by itself what it does.
+Names only large packages. The Makefile runs it when nothing is installed yet; uv prints its own
+progress.
 """
 
 import os
@@ -18,7 +18,7 @@ _INSTALLING = "Installing collected packages: "
 
 
 def steps(lines: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
-    """What a person should know of the lines that pip writes, as they come."""
+    """Yield lines for people while pip's lines arrive."""
     began, fetched, kept, packages = clock(), 0.0, 0.0, 0
     asked = False
     for line in lines:
@@ -47,8 +47,8 @@ def _megabytes(found: re.Match[str]) -> float:
 
 
 def main(wanted: str) -> int:
-    """Install `wanted`, such as `.[dev]`; pip's exit status."""
-    # What is imported is compiled when it is; compiling all of it took most of the time.
+    """Install `wanted`, such as `.[dev]`; return pip's exit status."""
+    # Modules are compiled when they are imported; compiling all of them took most of the time.
     quiet = {"COMPILE": "0", "DISABLE_PIP_VERSION_CHECK": "1", "PROGRESS_BAR": "off"}
     environment = os.environ | {f"PIP_{name}": value for name, value in quiet.items()}
     command = [sys.executable, "-m", "pip", "install", "--no-input", "--editable", wanted]

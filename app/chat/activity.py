@@ -1,7 +1,7 @@
-"""What is being done for an answer: it waits for its turn, its prompt is read, it is written.
+"""The states of an answer before and while it is written: waiting, reading, making notes, writing.
 
-`Answers` makes these values of the engine's events, for each answer by itself; whatever shows them
-takes its words from here. Knows no widget.
+`Answers` derives them from the engine's events. Everything that shows a state takes its words from
+here. Knows no widget.
 """
 
 from collections import Counter
@@ -15,23 +15,24 @@ from models.in_words import left, one_line
 
 @dataclass(frozen=True, slots=True)
 class AwaitingModel:
-    """The engine has no model yet. `calibrated` is the share of the pair's calibration that is
-    done, 0 before that has begun."""
+    """The engine has no model yet. `calibrated` is the finished share of the pair's calibration: 0
+    before it starts."""
 
     calibrated: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingTurn:
-    """As many run as may side by side, and `ahead` others are to begin first; None where the engine
-    has not said."""
+    """The engine writes as many answers as it may. `ahead` others start first; None if not
+    known."""
 
     ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The prompt is read: `processed` of `total` tokens, `reused` of them from the cache."""
+    """The engine reads the prompt: `processed` of `total` tokens, `reused` of them from the
+    cache."""
 
     processed: int
     total: int
@@ -40,7 +41,7 @@ class Reading:
 
     @property
     def left_seconds(self) -> float | None:
-        """How long it still takes at the rate so far; None while that is not known."""
+        """The estimated time until the prompt is read; None before the rate is known."""
         read = self.processed - self.reused
         if read <= 0 or self.seconds <= 0.0:
             return None
@@ -48,14 +49,16 @@ class Reading:
 
     @property
     def share(self) -> float:
-        """How much of the prompt has been read, from 0 to 1."""
+        """The share of the prompt that has been read, from 0 to 1."""
         return self.processed / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class MakingNotes:
-    """A note is made on part `number`, from 1, of `among`, which is at `place`; `part_share` of its
-    prompt has been read. Those before it took `seconds`."""
+    """The model makes a note on part `number` (from 1) of `among`. `place` is where the part is.
+
+    `part_share` of the note's prompt has been read. The earlier notes took `seconds`.
+    """
 
     number: int
     among: int
@@ -65,38 +68,38 @@ class MakingNotes:
 
     @property
     def left_seconds(self) -> float | None:
-        """How long the others still take at the rate so far; None for the first."""
+        """The estimated time until all notes are made; None during the first."""
         done = self.number - 1
         return (self.among - done) * self.seconds / done if done else None
 
     @property
     def share(self) -> float:
-        """How much of all parts has been read, from 0 to 1."""
+        """The share of all parts that has been read, from 0 to 1."""
         return (self.number - 1 + self.part_share) / self.among
 
 
 @dataclass(frozen=True, slots=True)
 class BeingWritten:
-    """The prompt is read, and rounds follow."""
+    """The prompt is read; rounds follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """It was stopped, and ends with the pass that the engine is at."""
+    """A person stopped the answer. It ends after the engine's current pass."""
 
 
 Activity = AwaitingModel | AwaitingTurn | Reading | MakingNotes | BeingWritten | Stopping
 
 
 def progress(prefill: Prefill) -> Reading | BeingWritten:
-    """What an event of the prompt means for the answer."""
+    """Return the state that a prefill event stands for."""
     if prefill.processed >= prefill.total:
         return BeingWritten()
     return Reading(prefill.processed, prefill.total, prefill.reused, prefill.seconds)
 
 
-def in_a_line(activity: Activity) -> str:
-    """What is being done, with the figures there are, as it is shown where the answer will be."""
+def long_status(activity: Activity) -> str:
+    """Describe a state in a line, with figures: "Reading the prompt: 512 of 2,048 tokens"."""
     match activity:
         case AwaitingModel(calibrated=0.0):
             return "Waiting for the model to be loaded"
@@ -110,7 +113,7 @@ def in_a_line(activity: Activity) -> str:
             others = "1 other begins" if ahead == 1 else f"{ahead:,} others begin"
             return f"Waiting for its turn: {others} first"
         case Reading(processed=processed, total=total, left_seconds=seconds):
-            if processed >= total - 1:  # the last token is read with the first round
+            if processed >= total - 1:  # the first round reads the last token
                 return "The drafter is reading the prompt"
             rest = "" if seconds is None else f", {left(seconds)}"
             return f"Reading the prompt: {processed:,} of {total:,} tokens{rest}"
@@ -125,8 +128,8 @@ def in_a_line(activity: Activity) -> str:
             assert_never(activity)
 
 
-def in_a_word(activity: Activity) -> str:
-    """The same where there is no room for figures."""
+def short_status(activity: Activity) -> str:
+    """Describe a state in a word or two: "Reading, 25%"."""
     match activity:
         case AwaitingModel() | AwaitingTurn():
             return "Waiting"
@@ -142,12 +145,12 @@ def in_a_word(activity: Activity) -> str:
             assert_never(activity)
 
 
-def of_several(activities: Sequence[Activity]) -> str:
-    """What is being done for these answers, in a few words."""
+def status_of_several(activities: Sequence[Activity]) -> str:
+    """Describe the states of several answers: "2 writing, 1 waiting"."""
     match activities:
         case []:
             return ""
         case [activity]:
-            return in_a_word(activity)
-    words = Counter(in_a_word(activity).partition(",")[0].lower() for activity in activities)
+            return short_status(activity)
+    words = Counter(short_status(activity).partition(",")[0].lower() for activity in activities)
     return ", ".join(f"{count} {word}" for word, count in words.most_common())

@@ -1,6 +1,6 @@
-"""What a screen reader is told while an answer is written: sentences, not tokens.
+"""Reads an answer to screen readers while it is written, by sentence instead of by token.
 
-Knows text and how Qt speaks; nothing of messages.
+Knows text and Qt's announcements; no messages.
 """
 
 import re
@@ -11,15 +11,16 @@ from PySide6.QtWidgets import QWidget
 
 from models.in_words import clean
 
-LONGEST = 400  # characters; longer sentences are said in parts
+LONGEST = 400  # characters; a longer sentence is spoken in parts
 _END = re.compile(r"[.!?\u2026]+[)\"'\u201d\u2019*_]*\s|[\u3002\uff01\uff1f]|\n")
 _MARKS = re.compile(r"[*_`#>|~]+")
 
 
 class Announcer:
-    """Collects text and says it by sentence.
+    """Collects text and speaks it by sentence.
 
-    `say` is told each; by default it is announced for `widget`, politely: it interrupts nothing.
+    `say` speaks a sentence. By default it is announced for `widget`, politely: it interrupts
+    nothing.
     """
 
     def __init__(self, widget: QWidget, say: Callable[[str], None] | None = None) -> None:
@@ -29,30 +30,31 @@ class Announcer:
         self._held = ""
 
     def append(self, delta: str) -> None:
-        """More text; whole sentences are said. Where nobody listens it is forgotten."""
+        """Add text, and speak the sentences that are complete. If no screen reader runs, drop the
+        text."""
         if not self._heard():
             return
         self._held += delta
         begin = 0
         for found in _END.finditer(self._held):
-            self._tell(self._held[begin : found.end()])
+            self._speak(self._held[begin : found.end()])
             begin = found.end()
         while len(self._held) - begin > LONGEST:
             cut = self._held.rfind(" ", begin, begin + LONGEST) + 1 or begin + LONGEST
-            self._tell(self._held[begin:cut])
+            self._speak(self._held[begin:cut])
             begin = cut
         self._held = self._held[begin:]
 
     def finish(self) -> None:
-        """Say the rest."""
-        self._tell(self._held)
+        """Speak the rest."""
+        self._speak(self._held)
         self._held = ""
 
     def say(self, words: str) -> None:
-        """Say something else, such as that a text was copied."""
+        """Speak other words at once, such as "Code copied"."""
         self._say(words)
 
-    def _tell(self, text: str) -> None:
+    def _speak(self, text: str) -> None:
         words = " ".join(_MARKS.sub(" ", clean(text)).split())
         if any(character.isalnum() for character in words):
             self._say(words)

@@ -1,7 +1,7 @@
-"""Tells a person what the answer in sight does: it repeats itself, or reads only a part.
+"""Shows notices about the answer in sight: it repeats itself, or the model reads only a part.
 
-Knows the open conversation and its answers. A notice is said once; it leaves when it no longer
-holds.
+Knows the open conversation and its answers. Each notice appears once, and disappears when it no
+longer applies.
 """
 
 from PySide6.QtCore import QObject
@@ -13,17 +13,17 @@ from engine.events import Prefill
 from engine.rounds import EventOrRound, Round
 
 _LOOP, _LEFT_OUT = "loop", "left out"
-_ROUNDS = 8  # so often an answer is searched for a loop, which takes a fraction of a millisecond
+_ROUNDS = 8  # how often to search an answer for a loop, which takes a fraction of a millisecond
 
 
 class AnswerNotices(QObject):
-    """Shows notices on the answer at the end of the open conversation."""
+    """Shows notices about the answer at the end of the open conversation."""
 
     def __init__(self, conversation: OpenConversation, answers: Answers, notices: Notices) -> None:
         super().__init__(conversation)
         self._conversation, self._notices = conversation, notices
-        self._loops = 0  # the id of the answer that was told to repeat itself
-        self._left_out = (0, 0)  # the messages that were told not to be read
+        self._loops = 0  # the id of the answer that was reported to repeat itself
+        self._left_out = (0, 0)  # the messages that were reported as left out
         answers.happened.connect(self._hear)
         answers.finished.connect(self._on_finished)
         conversation.opened.connect(self._on_opened)
@@ -42,19 +42,19 @@ class AnswerNotices(QObject):
             return
         match happening:
             case Prefill():
-                self._tell_left_out(happening)
+                self._show_left_out(happening)
             case Round(verdict=None):
                 pass
             case Round() if happening.number % _ROUNDS == 0:
-                self._tell_loop(writing)
+                self._show_loop(writing)
 
-    def _tell_loop(self, writing: Writing) -> None:
+    def _show_loop(self, writing: Writing) -> None:
         if writing.message.id != self._loops and writing.loops:
             self._loops = writing.message.id
             offer = Offer("Stop", self._conversation.stop)
             self._notices.say(_LOOP, "The answer repeats itself.", offer=offer, dismissal="Go on")
 
-    def _tell_left_out(self, prefill: Prefill) -> None:
+    def _show_left_out(self, prefill: Prefill) -> None:
         gap = (prefill.left_out_from, prefill.left_out)
         if gap == self._left_out:
             return

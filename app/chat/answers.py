@@ -1,12 +1,12 @@
-"""Answers while they are written: from the engine's events into the store, about every second.
+"""Writes answers: takes the engine's events, and stores them about once a second.
 
-An answer goes on whichever conversation is shown. It is begun in the store before the engine is
-asked, so that it is there whatever happens, and is kept in memory until its end is saved: a full
-disk delays that, and loses nothing. Several are written at once, each as if it were alone.
+An answer goes on whichever conversation is shown. The store begins it before the engine is asked,
+so that it exists whatever happens. It stays in memory until its end is saved: a full disk delays
+that and loses nothing. Several answers are written at once, independently.
 
-Before some, notes are made on every part of documents: short answers that are kept with the
-question, one after the other, and have no trace. A note that cannot be saved is saved with the next
-one, or with the end of the answer. Knows no widget.
+Before some answers the model makes notes on every part of the documents: short answers, one after
+the other, that are stored with the question and have no trace. A note that cannot be saved is saved
+with the next note, or with the end of the answer. Knows no widget.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from app.chat.activity import (
 )
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
@@ -50,30 +50,29 @@ _WRITTEN = BeingWritten()
 class Writing:
     """An answer that is being written, or whose end is not saved yet.
 
-    Attributes: `message`, as it was begun; `title`, its conversation's then; `text` and `events`
-    so far; `activity`, what is being done for it, None once it has ended; `state`, which is
-    `streaming` until it has ended; `failure`, if it failed; `notes`, the message that it is the
-    answer to, with those that are not saved yet.
+    Attributes: `message`, as it was begun; `title`, of its conversation at that time; `text` and
+    `events` so far; `activity`, None after the end; `state`, `streaming` until the end; `failure`,
+    if it failed; `notes`, the question with the notes that are not saved yet.
     """
 
     def __init__(self, message: Message, *, before: Sequence[Event], title: str = "") -> None:
-        """`before` are the events of the answer that this one continues."""
+        """`before` are the events of the answer that this answer continues."""
         self.message = message
         self.title = title
         self.activity: Activity | None = None
-        # As its events tell, or those of the notes before it.
+        # As given by its events, or by those of the notes before it.
         self.progress: AwaitingTurn | Reading | MakingNotes | BeingWritten | None = None
         self.stopping = False
-        self.tokens = 0  # committed so far, those of the answer before not counted
+        self.tokens = 0  # committed so far, without the answer before
         self.generation = ""
         self._trace = Trace()
         self.state: MessageState = "streaming"
         self.failure: Failed | None = None
         self.notes: Sent | None = None
-        self.saving = False  # a flush or the end is on its way to the disk
-        self.saved = 0  # events
-        self._rounds = 0  # the number of rounds of the answer before
-        self._latest: deque[int] = deque(maxlen=REACH)  # tokens
+        self.saving = False  # whether a save is under way
+        self.saved = 0  # number of events
+        self._rounds = 0  # number of rounds of the answer before
+        self._latest: deque[int] = deque(maxlen=REACH)  # number of tokens
         for event in before:
             self._trace.push(event)
             if isinstance(event, Verdict):
@@ -85,36 +84,37 @@ class Writing:
 
     @property
     def begun(self) -> bool:
-        """Whether the engine is at it, or was."""
+        """Whether the engine has started on it."""
         return isinstance(self.progress, Reading | MakingNotes | BeingWritten)
 
     @property
     def last(self) -> Round | None:
-        """The last round that was judged."""
+        """The last round that has a verdict."""
         return self._trace.rounds[-1] if self._trace.rounds else None
 
     @property
     def loops(self) -> bool:
-        """Whether it repeats itself at its end."""
+        """Whether its end repeats itself."""
         return loops(list(self._latest))
 
     @property
     def text(self) -> str:
-        """The text so far, put together from the events."""
+        """The text so far, joined from the events."""
         return "".join(event.delta for event in self.events if isinstance(event, Text))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The tokens so far: while it is written, up to the first whose text has not come yet."""
+        """The tokens so far. While it is written, up to the first token whose text is still
+        missing."""
         return self._trace.final if self.state == "streaming" else self._trace.pieces
 
     def tally(self, start: int, end: int) -> TextTally:
-        """What this part of the text took."""
+        """Return the tokens and the time of this part of the text."""
         return self._trace.tally(start, end)
 
     def push(self, event: Event) -> EventOrRound:
-        """Take one more event; returns what happened, its rounds numbered as in the trace."""
-        if isinstance(event, Waiting):  # is over with it, and no part of the trace
+        """Add an event. Returns it, or the round that it completes, numbered as in the trace."""
+        if isinstance(event, Waiting):  # ends the round, and is not part of the trace
             self.progress = AwaitingTurn(event.ahead)
             return event
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
@@ -135,20 +135,20 @@ class Writing:
 
 @dataclass(slots=True)
 class _Notes:
-    """Notes that are made before an answer to `lines` is written."""
+    """The notes to be made before an answer to `lines` is written."""
 
     noting: Noting
     lines: tuple[ChatMessage, ...]
     request: Request
     written: str = ""  # of the note, with the names of special tokens
-    ending: str = ""  # of the prompt that it is asked for with
+    ending: str = ""  # of the note's prompt
     began: float = 0.0  # by the clock `monotonic`
-    seconds: float = 0.0  # that the notes so far took
+    seconds: float = 0.0  # the time that the notes so far took
 
     @property
     def asked(self) -> tuple[tuple[ChatMessage, ...], Request, str]:
-        """What is asked now, for a note, or at last for the answer: the chat, the request, and the
-        options of the template."""
+        """The chat, the request and the template's options for the next note, or finally for the
+        answer."""
         ask, before = self.noting.ask, self.lines[:-1]
         if ask is None:
             sent = self.noting.sent
@@ -174,13 +174,13 @@ class Answers(QObject):
     """All answers that are being written.
 
     Signals:
-        begun(Writing): it is in the store, and the engine is asked or will be.
-        noted(Writing, Sent): there are more notes for it, which its question has now.
-        happened(Writing, EventOrRound): it went on.
-        activity_changed(Writing): something else is being done for it, or more; or it has ended.
+        begun(Writing): it is stored, and the engine is asked now or later.
+        noted(Writing, Sent): its question has more notes.
+        happened(Writing, EventOrRound): it has a new event or round.
+        activity_changed(Writing): its activity changed or ended.
         finished(Writing): its last event has come.
-        saved(Message): its end is on the disk.
-        unsaved(Problem): it could not be saved and will be tried again. This is sent once, until
+        saved(Message): its end is stored.
+        unsaved(Problem): it could not be saved; this will be tried again. Sent once, until
             `saving_again`.
         saving_again(): answers can be saved again.
     """
@@ -200,9 +200,9 @@ class Answers(QObject):
         super().__init__(parent)
         self._store, self._engine = store, engine
         self._stepper = Stepper(self)
-        self._writings: dict[int, Writing] = {}  # by message, in the order they were asked for in
+        self._writings: dict[int, Writing] = {}  # by message, in the order of the requests
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
-        self._notes: dict[int, _Notes] = {}  # by the message that they are made for
+        self._notes: dict[int, _Notes] = {}  # by the message that the notes are for
         self._held = False
         self._calibrated = 0.0
         self._closing = False
@@ -216,7 +216,7 @@ class Answers(QObject):
         engine.state_changed.connect(self._review_all)
 
     def writing(self, message: int) -> Writing | None:
-        """The answer with this message's id, where it is not saved yet."""
+        """Return the answer with this message id, or None if it is saved."""
         return self._writings.get(message)
 
     @property
@@ -226,11 +226,11 @@ class Answers(QObject):
 
     @property
     def unfinished(self) -> tuple[Writing, ...]:
-        """The answers that have not ended, in the order in which they were asked for."""
+        """The answers that have not ended, in the order of the requests."""
         return tuple(one for one in self._writings.values() if one.state == "streaming")
 
     def activities(self) -> dict[int, Activity]:
-        """What is being done, by conversation; for the first answer of each."""
+        """The activity of each conversation: that of its first answer that has not ended."""
         activities: dict[int, Activity] = {}
         for writing in self.unfinished:
             if writing.activity is not None:
@@ -249,10 +249,10 @@ class Answers(QObject):
         before: Sequence[Event] = (),
         failed: Fail,
     ) -> None:
-        """Answer the message `question`; `lines` are the chat, `names` target and drafter.
+        """Answer the message `question`. `lines` are the chat, `names` the target and the drafter.
 
         `title` is the conversation's. `content` is the text that the answer continues, and `before`
-        the trace of that.
+        its trace.
         """
 
         def steps() -> Steps:
@@ -276,8 +276,8 @@ class Answers(QObject):
     ) -> None:
         """Have the engine write the answer `message`, which the store has begun.
 
-        `title` is its conversation's. With `noting` the engine is asked for these notes before, and
-        the last of `lines` is then the message with them.
+        `title` is the conversation's. With `noting`, the engine makes these notes first, and they
+        replace the last of `lines`.
         """
         writing = Writing(message, before=before, title=title)
         self._writings[message.id] = writing
@@ -289,7 +289,7 @@ class Answers(QObject):
         self.begun.emit(writing)
 
     def cancel(self, message: int) -> None:
-        """End an answer; nothing happens to one that has ended."""
+        """Stop an answer. Does nothing if it has ended."""
         writing = self._writings.get(message)
         if writing is None or writing.state != "streaming":
             return
@@ -300,21 +300,21 @@ class Answers(QObject):
         if writing.begun and writing.generation:
             writing.stopping = True
             self._review(writing)
-        else:  # the engine may be at others for minutes, and wrote nothing
+        else:  # it has no text yet, and the engine may be busy with others for minutes
             self._end(writing, "cancelled")
 
     def cancel_in(self, conversations: Collection[int]) -> None:
-        """End the answers in these conversations."""
+        """Stop the answers in these conversations."""
         for writing in self.unfinished:
             if writing.message.conversation in conversations:
                 self.cancel(writing.message.id)
 
     def hold(self) -> None:
-        """Ask the engine for nothing until `release`: there is no model yet."""
+        """Send the engine nothing until `release`: it has no model yet."""
         self._held = True
 
     def release(self) -> None:
-        """Ask for what was held back."""
+        """Send the engine everything that was held back."""
         self._held = False
         waiting, self._waiting = self._waiting, {}
         for message, (lines, request) in waiting.items():
@@ -322,19 +322,19 @@ class Answers(QObject):
         self._review_all()
 
     def refuse(self, problem: Problem) -> None:
-        """Fail the answers that were held back: there will be no model for them."""
+        """Fail the answers that were held back: there will be no model."""
         waiting, self._waiting = self._waiting, {}
         for message in waiting:
             writing = self._writings[message]
             self._take(writing, Failed("", problem.message, problem.remedy))
 
     def close(self) -> None:
-        """End as interrupted what is still being written. Call this before the engine stops."""
+        """End all answers as interrupted. Call this before the engine stops."""
         self._closing = True
 
     def save(self) -> None:
-        """Have the store save every answer as it ended, when the engine has stopped; then the
-        store may be closed."""
+        """Save the end of every answer. Call this after the engine has stopped and before the store
+        closes."""
         self._timer.stop()
         self._over = True
         for writing in self._writings.values():
@@ -347,7 +347,7 @@ class Answers(QObject):
             )
 
     def flush(self) -> None:
-        """Save what is new of each answer."""
+        """Save the new text of each answer."""
         if self._over:
             return
         for writing in tuple(self._writings.values()):
@@ -406,7 +406,7 @@ class Answers(QObject):
             case Done(reason="cancelled"):
                 self._end(writing, "interrupted" if self._closing else "cancelled")
             case Done():
-                writing.generation = ""  # there is none until the next part is known
+                writing.generation = ""  # the next part is not known yet
                 self._stepper.run(
                     self._go_on(writing, notes),
                     failed=lambda problem: self._fail(writing, problem),
@@ -416,7 +416,7 @@ class Answers(QObject):
                 self._take(writing, event)
 
     def _go_on(self, writing: Writing, notes: _Notes) -> Steps:
-        """Keep a note with the question, and ask for the next one, or for the answer."""
+        """Store a note with the question, and ask for the next note or for the answer."""
         said = said_in(notes.written, prompt_ending=notes.ending)
         notes.written = notes.ending = ""
         yield in_thread(lambda: notes.noting.take(said))
@@ -430,14 +430,14 @@ class Answers(QObject):
                 raise
         if writing.state != "streaming" or self._over:
             return
-        if writing.stopping:  # it came too late for this note
+        if writing.stopping:  # too late for this note
             self._end(writing, "cancelled")
         else:
             self._ask_or_wait(writing, notes.lines, notes.request)
             self._review(writing)
 
     def _keep_notes(self, writing: Writing) -> Steps:
-        """Keep with the question the notes that are not saved yet. Raises Problem."""
+        """Store the notes that are not saved yet with the question. Raises Problem."""
         notes, question = writing.notes, writing.message.parent
         if notes is None or question is None:
             return
@@ -473,7 +473,7 @@ class Answers(QObject):
             self._review(writing)
 
     def _review(self, writing: Writing) -> None:
-        """Find out what is being done for an answer, and tell of it where it has changed."""
+        """Update the activity of an answer, and send `activity_changed` if it is another."""
         activity = self._find_activity(writing) if writing.state == "streaming" else None
         if activity != writing.activity:
             writing.activity = activity
@@ -489,7 +489,8 @@ class Answers(QObject):
         return writing.progress or AwaitingTurn()
 
     def _save(self, writing: Writing) -> Steps:
-        """Save what there is of it, and its end if it has ended; what comes meanwhile is next."""
+        """Save the answer so far, and its end if it has ended; then again, if more came
+        meanwhile."""
         count, message = len(writing.events), writing.message.id
         try:
             yield from self._keep_notes(writing)
@@ -527,7 +528,7 @@ class Answers(QObject):
 
 
 def _renumbered(event: Event, before: int) -> Event:
-    """The event of an answer that continues one of `before` rounds."""
+    """Renumber an event of an answer that continues an answer of `before` rounds."""
     match event:
         case Draft() | Verdict():
             return replace(event, round=before + event.round)

@@ -1,7 +1,7 @@
-"""The composer: where a message is written, sent, and an answer is stopped.
+"""The composer: a person writes and sends messages here, and stops answers.
 
-Knows whether a message can be sent now; not who answers, nor where unsent text is kept. The number
-of tokens comes from outside.
+Knows whether a message can be sent now; not who answers, nor where unsent text is kept. Others
+count the tokens.
 """
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal, SignalInstance
@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, set_ink
 
@@ -37,21 +38,21 @@ _RADIUS = 14.0
 
 
 class Composer(QWidget):
-    """A text field; above it the documents that are attached, and below it why nothing can be sent,
-    and how full the context is.
+    """A text field, with the attached documents above it. Below it are the reason why nothing can
+    be sent and how full the context is.
 
-    Attributes: `field`, the text field; `documents`, the chips; `drop_hint`, which says that files
-    can be dropped; `answering`, whether an answer is being written; `blocked`, why nothing can be
-    sent, or empty; `unready`, why the documents cannot.
+    Attributes: `field`, the text field; `documents`, the chips; `drop_hint`, shown over the
+    composer while files are dragged; `answering`, whether an answer is being written; `blocked`,
+    why no message can be sent, or empty; `unready`, why the documents cannot be sent, or empty.
 
     Signals:
-        sent(str): send this message; the field is empty already, and `changed` follows.
-        sent_by_section(str): the same, after notes were made on every part of the documents.
-        stopped: end the answer that is being written (the button, or Esc).
-        changed(str): the unsent text as it is now; not emitted for `set_text`.
-        remedy_asked: carry out the remedy that was offered.
-        attach_asked, folder_asked: the person wants to attach files, or a folder.
-        files_given(list[Path]): these were dropped or pasted.
+        sent(str): send this message. The field is empty already, and `changed` follows.
+        sent_by_section(str): the same, after notes on every part of the documents.
+        stopped: stop the answer (the button, or Esc).
+        changed(str): the unsent text. Not sent for `set_text`.
+        remedy_asked: carry out the remedy that is shown.
+        attach_asked, folder_asked: ask which files, or which folder, to attach.
+        files_given(list[Path]): attach these; they were dropped or pasted.
     """
 
     sent = Signal(str)
@@ -67,7 +68,7 @@ class Composer(QWidget):
         super().__init__(parent)
         self.answering = False
         self.blocked = self.unready = ""
-        self._quiet = False  # while the text is set from outside
+        self._quiet = False  # while `set_text` runs
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
@@ -123,13 +124,13 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        """The text that is written and not sent."""
+        """The unsent text."""
         return self.field.text()
 
     def set_enter_sends(self, on: bool) -> None:
-        """Whether Enter sends; else it begins a line, and `CTRL_ENTER` sends."""
+        """Choose whether Enter sends. If not, it starts a line, and `CTRL_ENTER` sends."""
         self.field.enter_sends = on
-        keys = "Enter sends, Shift and Enter begin a line."
+        keys = "Enter sends, Shift+Enter starts a line."
         self.field.setAccessibleDescription(keys if on else f"{CTRL_ENTER} sends.")
 
     def set_text(self, text: str) -> None:
@@ -140,30 +141,31 @@ class Composer(QWidget):
         self._notify("")
 
     def set_answering(self, answering: bool) -> None:
-        """Whether an answer is being written: then it can be stopped, and nothing can be sent."""
+        """Set whether an answer is being written. If so, it can be stopped, and nothing can be
+        sent."""
         self.answering = answering
         self._notify("")
 
     def set_blocked(self, reason: str, *, remedy: str = "") -> None:
-        """Show why nothing can be sent now, and a button with the remedy.
+        """Show why no message can be sent now, and a button with the remedy.
 
-        Text can still be written. An empty reason means that messages can be sent again.
+        A person can still write. With an empty `reason`, messages can be sent again.
         """
         self.blocked = reason
         self._remedy.setText(remedy)
         self._notify("")
 
     def set_unready(self, reason: str) -> None:
-        """Why the documents cannot be sent as they are; empty where they can."""
+        """Show why the documents cannot be sent. Empty if they can."""
         if reason != self.unready:
             self.unready = reason
             self._notify("")
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
-        """Show how many tokens the conversation would have with this message, and the limit.
+        """Show the tokens of the conversation with this message, and the limit.
 
-        `used` is None while it is not known; `limit` is None while no model is loaded. Where it
-        `leaves_out` earlier messages, a longer one is no reason to warn.
+        `used` is None while it is not known, `limit` while no model is loaded. If the model
+        `leaves_out` earlier messages, a conversation beyond the limit gives no warning.
         """
         full = used is not None and limit is not None and used > limit
         near = used is not None and limit is not None and used > _NEARLY_FULL * limit
@@ -189,7 +191,7 @@ class Composer(QWidget):
         self._recolour()
 
     def send(self) -> None:
-        """Send the text if that is possible; otherwise say why it is not."""
+        """Send the text, or show why that is not possible."""
         self._send(self.sent)
 
     def _send(self, signal: SignalInstance) -> None:
@@ -212,7 +214,7 @@ class Composer(QWidget):
             self.changed.emit("")
 
     def show_drop(self, on: bool) -> None:
-        """Say that what is held over the window can be dropped, or no longer."""
+        """Show or hide the hint that the files held over the window can be dropped."""
         self.drop_hint.setGeometry(self.rect())
         self.drop_hint.raise_()
         self.drop_hint.setVisible(on)
@@ -224,11 +226,11 @@ class Composer(QWidget):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self.field.setFocus(Qt.FocusReason.MouseFocusReason)  # the whole card is the field
+        self.field.setFocus(Qt.FocusReason.MouseFocusReason)  # all of the card belongs to the field
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
-            self.update()  # the card's edge shows it
+            self.update()  # the edge of the card shows the focus
         return super().eventFilter(watched, event)
 
     def changeEvent(self, event: QEvent) -> None:
@@ -247,7 +249,7 @@ class Composer(QWidget):
             painter.drawRoundedRect(box, _RADIUS, _RADIUS)
 
     def attach_menu(self) -> QMenu:
-        """What can be attached."""
+        """Return the menu of the attach button."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction("Files…", self.attach_asked.emit)
@@ -267,13 +269,13 @@ class Composer(QWidget):
 
     def _on_change(self) -> None:
         if self._notice.text() != self.blocked:
-            self._notify("")  # it was about the text as it was
+            self._notify("")  # it was about the text before
         self._refresh()
         if not self._quiet:
             self.changed.emit(self.text)
 
     def _notify(self, line: str) -> None:
-        """Show a line until the text changes; an empty one shows why nothing can be sent."""
+        """Show a line until the text changes. If empty, show why nothing can be sent."""
         self._notice.setText(line or self.blocked)
         if line:
             self._announce(line)
@@ -318,11 +320,11 @@ class Composer(QWidget):
 
 
 class DropHint(QWidget):
-    """Lies over the composer while files are held over the window."""
+    """Covers the composer while files are held over the window."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)  # so are drops
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)  # and drops
         self.hide()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -337,7 +339,7 @@ class DropHint(QWidget):
 
 
 class SignButton(QAbstractButton):
-    """A sign that can be pressed, without a surface of its own."""
+    """A button that shows a sign without a background."""
 
     def __init__(self, sign: Sign) -> None:
         super().__init__()
@@ -348,7 +350,7 @@ class SignButton(QAbstractButton):
         self.setFixedSize(self.sizeHint())
 
     def show_colours(self, colours: Palette) -> None:
-        """Use other colours."""
+        """Use these colours."""
         self._colours = colours
         self.update()
 
@@ -376,7 +378,7 @@ class RoundButton(SignButton):
         super().__init__("send")
 
     def show_sign(self, sign: Sign) -> None:
-        """Become the button to send, or the one to stop."""
+        """Become the button to send, or the button to stop."""
         self._sign = sign
         stop = sign == "stop"
         self.setAccessibleName("Stop the answer" if stop else "Send the message")
@@ -388,7 +390,7 @@ class RoundButton(SignButton):
         box = self.rect().toRectF().adjusted(1.5, 1.5, -1.5, -1.5)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            if self.hasFocus():  # a ring, apart from the button by a gap
+            if self.hasFocus():  # a ring with a gap to the button
                 painter.setPen(QColor(colours.link))
                 painter.drawEllipse(box)
                 box = box.adjusted(2, 2, -2, -2)
@@ -405,7 +407,6 @@ class RoundButton(SignButton):
 
 
 def _line() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setContentsMargins(2, 0, 0, 0)  # in line with the text above
+    label = plain_label()
+    label.setContentsMargins(2, 0, 0, 0)  # aligned with the text above
     return label

@@ -1,7 +1,7 @@
-"""The conversation that is open: its branch, and what can be done with it.
+"""The open conversation: its branch, and the commands on it.
 
-Every change is in the store before it is shown, and a text that cannot be stored is given back.
-Knows the store and the answers; no widget, and not how the engine gets a model.
+Every change is stored before it is shown; a text that cannot be stored is given back. Knows the
+store and the answers; no widget, and not how the engine gets a model.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -15,7 +15,7 @@ from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
-from app.documents.noting import Noting
+from app.documents.planner import Noting
 from app.steps import Stepper, Steps
 from engine.documents.prompt import Sent
 from engine.events import Done, Event, Failed, Text
@@ -40,15 +40,15 @@ class OpenConversation(QObject):
     """Attributes: `record`, None while it is new and empty; `branch`, the messages shown.
 
     Signals:
-        opened(): another conversation; `changed` follows, for its branch.
-        reached(int, str): a message that was looked for is on the branch; the words that were
-            searched for, if any.
-        changed(int): the branch is another; so many messages at its front are the same.
+        opened(): another conversation is open; `changed` follows with its branch.
+        reached(int, str): the branch has the message that was looked for; with the words of the
+            search, if any.
+        changed(int): the branch changed; this many messages at its beginning are the same.
         noted(Message): a question on the branch has more notes on its documents.
-        described(): the record changed: its title, its settings.
+        described(): the record changed: its title or its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
-        failed(Problem): something else could not be done; nothing was changed.
-        remarked(str): a line on what was asked for.
+        failed(Problem): another command failed; nothing was changed.
+        remarked(str): a remark on the last command.
     """
 
     opened = Signal()
@@ -70,8 +70,8 @@ class OpenConversation(QObject):
         beginning: Callable[[], tuple[str, Request | None]] = lambda: ("", None),
         parent: QObject | None = None,
     ) -> None:
-        """`names` says which target and drafter answer now, in words; `beginning`, which system
-        prompt and settings a new conversation has."""
+        """`names` returns the current target and drafter as text; `beginning`, the system prompt
+        and settings of new conversations."""
         super().__init__(parent)
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
@@ -79,9 +79,9 @@ class OpenConversation(QObject):
         self._names, self._beginning = names, beginning
         self._stepper = Stepper(self)
         self._sending = False
-        self._made: Future[Conversation] | None = None  # of the one that is new
-        self._visit = 0  # counts what was opened: late replies are for another
-        self._coming: int | None = None  # what is about to be opened
+        self._made: Future[Conversation] | None = None  # of the new conversation
+        self._visit = 0  # number of conversations opened: replies for an earlier one are ignored
+        self._coming: int | None = None  # to be opened soon
         answers.begun.connect(self._on_begun)
         answers.noted.connect(self._on_noted)
         answers.saved.connect(self._on_saved)
@@ -89,7 +89,7 @@ class OpenConversation(QObject):
 
     @property
     def shown(self) -> int | None:
-        """The id of the conversation that is shown, or will be in a moment; None for a new one."""
+        """The id of the conversation that is shown, or about to be; None for a new conversation."""
         return self._coming or (self.record.id if self.record else None)
 
     @property
@@ -100,50 +100,50 @@ class OpenConversation(QObject):
 
     @property
     def sending(self) -> bool:
-        """Whether a message is on its way into the store."""
+        """Whether a message is being stored."""
         return self._sending
 
     @property
     def busy(self) -> bool:
-        """Whether nothing can be said now: a message is on its way, or answered."""
+        """Whether a message is being stored or answered, so that no other can be sent."""
         return self._sending or self.writing is not None
 
     def message(self, id: int) -> Message | None:
-        """The message with this id, if it is on the branch."""
+        """Return the message with this id, or None if it is not on the branch."""
         return next((message for message in self.branch if message.id == id), None)
 
     @property
     def configured(self) -> tuple[str, Request | None]:
-        """Its system prompt, and its settings where they are not the defaults."""
+        """The system prompt, and the settings; None for the defaults."""
         if self.record is None:
             return self._beginning()
         return self.record.system_prompt, self.record.settings
 
     @property
     def settings(self) -> Request:
-        """How it is answered."""
+        """The settings of its answers."""
         _, settings = self.configured
         return settings or DEFAULTS
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
-        """The chat with one more message, as the model gets it; without a text, up to the last
-        question."""
+        """Return the chat with one more message, as the model gets it. Without a text: up to the
+        last question."""
         if text.strip():
             system_prompt, _ = self.configured
             return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
-    # Which one
+    # Which conversation
 
     def new(self) -> None:
-        """Show an empty one, which is in the store from its first message on."""
+        """Show an empty conversation. Its first message stores it."""
         self._visit += 1
         self.record, self._coming, self._made, self._sending = None, None, None, False
         self._show_all(())
 
     def open(self, conversation: int, *, at: int | None = None, words: str = "") -> None:
-        """Show another one, with the branch that the message `at` is on, which is then `reached`.
+        """Show another conversation, on the branch with the message `at`; then `reached` is sent.
 
         `words` are those that a search found in that message.
         """
@@ -169,7 +169,7 @@ class OpenConversation(QObject):
         self._stepper.run(steps(), failed=give_up)
 
     def configure(self, *, system_prompt: str, settings: Request | None) -> None:
-        """Choose how it is answered from now on."""
+        """Set how messages are answered from now on."""
 
         def steps() -> Steps:
             conversation = yield from self.stored()
@@ -181,7 +181,7 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def keep_unsent(self, text: str) -> None:
-        """Keep the text in the composer."""
+        """Store the text in the composer."""
         if self.record is not None:
             self.record = replace(self.record, unsent=text)
             self._store.keep_unsent(self.record.id, text)
@@ -189,8 +189,10 @@ class OpenConversation(QObject):
     # Messages and answers
 
     def say(self, text: str, *, sent: Future[Sent] | Future[Noting] | None = None) -> None:
-        """Send a message, and have it answered. `sent` comes to be what the model gets of it, where
-        it has documents, or the notes on these that are made before."""
+        """Send a message and have it answered.
+
+        `sent` gives what the model gets of it, if it has documents, or the notes to make before.
+        """
 
         def steps() -> Steps:
             made: Sent | Noting | None = None if sent is None else (yield sent)
@@ -222,8 +224,8 @@ class OpenConversation(QObject):
         self._send(steps(), text)
 
     def edit(self, message: int, text: str) -> None:
-        """Send another version of a message, beside it, and have it answered. Its documents are
-        sent as they were."""
+        """Send another version of a message beside it, with the same documents, and have it
+        answered."""
         record, found = self.record, self.message(message)
         if record is None:
             return
@@ -232,7 +234,7 @@ class OpenConversation(QObject):
         self._send(steps, text)
 
     def note(self, message: int, noting: Future[Noting]) -> None:
-        """Ask a question again, in another version, with notes on every part of its documents."""
+        """Ask a question again in another version, with notes on every part of its documents."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy:
             return
@@ -245,7 +247,7 @@ class OpenConversation(QObject):
         self._stepper.run(steps(), failed=self._give_up)
 
     def regenerate(self, message: int) -> None:
-        """Ask for another answer beside this one; or for the first, to a message that has none."""
+        """Write another answer beside this one, or the first answer to a message without any."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy:
             return
@@ -262,7 +264,7 @@ class OpenConversation(QObject):
         self._ask(record, question, self._lines(until=question), request=request)
 
     def go_on(self, message: int) -> None:
-        """Continue an answer that was cut, in another one beside it."""
+        """Continue an answer that was cut off, in another answer beside it."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy or not can_go_on(found):
             return
@@ -276,8 +278,8 @@ class OpenConversation(QObject):
             before = [event for event in trace if not isinstance(event, Done | Failed)]
             said = "".join(event.delta for event in before if isinstance(event, Text))
             if said != found.content:
-                before = [Text("", found.content)]  # it was imported, say
-            # A grammar is of a whole answer, so it cannot hold for the rest of one.
+                before = [Text("", found.content)]  # it may be imported
+            # A grammar describes a whole answer, so it cannot hold for the rest of an answer.
             request = replace(record.settings or DEFAULTS, grammar=None)
             self._ask(
                 record, question, lines, request=request, content=found.content, before=before
@@ -299,7 +301,7 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def delete_document(self, number: int) -> None:
-        """Delete a document, for good: a line stands in its place, in all messages."""
+        """Delete a document for good. In all messages, a line takes its place."""
         record = self.record
         writing = {one.message.conversation for one in self._answers.unfinished}
         if record is None or self._sending or record.id in writing:
@@ -315,12 +317,12 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def stop(self) -> None:
-        """End the answer that is being written."""
+        """Stop the answer that is being written."""
         if self.branch:
             self._answers.cancel(self.branch[-1].id)
 
     def trace(self, message: int, then: Callable[[tuple[Event, ...]], None]) -> None:
-        """Give an answer's events to `then`, soon; those so far while it is being written."""
+        """Call `then` with an answer's events, soon; while it is written, with those so far."""
         writing = self._answers.writing(message)
         if writing is not None:
             then(tuple(writing.events))
@@ -332,13 +334,13 @@ class OpenConversation(QObject):
 
         self._run(steps())
 
-    # Underneath
+    # Steps and signals
 
     def stored(self) -> Generator[Future[Any], Any, int]:
-        """The id of the conversation, which is made where it is new."""
+        """Return the id of the conversation. A new conversation is stored first."""
         if self.record is None:
             visit = self._visit
-            # Once, however much is asked of a new conversation at a time.
+            # Only once, even if several callers ask at the same time.
             system_prompt, settings = self._beginning()
             self._made = self._made or self._store.create(
                 system_prompt=system_prompt, settings=settings
@@ -356,11 +358,11 @@ class OpenConversation(QObject):
         return self.record.id
 
     def _on_listed(self) -> None:
-        """The list was read again: the record may be another, its title or its settings."""
+        """Take the record from the new list: its title or settings may have changed."""
         found = self._listing.find(self.record.id) if self.record is not None else None
         if found is None or self.record is None:
             return
-        record = replace(found, unsent=self.record.unsent)  # which is known here first
+        record = replace(found, unsent=self.record.unsent)  # the list does not know it yet
         if record != self.record:
             self.record = record
             self.described.emit()
@@ -373,7 +375,7 @@ class OpenConversation(QObject):
         sent: Sent | None,
         noting: Noting | None = None,
     ) -> Steps:
-        """Ask another version of a message, beside it."""
+        """Store another version of a message beside it, and ask for an answer."""
         target, drafter = self._names()
         record, branch = yield self._store.ask(
             conversation, text, instead_of=message, sent=sent, target=target, drafter=drafter
@@ -383,7 +385,7 @@ class OpenConversation(QObject):
     def _follow(
         self, record: Conversation, branch: tuple[Message, ...], noting: Noting | None
     ) -> None:
-        """Show the branch that ends in a new message and the answer to it, which is now written."""
+        """Show the branch with a new message and its answer, which is written now."""
         *said, answer = branch
         if self.record is not None and self.record.id == record.id:
             self.record = record
@@ -410,7 +412,7 @@ class OpenConversation(QObject):
         self._answers.begin(
             question,
             lines,
-            _keeping(request or record.settings or DEFAULTS, self._said(until=question)),
+            _keeping(request or record.settings or DEFAULTS, self._branch_until(until=question)),
             names=self._names(),
             title=record.title,
             content=content,
@@ -464,11 +466,11 @@ class OpenConversation(QObject):
         self.changed.emit(kept)
 
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
-        """The chat as the engine is sent it, up to a message."""
+        """The chat up to a message, as the engine gets it."""
         system_prompt, _ = self.configured
-        return _lines(system_prompt, self._said(until=until))
+        return _lines(system_prompt, self._branch_until(until=until))
 
-    def _said(self, *, until: int) -> tuple[Message, ...]:
+    def _branch_until(self, *, until: int) -> tuple[Message, ...]:
         """The branch up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
         return self.branch[:count]
@@ -484,7 +486,7 @@ class OpenConversation(QObject):
 def _record_of(
     asked: Future[tuple[Conversation, tuple[Message, ...]]],
 ) -> Future[Conversation]:
-    """The record alone, when it is there."""
+    """The future of the record alone."""
     record: Future[Conversation] = Future()
 
     def pass_on(done: Future[tuple[Conversation, tuple[Message, ...]]]) -> None:
@@ -498,18 +500,18 @@ def _record_of(
 
 
 def can_go_on(message: Message) -> bool:
-    """Whether the message is an answer that was cut."""
+    """Return whether the message is an answer that was cut off."""
     return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
 
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     system = [ChatMessage("system", system_prompt)] if system_prompt else []
-    return (*system, *(message.said for message in branch))
+    return (*system, *(message.as_chat for message in branch))
 
 
 def _keeping(request: Request, branch: Sequence[Message]) -> Request:
-    """The request by which is kept what is read of documents, where one is given whole: with
-    passages hardly another prompt begins alike."""
+    """Return the request, changed to keep on disk what is read, if a document is given whole.
+    Prompts with passages rarely begin alike."""
     given = [document for message in branch if message.sent for document in message.sent.documents]
     if not any(document.whole for document in given):
         return request
@@ -517,7 +519,7 @@ def _keeping(request: Request, branch: Sequence[Message]) -> Request:
 
 
 def _same(one: Message, other: Message) -> bool:
-    """Whether a message looks as it did, its documents and the number of its versions included."""
+    """Return whether a message looks the same, with its documents and number of versions."""
     return (one.id, one.siblings, one.place, one.sent) == (
         other.id,
         other.siblings,

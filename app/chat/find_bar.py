@@ -1,24 +1,25 @@
-"""The bar to find words in the open conversation: a field, how many there are, on and back.
+"""The bar to find words in the open conversation: a field, a count, and buttons to move on.
 
-Knows how it looks; what is found is told to it.
+Shows a search; does not search.
 """
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSizePolicy, QToolButton, QWidget
 
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, small_font
 
 _WIDEST_FIELD = 360  # pixels
 
 
 class FindBar(QWidget):
-    """Attributes: `field`.
+    """Attribute: `field`.
 
     Signals:
-        changed(str): find this.
-        step_asked(int): go to the next (1), or to the one before (-1).
-        closed: the person is done.
+        changed(str): find this text.
+        step_asked(int): go to the next hit (1) or the one before (-1).
+        closed: close the bar.
     """
 
     changed = Signal(str)
@@ -34,8 +35,7 @@ class FindBar(QWidget):
         self.field.setClearButtonEnabled(True)
         self.field.setMaxLength(500)
         self.field.setMaximumWidth(_WIDEST_FIELD)
-        self._count = QLabel()
-        self._count.setTextFormat(Qt.TextFormat.PlainText)
+        self._count = plain_label()
         self._count.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self._before = _button("\u2039", "Previous", "Shift+Enter")
         self._after = _button("\u203a", "Next", "Enter")
@@ -59,11 +59,12 @@ class FindBar(QWidget):
 
     @property
     def count(self) -> str:
-        """What is said of how many there are."""
+        """The count that is shown."""
         return self._count.text()
 
     def set_count(self, number: int, total: int, *, looking: bool) -> None:
-        """The person is at `number` of `total`, 0 for none; `looking`: there may be more."""
+        """Show that hit `number` of `total` is current; 0 for none. `looking`: there may be
+        more."""
         more = "\u2026" if looking else ""
         if total:
             words = f"{number:,} of {total:,}{more}" if number else f"{total:,}{more}"
@@ -73,7 +74,7 @@ class FindBar(QWidget):
             words = ""
         self._count.setText(words)
         self._count.setAccessibleName(f"Found: {words}" if words else "")
-        # As wide as it was, or wider: the buttons stay under the pointer.
+        # Never narrower than before, so that the buttons stay under the pointer.
         wanted = self._count.fontMetrics().horizontalAdvance(words) + 4
         self._count.setFixedWidth(max(wanted, self._count.width() if words else 0, self._least))
         for button in (self._before, self._after):

@@ -1,8 +1,8 @@
-"""Finds words in the open conversation, and leads from one place to the next.
+"""Finds words in the open conversation, and goes from one hit to the next.
 
-Looks through the texts of the messages, a slice at a time, so that the window answers meanwhile;
-only a message that the person is led to is laid out. Follows an answer that grows and a branch
-that changes. Knows the transcript and its bar; not where messages come from.
+Searches the texts of the messages in short slices of time, so that the window stays responsive.
+Lays out only messages with the current hit. Follows an answer that grows and a branch that changes.
+Knows the transcript and its bar; not where messages come from.
 """
 
 import re
@@ -21,11 +21,11 @@ from app.markdown.view import TextMark
 
 _SLICE_SECONDS = 0.008
 _NO_QUOTES = dict.fromkeys(map(ord, '"\u201c\u201d\u201e\u00ab\u00bb'), " ")
-_ONE_MESSAGE_SECONDS = 0.2  # of reading a message in which something was found before
+_ONE_MESSAGE_SECONDS = 0.2  # of reading a message before its hits are shown
 
 
 class Finder(QObject):
-    """Attributes: `bar`, which is shown while somebody searches; `hits`, how many were found."""
+    """Attributes: `bar`, shown during a search; `hits`, the number of hits."""
 
     def __init__(self, transcript: Transcript) -> None:
         super().__init__(transcript)
@@ -38,9 +38,9 @@ class Finder(QObject):
         self._lengths: dict[MessageRow, int] = {}  # of the texts that were searched
         self._found: dict[MessageRow, tuple[FoundText, ...]] = {}
         self._waiting: list[MessageRow] = []  # still to be searched, the next one last
-        self._current: tuple[MessageRow, int] | None = None  # a message, and which of its hits
-        self._eager = False  # lead to the first hit as soon as there is one
-        self._marked: MessageRow | None = None  # by `show_words`
+        self._current: tuple[MessageRow, int] | None = None  # a message, and a hit's number in it
+        self._eager = False  # go to the first hit as soon as there is one
+        self._marked: MessageRow | None = None  # set by `show_words`
         self._slices = QTimer(self, interval=0)
         self._slices.timeout.connect(self._look)
         self.bar.changed.connect(self._search)
@@ -58,7 +58,7 @@ class Finder(QObject):
         return bool(self._waiting)
 
     def open(self) -> None:
-        """Show the bar, ready to be typed into."""
+        """Show the bar, with the focus in its field."""
         self._unmark()
         begun = self.bar.isVisible()
         self.bar.show()
@@ -68,7 +68,7 @@ class Finder(QObject):
             self._search(self.bar.field.text())
 
     def close(self) -> None:
-        """Hide the bar and all marks; the focus goes to the message that the person is at."""
+        """Hide the bar and all marks. The focus goes to the message with the current hit."""
         row = self._current[0] if self._current else None
         self.bar.hide()
         self._forget()
@@ -78,7 +78,7 @@ class Finder(QObject):
             self._transcript.setFocus()
 
     def step(self, by: int) -> None:
-        """Go to the next hit (1) or the one before (-1), round at the ends."""
+        """Go to the next hit (1) or the one before (-1), from either end to the other."""
         if not self.bar.isVisible():
             self.open()
             return
@@ -92,8 +92,8 @@ class Finder(QObject):
         self._go_to(places[at])
 
     def show_words(self, row: MessageRow, words: str) -> bool:
-        """Mark any of these words in one message, and lead to them all, or else to the rarest;
-        False where none is there."""
+        """Mark all of these words in one message, and go to where all of them stand, or else to the
+        rarest. Returns whether any was found."""
         words = words.translate(_NO_QUOTES)
         wanted = pattern_of_any(words)
         self._unmark()
@@ -123,7 +123,7 @@ class Finder(QObject):
         for row in self._rows:
             row.set_marks(())
         self._rows = self._transcript.messages
-        # From what is in sight to the end, and then from the beginning on.
+        # First from the messages in sight to the end, then from the beginning.
         first = self._transcript.first_in_sight()
         self._waiting = [*self._rows[first:], *self._rows[:first]][::-1] if self._wanted else []
         self._eager = True
@@ -151,7 +151,7 @@ class Finder(QObject):
             self._slices.stop()
 
     def _follow(self) -> None:
-        """Search what has come since: another branch, more of an answer."""
+        """Search what is new: another branch, or more of an answer."""
         if self._wanted is None or not self.bar.isVisible():
             return
         rows = self._transcript.messages
@@ -184,7 +184,7 @@ class Finder(QObject):
     # Showing
 
     def _first(self, places: list[tuple[MessageRow, int]]) -> tuple[MessageRow, int]:
-        """The first hit from what is in sight on."""
+        """Return the first hit at or below the messages in sight."""
         numbers = {row: number for number, row in enumerate(self._rows)}
         begin = self._transcript.first_in_sight()
         for row, n in places:

@@ -1,7 +1,6 @@
-"""The conversations and folders as the store lists them, the same for every window.
+"""The list of conversations and folders, shared by all windows.
 
-Whoever changes the list has it read again; whoever shows a part of it listens. Knows the store; no
-widget.
+Code that changes the list calls `refresh`; code that shows it listens. Knows the store; no widget.
 """
 
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from models.errors import Problem
 
 
 class Listing(QObject):
-    """Attributes: `conversations` and `folders`, as they were read last.
+    """Attributes: `conversations` and `folders`, as last read.
 
     Signals:
         changed(): they were read again.
@@ -33,12 +32,12 @@ class Listing(QObject):
         self._stepper = Stepper(self)
 
     def find(self, conversation: int) -> Conversation | None:
-        """The record of a conversation, if it is listed."""
+        """Return the record of a conversation, or None if it is not listed."""
         return next((found for found in self.conversations if found.id == conversation), None)
 
     def refresh(self) -> Future[None]:
-        """Read the list again; what is returned is done when all that listen have it, or know that
-        it could not be read."""
+        """Read the list again. The future is done when all listeners have the list, or know that it
+        could not be read."""
         done: Future[None] = Future()
 
         def steps() -> Steps:
@@ -55,5 +54,5 @@ class Listing(QObject):
         return done
 
     def close(self) -> None:
-        """Read nothing any more, as the store is about to close."""
+        """Stop reading: the store is about to close."""
         self._stepper.close()

@@ -1,6 +1,6 @@
-"""One message: who wrote it, its text, what can be done with it, and how it ended.
+"""One message: its author, its text, its buttons, and how it ended.
 
-Knows how a message looks, not what becomes of what is asked for: that goes out as signals.
+Knows how a message looks. What a person asks for is sent as a signal.
 """
 
 from dataclasses import dataclass
@@ -17,24 +17,25 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
-from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
-from app.chat.notes_fold import NotesFold
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip, DocumentChips, OfferLine
+from app.documents.notes_fold import NotesFold
 from app.documents.word_marks import WordMarks
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
-from app.theme.style import set_ink, small_font
+from app.theme.labels import ElidedLabel, plain_label
+from app.theme.style import figures_font, set_ink, small_font
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
@@ -42,7 +43,7 @@ from models.in_words import clean
 _CUT = "Interrupted: the answer ends where Slipstream or its engine stopped."
 _ENDINGS: dict[MessageState, str] = {
     "complete": "",
-    "streaming": _CUT,  # as the store has it after a crash
+    "streaming": _CUT,  # as stored after a crash
     "interrupted": _CUT,
     "cancelled": "You stopped this answer.",
     "failed": "The answer failed.",
@@ -56,7 +57,8 @@ _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an answer ended. After a failure, `message` says what is wrong, `remedy` what to do."""
+    """How an answer ended. After a failure, `message` says what is wrong, and `remedy` what
+    to do."""
 
     state: MessageState = "complete"
     message: str = ""
@@ -64,7 +66,7 @@ class Ending:
 
     @property
     def text(self) -> str:
-        """The ending in words; empty for an answer that is complete."""
+        """The ending as text; empty for an answer that is complete."""
         if self.state != "failed":
             return _ENDINGS[self.state]
         return clean(" ".join(filter(None, (self.message or _ENDINGS["failed"], self.remedy))))
@@ -74,13 +76,13 @@ class MessageWidget(QWidget):
     """A message in the transcript.
 
     Signals:
-        edit_asked, regenerate_asked, go_on_asked: the person wants to.
-        branch_asked: another version of the message, by its number, from 1.
+        edit_asked, regenerate_asked, go_on_asked: a person chose this command.
+        branch_asked: show another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
-        document_asked, deletion_asked: show, or delete, the document with this place among those
-            of the message, from 0.
+        document_asked, deletion_asked: show, or delete, the document with this index among those of
+            the message.
         place_asked(CopiedSpan): show where these words of the answer stand in a document.
-        copied: something was copied; what, in words.
+        copied: "Code copied", or the like.
         focused: the text got the focus.
     """
 
@@ -122,15 +124,15 @@ class MessageWidget(QWidget):
         self.setAccessibleName(f"Message by {name}")
         self.documents = DocumentChips(removal="Delete the document…")
         self.notes, self.offer = NotesFold(formats), OfferLine()
-        self._title = _label(clean(name))
-        self._ending = _label("")
+        self._title = plain_label(clean(name))
+        self._ending = plain_label()
         self._ending.setWordWrap(True)
         self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ending.hide()
-        self._words = _label("")
+        self._words = plain_label()
         self._words.setWordWrap(True)
         self._words.hide()
-        self._note = _label("")
+        self._note = plain_label()
         self._note.setWordWrap(True)
         self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._note.hide()
@@ -141,7 +143,9 @@ class MessageWidget(QWidget):
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
         self.go_on.hide()
-        self.figures_line = FiguresLine(formats)
+        self.figures_line = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
+        self.figures_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.figures_line.setContentsMargins(0, 3, 8, 3)
         self._actions = [self._make_actions()]
         self._arrange()
         self._show_formats()
@@ -160,13 +164,13 @@ class MessageWidget(QWidget):
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
-        """What can be done with the message; for an answer below it, and once the pointer has
-        been there, above it too."""
+        """The buttons of the message. For an answer: those below it, and those above it once the
+        pointer was there."""
         return tuple(button for actions in self._actions for button in actions.buttons)
 
     @property
     def inner(self) -> tuple[HoverButton, ...]:
-        """The buttons that arrows lead to from the text, where Tab stops."""
+        """The buttons that the arrow keys reach from the text, where Tab stops."""
         parts = (
             *self.documents.buttons,
             self.notes.button,
@@ -183,21 +187,21 @@ class MessageWidget(QWidget):
         return self.view.text.given
 
     def append(self, delta: str) -> None:
-        """More text; shown by `step`."""
+        """Add text. `step` shows it."""
         self.view.text.append(delta)
 
     def step(self) -> bool:
-        """A bounded piece of writing; False where nothing is left to write."""
+        """Write some text, for a limited time. Returns whether text is left."""
         return self.view.step()
 
     def refresh(self) -> None:
-        """Put on the text what lies over it. For after some steps."""
+        """Draw the marks over the text again. Call this after some steps."""
         self.view.place_buttons()
         self.view.lay_marks()
         self.provenance.refresh()
 
     def height_at(self, width: int) -> int:
-        """How high the message is; its text is wrapped at this width."""
+        """Return the height of the message at this width."""
         if width != self.width():
             self.resize(width, self.height())
         column = self._column
@@ -207,7 +211,7 @@ class MessageWidget(QWidget):
         return column.totalSizeHint().height()
 
     def end(self, ending: Ending) -> None:
-        """No more text comes."""
+        """End the text with this ending."""
         self.view.text.finish()
         self._ending.setText(ending.text)
         self._ending.setAccessibleName(ending.text)
@@ -218,45 +222,45 @@ class MessageWidget(QWidget):
         self._show_figures()
 
     def set_figures(self, figures: AnswerFigures | None) -> None:
-        """The figures of the answer; None where none are known."""
+        """Show the figures of the answer; None if none are known."""
         self._figures = figures
         self._show_figures()
 
     def set_documents(self, documents: tuple[Chip, ...]) -> None:
-        """The documents that were sent with it, above its text."""
+        """Show these documents above the text."""
         self.documents.show_chips(documents)
         for button in self.documents.buttons:
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # arrows lead there
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the arrow keys reach the chips
 
     def set_notes(self, title: str, text: str) -> None:
-        """The notes on documents that it is written from, above its text; nothing without a
-        title."""
+        """Show the notes on documents from which the answer is written, above its text. Hidden
+        without a title."""
         self.notes.set_notes(clean(title), clean(text))
 
     def set_offer(self, label: str, words: str) -> None:
-        """Show a button below it, with words beside it; none without a label."""
+        """Show a button below the message, with words beside it. Hidden without a label."""
         self.offer.show_offer(label, clean(words))
 
     def set_words(self, words: AnswerWords) -> None:
-        """What is known of its words by the documents."""
+        """Mark these words of the text."""
         self.word_marks.set_words(words)
         self._words.setText(clean(words.line))
         self._words.setAccessibleName(clean(words.line))
         self._words.setVisible(bool(words.line))
 
     def set_note(self, note: str) -> None:
-        """A line below the message; empty for none."""
+        """Show a line below the message; hidden if empty."""
         self._note.setText(note)
         self._note.setVisible(bool(note))
 
     def set_branches(self, number: int, count: int) -> None:
-        """This is version `number` of `count`."""
+        """Show that this is version `number` of `count`."""
         self._branch = (number, count)
         for actions in self._actions:
             actions.set_branches(number, count)
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font; the text follows by the next steps."""
+        """Use another font and other colours. The next steps redraw the text."""
         self._formats = formats
         self.provenance.set_colours(formats.colours)
         self.word_marks.set_colours(formats.colours)
@@ -265,19 +269,18 @@ class MessageWidget(QWidget):
             actions.set_formats(formats)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
-        self.figures_line.set_formats(formats)
         self._show_formats()
         self.update()
 
     def copy(self) -> None:
-        """Put the text, as it was written, on the clipboard; not the reasoning before it."""
+        """Copy the text as it was written, without the reasoning before it."""
         QGuiApplication.clipboard().setText(clean(self.view.text.answer))
         for actions in self._actions:
             actions.acknowledge_copy()
         self.copied.emit("Message copied")
 
     def menu(self, place: QPoint) -> QMenu:
-        """What can be done at a place of the screen."""
+        """Return the menu for this place of the screen."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         chosen = self.view.textCursor().hasSelection()
@@ -333,12 +336,12 @@ class MessageWidget(QWidget):
         return super().eventFilter(watched, event)
 
     def _open_place(self, at: QObject, key: int) -> bool:
-        """Show where the words stand that the cursor is in."""
+        """Show the place in a document of the words at the cursor."""
         entered = key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and at is self.view
         return entered and self.word_marks.choose(self.view.textCursor().position())
 
     def _move_focus(self, at: QObject, key: int) -> bool:
-        """Go from the text's first or last line to the buttons, along these, and back again."""
+        """Move from the text's first or last line to the buttons, along them, and back."""
         inner = self.inner
         places = range(len(inner))
         if at is self.view:
@@ -350,7 +353,7 @@ class MessageWidget(QWidget):
                 return True
             place, leaves = now + _STEPS.get(key, 0), now >= 0 and key in _STEPS
         if leaves and place in places:
-            inner[place].installEventFilter(self)  # those of code are made as it is written
+            inner[place].installEventFilter(self)  # a code block's button is new
             inner[place].setFocus(Qt.FocusReason.ShortcutFocusReason)
         return leaves and bool(inner)
 
@@ -394,14 +397,15 @@ class MessageWidget(QWidget):
             footer.addWidget(self.figures_line, 1)
             footer.addWidget(self._actions[0])
             column.addLayout(footer)
-            # As high as it will be with actions in it.
+            # As high as it will be with the buttons in it.
             self._title.setMinimumHeight(self._actions[0].sizeHint().height())
         else:
             self._head.addWidget(self._actions[0])
         column.addWidget(self._note)
 
     def _add_actions_above(self) -> None:
-        """Those in the head of an answer, for the pointer; the keyboard reaches those below."""
+        """Add the buttons in an answer's head, for the pointer. The keyboard reaches those
+        below."""
         above = self._make_actions()
         for button in above.buttons:
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -410,10 +414,11 @@ class MessageWidget(QWidget):
         self._head.addWidget(above)
 
     def _show_figures(self) -> None:
-        words = ""  # where no figures are known: the title has the name
+        words = ""  # without figures: the title has the name
         if self._figures is not None:
-            words = in_words(self._figures, complete=self._complete, target=clean(self.name))
-        self.figures_line.say(words)
+            words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+        self.figures_line.setText(words)
+        self.figures_line.setAccessibleName(words)
         if self._created is not None:
             local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
             when = QLocale().toString(local, QLocale.FormatType.LongFormat)
@@ -425,6 +430,8 @@ class MessageWidget(QWidget):
         self.documents.setFont(self._formats.font)
         self.offer.setFont(self._formats.font)
         small = small_font(self._formats.font, scale=0.9)
+        self.figures_line.setFont(figures_font(small))
+        set_ink(self.figures_line, colours.muted)
         self._ending.setFont(small)
         self._words.setFont(small)
         self._note.setFont(small)
@@ -443,14 +450,8 @@ class MessageWidget(QWidget):
             actions.set_awake(awake)
 
 
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
-
-
 def _leaves_text(cursor: QTextCursor, key: int) -> bool:
-    """Whether this key would move the cursor out of the text."""
+    """Return whether this key would move the cursor out of the text."""
     match key:
         case Qt.Key.Key_Up:
             return not cursor.movePosition(QTextCursor.MoveOperation.Up)

@@ -1,25 +1,26 @@
-"""What can be done with a message, in a row: its versions, copying, writing it anew.
+"""The buttons of a message in a row: its versions, copy, and edit or regenerate.
 
-A row is in the head of every message, and at the end of each answer too. Knows buttons; not what
-becomes of what is asked for: that goes out as signals.
+The head of every message has such a row, and the end of each answer too. Knows buttons. What a
+person asks for is sent as a signal.
 """
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from app.theme.style import set_ink, small_font
 
 
 class MessageActions(QWidget):
-    """Attributes: `buttons`, from left to right.
+    """Attribute: `buttons`, from left to right.
 
     Signals:
-        version_asked(int): the version before (-1) or after (1).
-        copy_asked, change_asked: copy the message; edit the question, write the answer anew.
+        version_asked(int): show the version before (-1) or after (1).
+        copy_asked, change_asked: copy the message; edit the question or regenerate the answer.
     """
 
     version_asked = Signal(int)
@@ -31,8 +32,7 @@ class MessageActions(QWidget):
         self._formats = formats
         self._back = self._button("\u2039", "Version before", lambda: self.version_asked.emit(-1))
         self._forth = self._button("\u203a", "Version after", lambda: self.version_asked.emit(1))
-        self._versions = QLabel()
-        self._versions.setTextFormat(Qt.TextFormat.PlainText)
+        self._versions = plain_label()
         self._copy = self._button("Copy", f"Copy the message by {name}", self.copy_asked.emit)
         change = self._button(
             "Regenerate" if answer else "Edit",
@@ -52,7 +52,7 @@ class MessageActions(QWidget):
         self.set_formats(formats)
 
     def set_branches(self, number: int, count: int) -> None:
-        """This is version `number` of `count`."""
+        """Show that this is version `number` of `count`."""
         several = count > 1
         for part in (self._back, self._forth, self._versions):
             part.setVisible(several)
@@ -62,16 +62,16 @@ class MessageActions(QWidget):
         self._forth.setEnabled(number < count)
 
     def set_awake(self, awake: bool) -> None:
-        """Paint the buttons, or do not; those for the versions are always painted."""
+        """Paint the buttons, or hide them. Those for the versions are always painted."""
         for button in self.buttons:
             button.set_awake(awake or button in (self._back, self._forth))
 
     def acknowledge_copy(self) -> None:
-        """Show at the button that the message was copied."""
+        """Show on the button that the message was copied."""
         self._copy.acknowledge()
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
+        """Use another font and other colours."""
         for button in self.buttons:
             button.set_appearance(formats.font, formats.colours)
         self._versions.setFont(small_font(formats.font, scale=0.9))

@@ -1,7 +1,7 @@
-"""A message of the transcript, of which the widget is built only near what is in sight.
+"""A message of the transcript, whose widget exists only near the part in sight.
 
-Holds all that the widget shows, so that it can be taken down and built again. Knows how high it is
-in the page; not what is above or below it.
+Holds all that the widget shows, so that it can be removed and built again. Knows its height in the
+page; not its neighbours.
 """
 
 import math
@@ -19,19 +19,20 @@ from app.markdown.view import TextMark, TextView
 from app.rounds.trace import Piece, TextTally
 from engine.request import Role
 
-_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, about
+_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
 _AROUND_DOCUMENT = 34  # of each of its documents
 
 
 class MessageRow:
-    """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
-    version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
-    `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
-    in it; `documents`, those of a question; `notes` on these, a title and a text, that an answer is
-    written from; `offer`, a button's label and words below it; `words`, what documents say of the
-    words of an answer, and `marked`, whether they are marked. `widget` is None while it is not
-    built; `top` and `height` are its place in the page, `measured` whether the height is more than
-    an estimate.
+    """Attributes: `role`, `name`, `created`; `ending`, None while it is written; `branch`, the
+    version's number and the number of versions; `figures`; `pieces`, the tokens, if known;
+    `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`, the hits of a
+    search; `documents` of a question; `notes` on them from which an answer is written, a title and
+    a text; `offer`, a button's label and words below it; `words` of an answer that documents have
+    or lack, and `marked`, whether they are marked.
+
+    `widget` is None while it is not built. `top` and `height` are its place in the page, and
+    `measured` is False while `height` is an estimate.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class MessageRow:
         created: datetime | None,
         build: Callable[["MessageRow"], MessageWidget],
     ) -> None:
-        """`build` is asked for the widget where somebody needs it at once."""
+        """`build` builds the widget at once, when it is needed."""
         self.role, self.name, self.created = role, name, created
         self.ending: Ending | None = None
         self.branch = (1, 1)
@@ -60,7 +61,7 @@ class MessageRow:
         self.measured = False
         self._build = build
         self._parts: list[str] = []
-        self._estimate = (0, 0.0, 0)  # its width, its font's height, and what came out
+        self._estimate = (0, 0.0, 0)  # its width, its font's height, and the result
 
     @property
     def written(self) -> str:
@@ -71,7 +72,7 @@ class MessageRow:
 
     @property
     def view(self) -> TextView:
-        """The text on the screen; the widget is built for it."""
+        """The text on the screen. Builds the widget."""
         return (self.widget or self._build(self)).view
 
     @property
@@ -81,7 +82,7 @@ class MessageRow:
 
     @property
     def held(self) -> bool:
-        """Whether the person is in it: its widget must stay."""
+        """Whether it has the focus or a selection, so that its widget must stay."""
         if self.widget is None:
             return False
         selected = self.widget.view.textCursor().hasSelection()
@@ -89,87 +90,87 @@ class MessageRow:
         return selected or (focus is not None and self.widget.isAncestorOf(focus))
 
     def append(self, delta: str) -> None:
-        """More text."""
+        """Add text."""
         self._parts.append(delta)
         if self.widget is not None:
             self.widget.append(delta)
 
     def copy(self) -> None:
-        """Put the whole text on the clipboard."""
+        """Copy the whole text."""
         (self.widget or self._build(self)).copy()
 
     def end(self, ending: Ending) -> None:
-        """No more text comes."""
+        """End the text with this ending."""
         self.ending = ending
         if self.widget is not None:
             self.widget.end(ending)
 
     def set_branches(self, number: int, count: int) -> None:
-        """This is version `number` of `count`."""
+        """Show that this is version `number` of `count`."""
         self.branch = (number, count)
         if self.widget is not None:
             self.widget.set_branches(number, count)
 
     def set_figures(self, figures: AnswerFigures | None) -> None:
-        """The figures of an answer that has ended."""
+        """Show the figures of an answer that has ended."""
         self.figures = figures
         if self.widget is not None:
             self.widget.set_figures(figures)
 
     def set_note(self, note: str) -> None:
-        """A line below the message; empty for none."""
+        """Show a line below the message; hidden if empty."""
         self.note, self.measured = note, False
         if self.widget is not None:
             self.widget.set_note(note)
 
     def set_documents(self, documents: tuple[Chip, ...]) -> None:
-        """The documents that were sent with it."""
+        """Show the documents that were sent with it."""
         self.documents, self.measured = documents, False
         if self.widget is not None:
             self.widget.set_documents(documents)
 
     def set_notes(self, title: str, text: str) -> None:
-        """The notes that it is written from."""
+        """Show the notes from which it is written."""
         self.notes, self.measured = (title, text), False
         if self.widget is not None:
             self.widget.set_notes(title, text)
 
     def set_offer(self, label: str, words: str) -> None:
-        """What is offered below it."""
+        """Show an offer below it."""
         self.offer, self.measured = (label, words), False
         if self.widget is not None:
             self.widget.set_offer(label, words)
 
     def set_words(self, words: AnswerWords) -> None:
-        """What documents say of its words."""
+        """Mark words that documents have or lack."""
         self.words, self.measured = words, False
         if self.widget is not None:
             self.widget.set_words(words)
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
-        """The tokens, for the provenance."""
+        """Set the tokens, for the provenance."""
         self.pieces = pieces
         if self.widget is not None:
             self.widget.provenance.set_pieces(pieces)
 
     def set_reasoning(self, reasoning: TextTally) -> None:
-        """What the reasoning took; its header says so with the next steps."""
+        """Set the tokens and time of the reasoning. The next steps show them in its header."""
         self.reasoning = reasoning
         self._show_reasoning()
 
     def count_reasoning(self, tokens: int) -> None:
-        """How long the reasoning is so far."""
+        """Set the number of reasoning tokens so far."""
         if self.widget is not None:
             self.widget.view.text.set_reasoning_figures(tokens=tokens)
 
     def show_provenance(self, shown: bool) -> None:
-        """Tell the tokens apart, or not."""
+        """Show or hide the provenance of the tokens."""
         self.provenance = shown
         if self.widget is not None:
             self.widget.provenance.set_shown(shown)
 
     def mark_words(self, marked: bool) -> None:
-        """Mark the words that stand in documents, and those that stand in none, or not."""
+        """Mark, or do not mark, the words that documents have or lack."""
         self.marked = marked
         if self.widget is not None:
             self.widget.word_marks.set_shown(marked)
@@ -182,13 +183,13 @@ class MessageRow:
                 self.widget.view.set_marks(marks)
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
+        """Use another font and other colours."""
         self.measured = False
         if self.widget is not None:
             self.widget.set_formats(formats)
 
     def fill(self, widget: MessageWidget) -> None:
-        """Let a new widget show all that there is; its text follows by `step`."""
+        """Fill a new widget with everything; `step` writes its text."""
         self.widget = widget
         if self.provenance:
             widget.provenance.set_shown(True)
@@ -210,7 +211,7 @@ class MessageRow:
         widget.view.set_marks(self.marks)
 
     def fold(self) -> None:
-        """Take the widget down. The height stays; the tokens are too many to be kept."""
+        """Remove the widget. The height stays; the tokens, which need much memory, do not."""
         if self.widget is not None:
             self.widget.hide()
             self.widget.deleteLater()
@@ -218,12 +219,12 @@ class MessageRow:
         self.pieces = None
 
     def step(self) -> bool:
-        """A bounded piece of writing; False where nothing is left to write."""
+        """Write some text, for a limited time. Returns whether text is left."""
         return self.widget is not None and self.widget.step()
 
     def fit(self, width: int, metrics: QFontMetricsF, *, writing: bool) -> None:
-        """Find the height at this width. While it is being written anew it does not shrink, so
-        that what is in sight does not jump."""
+        """Set the height at this width. While the text is rewritten, it does not shrink, so that
+        the messages in sight do not jump."""
         if self.widget is None:
             if not self.measured:
                 self.height = self._estimated(width, metrics)
@@ -238,7 +239,7 @@ class MessageRow:
             self.widget.view.text.set_reasoning_figures(tokens=tokens, seconds=seconds)
 
     def _estimated(self, width: int, metrics: QFontMetricsF) -> int:
-        """About how high it will be, from the length of its text alone."""
+        """Estimate the height from the length of the text alone."""
         if self._estimate[:2] != (width, metrics.height()):
             a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
             text = self.written.rpartition("</think>")[2]  # reasoning is folded

@@ -1,14 +1,14 @@
 """Shows the open conversation in the transcript: messages, the running answer, provenance.
 
-Knows the conversation and the transcript, and keeps them in step. What a person asks for at a
-message is emitted as a signal.
+Knows the conversation and the transcript, and keeps them equal. What a person asks for at a message
+is sent as a signal.
 """
 
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from app.chat.activity import MakingNotes, Reading, in_a_line
+from app.chat.activity import MakingNotes, Reading, long_status
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
@@ -31,14 +31,14 @@ _COUNT_MS = 500  # between two counts of reasoning that is being written
 
 
 class ConversationPresenter(QObject):
-    """Attributes: `provenance`, whether tokens are told apart; `finder`, and its bar.
+    """Attributes: `provenance`, whether the tokens' provenance is shown; `finder`, with its bar.
 
     Signals:
-        edit_asked(int): a message of the person's, by its id.
-        selected(int): an answer was clicked on, or came to be the last.
+        edit_asked(int): edit this message of the person.
+        selected(int): an answer was clicked on, or became the last.
         link_asked(str): a link was chosen.
         document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
-            this number, of what was sent of a message.
+            this number, of those sent with a message.
     """
 
     edit_asked = Signal(int)
@@ -61,7 +61,7 @@ class ConversationPresenter(QObject):
         self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
-        self._asked: set[int] = set()  # answers whose traces were asked for
+        self._asked: set[int] = set()  # answers whose traces were requested
         self._writing: Writing | None = None
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)
         self._frame.timeout.connect(self._show_pieces)
@@ -77,16 +77,16 @@ class ConversationPresenter(QObject):
         answers.saved.connect(self._on_saved)
 
     def show_provenance(self, shown: bool) -> None:
-        """Tell the tokens of all answers apart, or not."""
+        """Show or hide the provenance of all answers' tokens."""
         self.provenance = shown
         self._transcript.show_provenance(shown)
         if shown:
-            self._show_pieces()  # of an answer that is known already, and has grown since
+            self._show_pieces()  # the trace was read before the answer grew
         self._fetch_traces()
 
     def reveal(self, id: int, words: str = "") -> None:
-        """Scroll to a message, and give it the focus; to the first of these words in it, which
-        are marked, where it has any."""
+        """Scroll to a message and give it the focus. Marks `words` in it, and goes to the first of
+        them."""
         row = self._row(id)
         if row is not None:
             if not self.finder.show_words(row, words):
@@ -94,19 +94,19 @@ class ConversationPresenter(QObject):
             row.view.setFocus()
 
     def show_answer(self, id: int) -> None:
-        """Scroll to an answer that is looked at elsewhere."""
+        """Scroll to an answer."""
         row = self._row(id)
         if row is not None:
             self._transcript.reveal(row)
 
     def copy(self, id: int) -> None:
-        """Put a message on the clipboard."""
+        """Copy a message."""
         row = self._row(id)
         if row is not None:
             row.copy()
 
     def _follow(self, kept: int) -> None:
-        """Show the branch as it is now; `kept` messages are shown already."""
+        """Show the current branch, of which `kept` messages are shown already."""
         self._transcript.cut(kept)
         self._shown = self._shown[:kept]
         if self._writing and self._writing.message.id not in [m.id for m in self._shown]:
@@ -145,7 +145,7 @@ class ConversationPresenter(QObject):
             self._frame.start()
 
     def _on_built(self, row: MessageRow) -> None:
-        """Listen to a message's new widget, and fetch what only that shows."""
+        """Connect a message's new widget, and fetch the trace if the widget shows it."""
         message, widget = self._message(row), row.widget
         if message is None or widget is None:
             return
@@ -165,17 +165,17 @@ class ConversationPresenter(QObject):
         self._fetch_traces()
         ended = self._answers.writing(id) is None
         if message.state == "failed" and ended and row.ending == Ending("failed"):
-            self._conversation.trace(id, partial(self._tell_failure, row))
+            self._conversation.trace(id, partial(self._show_failure, row))
 
     # Documents
 
     def _ask_about(self, signal: SignalInstance, row: MessageRow, place: int) -> None:
-        """Pass on what is asked about a document of a message, as it was sent by now."""
+        """Pass on a request about a document of a message, with what was sent by now."""
         if (message := self._message(row)) is not None and (sent := message.sent) is not None:
             signal.emit(sent, sent.documents[place].number)
 
     def _on_noted(self, question: Message) -> None:
-        """A question has more notes now."""
+        """Update a question that has more notes."""
         self._shown = [question if m.id == question.id else m for m in self._shown]
         row = self._row(question.id)
         if row is not None and question.sent is not None:
@@ -184,7 +184,7 @@ class ConversationPresenter(QObject):
             self._show_notes(message)
 
     def _show_notes(self, message: Message) -> None:
-        """Show with an answer the notes that its question has."""
+        """Show an answer with the notes of its question."""
         question = next((m for m in self._shown if m.id == message.parent), None)
         row = self._row(message.id)
         if message.role != "assistant" or row is None or question is None or not question.sent:
@@ -195,7 +195,7 @@ class ConversationPresenter(QObject):
             text = "".join(question.sent.given(one.number) for one in noted).strip()
             self._transcript.set_notes(row, title, text)
 
-    # The answer that is written
+    # The answer that is being written
 
     def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if writing is not self._writing:
@@ -211,11 +211,11 @@ class ConversationPresenter(QObject):
                 self._tally_reasoning(writing)
 
     def _show_activity(self, writing: Writing) -> None:
-        """Say in the lane's place what is done before there are rounds."""
+        """Show the activity in place of the draft lane, before there are rounds."""
         if writing is not self._writing or (activity := writing.activity) is None:
             return
         share = activity.share if isinstance(activity, Reading | MakingNotes) else None
-        self._lane.say(in_a_line(activity), share=share)
+        self._lane.say(long_status(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:
@@ -246,7 +246,7 @@ class ConversationPresenter(QObject):
     # Traces
 
     def _tally_reasoning(self, writing: Writing) -> None:
-        """Show what the reasoning took, once it has ended; how long it is, in a moment."""
+        """Show the tokens and time of the reasoning: while it is written, about every second."""
         row = self._row(writing.message.id)
         if row is None or row.reasoning is not None:
             return
@@ -264,8 +264,8 @@ class ConversationPresenter(QObject):
             self._transcript.count_reasoning(row, tally.tokens)
 
     def _fetch_traces(self) -> None:
-        """Those of past answers with widgets that show something of them, newest first and one at
-        a time, so that nothing stands still."""
+        """Fetch the traces that widgets of past answers show, newest first, one at a time, so that
+        the window stays responsive."""
         for message, row in reversed(self._pairs()):
             if message.role != "assistant" or row.widget is None or message.id in self._asked:
                 continue
@@ -289,14 +289,14 @@ class ConversationPresenter(QObject):
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 
-    def _tell_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
+    def _show_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
         """Show the reason for a failure, which is in the trace."""
         last = events[-1] if events else None
         if isinstance(last, Failed):
             row.end(Ending("failed", last.message, last.remedy))
 
     def _on_saved(self, message: Message) -> None:
-        """The answer has its figures now."""
+        """Show the figures of the answer, which are stored now."""
         row = self._row(message.id)
         if row is not None:
             row.set_figures(message.figures)
@@ -304,7 +304,7 @@ class ConversationPresenter(QObject):
                 self._mark_left_out(message.figures)
 
     def _mark_left_out(self, figures: AnswerFigures | None) -> None:
-        """Tell where the messages end that were left out of the prompt of the latest answer."""
+        """Show where the messages end that the latest answer's prompt left out."""
         last, note = -1, ""
         if figures is not None and figures.left_out:
             system_prompt, _ = self._conversation.configured
@@ -324,7 +324,7 @@ class ConversationPresenter(QObject):
 
 
 def _reasoned(row: MessageRow) -> ReasoningSpan | None:
-    """Where the reasoning of a message with a widget is; None while it has not ended."""
+    """Return the place of the reasoning in a message with a widget, or None until it has ended."""
     span = None if row.widget is None else row.view.text.reasoning
     return span if span is not None and span.closed else None
 

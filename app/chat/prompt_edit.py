@@ -41,11 +41,11 @@ class PromptEdit(QPlainTextEdit):
     """Several lines of plain text.
 
     Signals:
-        submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
-            `enter_sends` is off, only `CTRL_ENTER` submits.
-        refused(str): something could not be pasted; why, in a line.
+        submitted: Enter was pressed; with Shift or Alt, Enter starts a line. If `enter_sends` is
+            off, only `CTRL_ENTER` submits.
+        refused(str): something could not be pasted, and why.
         files_given(list[Path]): files and folders were pasted, or dropped here.
-        files_held(bool): files and folders are held over the field, or no longer.
+        files_held(bool): files and folders are dragged over the field, or no longer.
     """
 
     submitted = Signal()
@@ -74,7 +74,7 @@ class PromptEdit(QPlainTextEdit):
         return self._between(0, self.document().characterCount() - 1)
 
     def set_text(self, text: str) -> None:
-        """Show another text, with the cursor at its end; nothing to undo before it."""
+        """Show another text, with the cursor at its end. Nothing before it can be undone."""
         self.setUndoRedoEnabled(False)
         self.clear()
         self._joins = False
@@ -82,7 +82,7 @@ class PromptEdit(QPlainTextEdit):
         self.setUndoRedoEnabled(True)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
-    # All that takes a selection away goes through `_insert`.
+    # Everything that removes a selection goes through `_insert`.
 
     def cut(self) -> None:
         """Move the selection to the clipboard."""
@@ -91,7 +91,7 @@ class PromptEdit(QPlainTextEdit):
             self._insert("")
 
     def make_menu(self) -> QMenu:
-        """The commands at the cursor."""
+        """Return the menu of commands at the cursor."""
         menu = self.createStandardContextMenu()
         for action in menu.actions():
             act = {"edit-cut": self.cut, "edit-delete": lambda: self._insert("")}
@@ -136,7 +136,7 @@ class PromptEdit(QPlainTextEdit):
         keys, modifiers = Qt.KeyboardModifier, event.modifiers()
         sends = self.enter_sends or bool(modifiers & keys.ControlModifier)
         if modifiers & (keys.ShiftModifier | keys.AltModifier) or not sends:
-            # Not Qt's own line break, which stays in the block and would inherit that it is joined.
+            # Qt's own line break would stay in the block and inherit its "joined" mark.
             self.textCursor().insertBlock(QTextBlockFormat())
             self.ensureCursorVisible()
         else:
@@ -194,7 +194,7 @@ class PromptEdit(QPlainTextEdit):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self.viewport().setFont(self.font())  # in which the placeholder is drawn
+            self.viewport().setFont(self.font())  # drawn behind the placeholder
             self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -202,12 +202,12 @@ class PromptEdit(QPlainTextEdit):
         self._fit()
 
     def _take_selection(self) -> None:
-        """Remove the selection before Qt does, where that matters."""
+        """Remove the selection before Qt does, if it matters how."""
         if self._joins and self.textCursor().hasSelection():
             self._insert("")
 
     def _insert(self, text: str) -> None:
-        """Write this in place of the selection."""
+        """Replace the selection with this text."""
         cursor = self.textCursor()
         cursor.beginEditBlock()
         if cursor.hasSelection():
@@ -232,13 +232,13 @@ class PromptEdit(QPlainTextEdit):
         self.setTextCursor(cursor)
 
     def _between(self, start: int, end: int) -> str:
-        """What was written from one place in the document to another."""
+        """Return the text as written between two places in the document."""
         parts: list[str] = []
         block = self.document().findBlock(start)
         while block.isValid() and block.position() <= end:
             if block.position() > start and not block.blockFormat().property(_JOINED):
                 parts.append("\n")
-            # Places are counted as Qt counts: in UTF-16.
+            # Qt counts places in UTF-16.
             units = block.text().encode("utf-16-le", "surrogatepass")
             first, last = max(0, start - block.position()), end - block.position()
             parts.append(units[2 * first : 2 * last].decode("utf-16-le", "surrogatepass"))
@@ -246,8 +246,8 @@ class PromptEdit(QPlainTextEdit):
         return _whole("".join(parts))
 
     def _lines(self) -> int:
-        """How many lines there are, as far as they matter. The document's own count is an estimate
-        where it has not been laid out."""
+        """Return the number of lines, up to the most that are shown. The document's own count is an
+        estimate before it is laid out."""
         layout, lines = self.document().documentLayout(), 0
         block = self.document().firstBlock()
         while block.isValid() and lines <= _MOST_LINES:
@@ -258,13 +258,13 @@ class PromptEdit(QPlainTextEdit):
 
     def _height(self, lines: int) -> int:
         first = self.document().firstBlock()
-        # As the layout has it, which rounds otherwise than the font does.
+        # From the layout, which rounds differently from the font.
         line = first.layout().lineAt(0)
         each = line.height() if line.isValid() else self.fontMetrics().lineSpacing()
         return math.ceil(min(lines, _MOST_LINES) * each + 2 * self.document().documentMargin())
 
     def _fit(self) -> None:
-        """Be as high as the text, up to a limit; scroll beyond it."""
+        """Be as high as the text, up to a limit. Beyond it, scroll."""
         lines = self._lines()
         scrolls = lines > _MOST_LINES
         policy = Qt.ScrollBarPolicy
@@ -276,17 +276,17 @@ class PromptEdit(QPlainTextEdit):
 
 
 def files_in(source: QMimeData) -> list[Path]:
-    """The files and folders of this machine that are pasted or dropped."""
+    """Return the local files and folders that are pasted or dropped."""
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
 
 
 def _is_of_picture(source: QMimeData) -> bool:
-    """Whether a picture is pasted, and not text. A table may come with its picture."""
+    """Return whether a picture is pasted, and not text: a table may come with its picture."""
     return source.hasImage() and not source.hasText()
 
 
 def _types(event: QKeyEvent) -> bool:
-    """Whether a key writes a character and is no shortcut."""
+    """Return whether a key writes a character, and is no shortcut."""
     modifiers = event.modifiers()
     shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (
         modifiers & Qt.KeyboardModifier.AltModifier  # together they are AltGr
@@ -295,11 +295,11 @@ def _types(event: QKeyEvent) -> bool:
 
 
 def _whole(text: str) -> str:
-    """Text of a Qt document, with ordinary line ends."""
+    """Return the text of a Qt document with ordinary line ends."""
     return text.replace("\u2029", "\n").replace("\u2028", "\n")
 
 
 def _tidy(text: str) -> str:
-    """Text from elsewhere, with one kind of line end and without invisible characters."""
+    """Return text from elsewhere with one kind of line end and no invisible characters."""
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

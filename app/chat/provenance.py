@@ -1,9 +1,9 @@
-"""Provenance: where each token of an answer came from, laid over its rendered text.
+"""Shows the provenance of each token of an answer, over its rendered text.
 
-A token's kind shows by colour and by line (see `app.theme.palette`); rejected and discarded tokens
-are where they would have been, small and struck, as characters that are not copied. Kinds are
-laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
-some five times as long to paint. Knows pieces and a view; not rounds or events.
+Colours and lines mark the kinds of tokens (see `app.theme.palette`). Rejected and discarded tokens
+stand where they would have been, small and struck out, as characters that are not copied. The marks
+are layout formats, as `app.markdown.highlight` uses them: Qt would take some five times as long to
+paint selections. Knows pieces and a view; not rounds or events.
 """
 
 from bisect import bisect_right
@@ -31,10 +31,10 @@ from app.rounds.explained import KINDS, KindWord
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import Palette, line_of
 
-_Stretch = tuple[int, int, PieceKind]  # from and to: of the document, or of a block
-_LAID = 1  # the state of blocks that kinds are laid over; new ones have another
-_LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
-_MOST_ALTERNATIVES = 4  # that a tip names
+_Stretch = tuple[int, int, PieceKind]  # start and end in the document, or in a block
+_LAID = 1  # the state of blocks with marks; new blocks have another
+_LONGEST = 1_000  # characters; a longer piece is no token but text of unknown origin
+_MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
@@ -48,9 +48,9 @@ _MEANINGS: dict[PieceKind, str] = {
 
 
 def describe(piece: Piece) -> str:
-    """All that is known of a token, in plain lines."""
+    """Describe a token in plain lines: how it came, its probabilities, its round."""
     if not piece.round:
-        return "Text from before the first round: nothing is known of its tokens."
+        return "Text from before the first round: its tokens are not known."
     lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
     place = f", place {piece.position} of the draft" if piece.position else ""
     lines.append(f"round {piece.round}{place}")
@@ -76,21 +76,21 @@ def describe(piece: Piece) -> str:
 
 
 class Provenance(QObject):
-    """The tokens of one message, shown over its text while `shown`."""
+    """The provenance of one message's tokens, shown over its text while `shown`."""
 
     def __init__(self, view: TextView, colours: Palette) -> None:
         super().__init__(view)
         self._view = view
         self._colours = colours
         self._pieces: tuple[Piece, ...] = ()
-        self._starts: list[int] = []  # where each piece that is text begins, in the given text
-        self._numbers: list[int] = []  # and which piece it is
+        self._starts: list[int] = []  # where each committed piece begins, in the given text
+        self._numbers: list[int] = []  # and its index
         self._rejected: list[RejectedSpan] = []
         self._length = 0  # of the pieces' text
         self._kept: dict[int, list[_Stretch]] = {}  # by token
-        self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
+        self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the start of its block
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._rewritten = 0  # as often the text had been taken back when tokens were kept
+        self._rewritten = 0  # the number of rewrites of the text when tokens were kept
         self._shown = False
         view.tip = self.tip
         # Not at once: the view is being painted.
@@ -98,17 +98,17 @@ class Provenance(QObject):
 
     @property
     def shown(self) -> bool:
-        """Whether the tokens are told apart."""
+        """Whether the provenance is shown."""
         return self._shown
 
     def set_shown(self, shown: bool) -> None:
-        """Tell the tokens apart, or show the text alone. Follows with the next steps."""
+        """Show or hide the provenance. Takes effect with the next steps."""
         self._shown = shown
         self._start_over()
-        self._view.text.show_formulas(not shown)  # after what lay over the text is lifted
+        self._view.text.show_formulas(not shown)  # after the marks are removed
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
-        """The tokens so far. Those given before are the first of them, or all is begun anew."""
+        """Set the tokens so far. If they do not begin with the earlier ones, start again."""
         known = len(self._pieces)
         if pieces[:known] != self._pieces:
             self._starts, self._numbers, self._rejected = [], [], []
@@ -128,12 +128,12 @@ class Provenance(QObject):
             self._view.text.set_rejected(list(self._rejected))
 
     def set_colours(self, colours: Palette) -> None:
-        """Other colours; the text is written anew."""
+        """Use other colours. The text is written anew."""
         self._colours = colours
         self._start_over()
 
     def refresh(self) -> None:
-        """Lay the kinds over what can be seen of the text. For after some steps."""
+        """Mark the tokens in sight. Call this after some steps."""
         places = self._view.visible_places() if self._shown else None
         if places is None or not self._starts:
             return
@@ -141,11 +141,11 @@ class Provenance(QObject):
         first = self._token_at(text.source_before(places[0]))
         last = self._token_at(text.source_before(places[1])) + 1
         settled = bisect_right(self._starts, text.settled_until()) - 1
-        if text.rewritten != self._rewritten:  # what was settled may be elsewhere
+        if text.rewritten != self._rewritten:  # tokens may have moved
             self._rewritten = text.rewritten
             self._kept.clear()
-        found: dict[int, list[_Stretch]] = {}  # by the place of their block
-        at = behind = 0  # where a block begins, and where the next does
+        found: dict[int, list[_Stretch]] = {}  # by the start of their block
+        at = behind = 0  # the start of a block, and of the next
         for token in range(first, last):
             stretches = self._kept.get(token)
             if stretches is None:
@@ -160,14 +160,14 @@ class Provenance(QObject):
                 found.setdefault(at, []).append((start - at, end - at, kind))
         block = self._view.document().findBlock(places[0])
         while block.isValid() and block.position() <= places[1]:
-            if block.userState() == _LAID:  # perhaps of a text that is no more
+            if block.userState() == _LAID:  # perhaps of a text that is gone
                 found.setdefault(block.position(), [])
             block = block.next()
         laid = (self._lay(place, found[place]) for place in sorted(found))
         self._lay_out(block for block in laid if block is not None)
 
     def _lay(self, position: int, wanted: list[_Stretch]) -> QTextBlock | None:
-        """Colour a block's text; None where that is as it was before."""
+        """Colour a block's text. Returns None if that changes nothing."""
         block = self._view.document().findBlock(position)
         if block.userState() == _LAID and self._laid.get(position) == wanted:
             return None
@@ -179,7 +179,7 @@ class Provenance(QObject):
         return block
 
     def _lift(self) -> None:
-        """Leave the text as it was."""
+        """Remove all marks from the text."""
         lifted = []
         for position in sorted(self._laid):
             block = self._view.document().findBlock(position)
@@ -192,8 +192,8 @@ class Provenance(QObject):
         self._lay_out(lifted)
 
     def _lay_out(self, changed: Iterable[QTextBlock]) -> None:
-        """Have blocks drawn anew, in the order of the text. Neighbours go together: for every
-        cell by itself Qt would lay its whole table out."""
+        """Redraw blocks in the order of the text. Neighbours are joined: Qt would lay out a whole
+        table again for each of its cells."""
         begin = end = -1
         for block in changed:
             if block.position() != end:
@@ -207,12 +207,12 @@ class Provenance(QObject):
             self._view.document().markContentsDirty(begin, end - begin)
 
     def tip(self, position: int) -> str:
-        """What is known of the token at this place of the document; empty where there is none."""
+        """Describe the token at this place of the document; empty if there is none."""
         piece = self.piece_at(position) if self._shown else None
         return describe(piece) if piece else ""
 
     def piece_at(self, position: int) -> Piece | None:
-        """The token shown at this place of the document."""
+        """Return the token shown at this place of the document, or None."""
         cursor = QTextCursor(self._view.document())
         cursor.setPosition(min(position + 1, self._view.document().characterCount() - 1))
         span = cursor.charFormat().property(REJECTED)
@@ -230,7 +230,8 @@ class Provenance(QObject):
         self._view.text.set_rejected(list(self._rejected) if self._shown else [])
 
     def _token_at(self, source: int) -> int:
-        """Which token the character of the given text is in; the last for those behind it."""
+        """Return the index of the token at this character of the given text; the last token for
+        those behind it."""
         return max(0, bisect_right(self._starts, source) - 1)
 
     def _stretches(self, token: int) -> list[_Stretch]:
@@ -238,7 +239,7 @@ class Provenance(QObject):
         if len(piece.text) > _LONGEST:
             return []
         start = self._starts[token]
-        # Without the space in front, one sees where a token begins.
+        # Without the space in front, the beginning of a token is visible.
         space = len(piece.text) - len(piece.text.lstrip())
         begin = start + (space if space < len(piece.text) else 0)
         ranges = self._view.text.ranges(begin, start + len(piece.text))
@@ -262,7 +263,7 @@ class Provenance(QObject):
 
 
 def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
-    """The text of each stretch that a kind is laid over, and how, in reading order."""
+    """Return the text and format of each marked stretch, in reading order."""
     found: list[tuple[str, QTextCharFormat]] = []
     block = document.begin()
     while block.isValid():
@@ -284,9 +285,9 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 
 
 class Legend(QWidget):
-    """What the colours and lines mean, in one row; each word has a tool tip that explains it.
+    """Explains the colours and lines in one row; each word has a tooltip.
 
-    Signals: `explanation_asked()`: the person wants to know more.
+    Signals: `explanation_asked()`: show the dialog that explains all of it.
     """
 
     explanation_asked = Signal()
@@ -317,7 +318,7 @@ class Legend(QWidget):
         self.words["forced"].setVisible(shown)
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours, and this font, a little smaller."""
+        """Use these colours, and this font in a smaller size."""
         self._colours = colours
         small = QFont(font)
         small.setPointSizeF(font.pointSizeF() * 0.9)

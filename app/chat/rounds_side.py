@@ -1,7 +1,7 @@
-"""The side panel with an answer's rounds: its figures, and below them its replay.
+"""The side panel with an answer's rounds: its figures, and its replay below them.
 
-Knows the open conversation and its answers. Shows the chosen answer; one that is still being
-written is shown as it arrives.
+Knows the open conversation and its answers. An answer that is still being written is shown as it
+arrives.
 """
 
 from PySide6.QtCore import QEvent, Qt, Signal
@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QScrollArea,
     QSplitter,
     QStackedWidget,
@@ -21,31 +20,30 @@ from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
-from app.rounds.replay_dialog import ReplayDialog
-from app.rounds.scrubber import Scrubber
+from app.rounds.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, set_ink, sign_button
 from engine.events import Event
 from engine.rounds import EventOrRound
 
-_MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread: the window answers
+_MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _HINT = (
-    "This is where you see what drafting does for an answer: how fast it is written, how many of "
+    "This panel shows what drafting does for an answer: how fast it is written, how many of "
     "the drafted tokens are accepted and at which position, and why each draft is as long as it "
     "is.\n\nBelow, an answer can be replayed round by round."
 )
 
 
 class RoundsSide(QWidget):
-    """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `hint`, which is in
-    the panel's place while there is no answer; `answer` is the id of the answer that is shown, 0
-    for none.
+    """Attributes: `panel`, `scrubber`; `parts`, the splitter between them; `hint`, shown in place
+    of the panel while there is no answer; `answer`, the id of the answer that is shown, 0 for none.
 
-    Signals: `export_wanted(str)` carries a trace as JSON; `stepped(int)` the answer that the
-    person went on or back to.
+    Signals: `export_wanted(str)`: save this trace, as JSON; `stepped(int)`: this answer is shown
+    now, the next or the previous one.
     """
 
     export_wanted = Signal(str)
@@ -57,14 +55,13 @@ class RoundsSide(QWidget):
         self._conversation, self._answers = conversation, answers
         self._live = False
         self._stepper = Stepper(self)
-        self._received = 0  # events of the answer that the panel received while it was written
-        self._shows = 0  # counts requests, so that a replay that is finished too late is dropped
+        self._received = 0  # number of events that the panel received while the answer was written
+        self._shows = 0  # number of requests, so that a replay that comes too late is ignored
         self.panel, self.scrubber = RoundsPanel(), Scrubber()
-        self._heading = QLabel()
-        self._heading.setTextFormat(Qt.TextFormat.PlainText)
+        self._heading = plain_label()
         self._before = sign_button("\u2039", "Previous answer", lambda: self.step(-1))
         self._after = sign_button("\u203a", "Next answer", lambda: self.step(1))
-        self.hint = QLabel(_HINT)
+        self.hint = plain_label(_HINT)
         self._pages = QStackedWidget()  # the hint, or the panel
         self.parts = QSplitter(Qt.Orientation.Vertical)
         self._arrange()
@@ -126,7 +123,7 @@ class RoundsSide(QWidget):
             self._show(())
 
     def step(self, by: int) -> None:
-        """Show the answer that is `by` places further on in the branch."""
+        """Show the answer `by` places further on in the branch."""
         ids = self._ids()
         if self.answer in ids:
             place = ids.index(self.answer) + by
@@ -141,7 +138,7 @@ class RoundsSide(QWidget):
         dialog.open()
 
     def enlarge(self) -> None:
-        """Open the replay with room for it, where this one is."""
+        """Open the replay in a large window, at the same place."""
         dialog = ReplayDialog(self.scrubber.replay, place=self.scrubber.place, parent=self.window())
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.scrubber.export_wanted.connect(self.export_wanted)
@@ -200,7 +197,7 @@ class RoundsSide(QWidget):
             self._fit()
 
     def _fit(self) -> None:
-        """Have room for the buttons of the replay, which grow with the text."""
+        """Make the panel as wide as the buttons of the replay, which grow with the text."""
         larger = self.font().pointSizeF() / QApplication.font().pointSizeF()
         self.setMinimumWidth(round(_NARROWEST * max(1.0, larger)))
 

@@ -1,8 +1,8 @@
-"""Has the model give a new conversation its title, while nothing else is asked of the engine.
+"""Has the model write a title for a new conversation while the engine is idle.
 
-It is asked in the conversation itself, so that the engine has read all but the request for a title.
-What it writes reaches no answer, no trace and no figure; a title that a person gave stays. Knows
-the store, the answers and the engine; no widget.
+Asks in the conversation itself, so that the engine only has to read the request for a title. The
+reply is part of no answer, trace or figure, and never replaces a person's own title. Knows the
+store, the answers and the engine; no widget.
 """
 
 import re
@@ -25,7 +25,7 @@ from models.memory.parameters import count_parameters
 
 REQUEST = "Write a title of two to five words for this conversation. Answer with the title only."
 SHORTEST, LONGEST = 2, 60  # characters
-FEWEST_PARAMETERS = 1_000_000_000  # smaller models answer the request, but give no title
+FEWEST_PARAMETERS = 1_000_000_000  # smaller models reply, but not with a title
 _REST_MS = 4000
 _GREEDY = Request(sampling=Sampling(), max_tokens=16)
 _QUOTES = "\"'“”\u2018’«»„"
@@ -37,7 +37,7 @@ _NO_TITLE = re.compile(
 
 
 def title_in(written: str, question: str) -> str | None:
-    """The title that a model wrote; None where it wrote something else.
+    """Return the title that a model wrote, or None if it wrote something else.
 
     A title is one line of a few words, and not the question again.
     """
@@ -59,7 +59,7 @@ def _bare(text: str) -> str:
 
 
 def parameters_in(folder: Path) -> int:
-    """How many parameters the model in a folder has; 0 where that cannot be read."""
+    """Return the number of parameters of the model in a folder; 0 if it cannot be read."""
     try:
         counts = count_parameters(read_json_object(folder / "config.json"))
     except Problem:
@@ -68,13 +68,13 @@ def parameters_in(folder: Path) -> int:
 
 
 class TitleWriter(QObject):
-    """Asks for the title of the conversation that was answered last, unless it was given one.
+    """Asks for the title of the conversation that was answered last, unless it has one.
 
-    A title is asked for once nothing was asked for `rest_ms`, and given up at once when something
-    is. One that was given up is asked for again after the next answer; one that was not good is
-    not, and the first words of the question stay.
+    Asks after `rest_ms` without other requests, and gives up as soon as there is one. Then it asks
+    again after the next answer. After an unusable title it does not ask again: the title stays the
+    first words of the question.
 
-    Signals: `titled(int)`: this conversation has another title.
+    Signals: `titled(int)`: this conversation has a new title.
     """
 
     titled = Signal(int)
@@ -91,12 +91,12 @@ class TitleWriter(QObject):
         rest_ms: int = _REST_MS,
         parent: QObject | None = None,
     ) -> None:
-        """`wanted` says whether a person wants such titles, and `target` which model is loaded."""
+        """`wanted` returns whether a person wants such titles, and `target` the loaded model."""
         super().__init__(parent)
         self._store, self._engine, self._answers = store, engine, answers
         self._wanted, self._target, self._parameters = wanted, target, parameters
         self._stepper = Stepper(self)
-        self._conversation: int | None = None  # the one to be titled
+        self._conversation: int | None = None  # the conversation to be titled
         self._generation = ""
         self._question, self._written = "", ""
         self._rest = QTimer(self, singleShot=True, interval=rest_ms)
@@ -106,7 +106,7 @@ class TitleWriter(QObject):
         engine.happened.connect(self._hear)
 
     def close(self) -> None:
-        """Ask for nothing any more, as the store is about to close."""
+        """Stop asking: the store is about to close."""
         self._give_up()
         self._stepper.close()
 
@@ -116,7 +116,7 @@ class TitleWriter(QObject):
             self._rest.start()
 
     def _give_up(self) -> None:
-        """Something else is asked of the engine: that comes first."""
+        """Give up: the engine has another request, which comes first."""
         self._rest.stop()
         self._conversation = None
         if self._generation:
@@ -139,10 +139,10 @@ class TitleWriter(QObject):
             self._rest.start()
             return
         system = [ChatMessage("system", record.system_prompt)] if record.system_prompt else []
-        said = [message.said for message in branch]
+        chat = [message.as_chat for message in branch]
         self._question, self._written = branch[0].content, ""
         self._generation = self._engine.generate(
-            str(conversation), (*system, *said, ChatMessage("user", REQUEST)), _GREEDY
+            str(conversation), (*system, *chat, ChatMessage("user", REQUEST)), _GREEDY
         )
 
     def _hear(self, event: Event) -> None:
@@ -163,5 +163,5 @@ class TitleWriter(QObject):
             self.titled.emit(conversation)
 
     def _run(self, steps: Steps) -> None:
-        # A title that cannot be stored, or whose conversation is gone, is no loss to anybody.
+        # If the title cannot be stored, or its conversation is gone, nothing is lost.
         self._stepper.run(steps, failed=lambda problem: None)

@@ -1,12 +1,12 @@
 """The transcript: the messages of a conversation, one below the other.
 
-Only messages near what is in sight have widgets; of the others it knows how high they are, or
-about how high, so that a long conversation opens as soon as a short one. What is in sight stays
-where it is, whatever is built above it.
+Only messages near the part in sight have widgets. Of the others it knows or estimates the height,
+so that a long conversation opens as fast as a short one. The part in sight does not move when
+something is built above it.
 
-Writes what has come about thirty times a second, within a budget for each frame, so that the
-window answers however much there is to write. Stays at the newest line only while it is there.
-Knows messages; not where they come from.
+Writes new text about thirty times a second, within a budget for each frame, so that the window
+stays responsive. Follows the newest line only while it is in sight. Knows messages; not where they
+come from.
 """
 
 import math
@@ -17,7 +17,7 @@ from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
@@ -26,16 +26,17 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
 from app.theme.hover_button import HoverButton
+from app.theme.labels import plain_label
 from engine.request import Role
 
 FRAME_MILLISECONDS = 33
-_BUDGET_SECONDS = 0.008  # of writing in a frame
-_FIRST_BUDGET_SECONDS = 0.08  # before a conversation is painted for the first time
-_LONGEST_SECONDS = 0.2  # of writing a message that the person asked for
+_BUDGET_SECONDS = 0.008  # for writing in a frame
+_FIRST_BUDGET_SECONDS = 0.08  # before the first paint of a conversation
+_LONGEST_SECONDS = 0.2  # for writing a message that a person asked for
 WIDEST_TEXT = 820  # pixels
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
-_NEAR = 24  # pixels from the bottom that still count as there
-_MOST_BUILT = 40  # messages that have widgets; more than a few screens of short ones
+_NEAR = 24  # distance from the bottom that still counts as the bottom
+_MOST_BUILT = 40  # widgets kept at most; more than a few screens of short messages
 _ALL = math.inf
 
 
@@ -43,8 +44,8 @@ class Transcript(QScrollArea):
     """Messages, newest last.
 
     Signals:
-        built: a message has a new widget; connect to what it asks for.
-        all_written: all that had come, and is near what is in sight, is written.
+        built: a message has a new widget; connect to its signals.
+        all_written: all text that is near the part in sight is written.
     """
 
     built = Signal(MessageRow)
@@ -57,26 +58,28 @@ class Transcript(QScrollArea):
         self._metrics = QFontMetricsF(formats.font)
         self._reader = BlockReader()
         self._rows: list[MessageRow] = []
-        self._waiting: list[MessageRow] = []  # have text to write; the last is written first
+        self._waiting: list[MessageRow] = []  # with text to write; the last is written first
         self._streaming: MessageRow | None = None
         self._slot: QWidget | None = None
         self._pinned = True
         self._placing = False
-        self._column = (0, 0)  # where the messages begin, and how wide they are
+        self._column = (0, 0)  # the left edge and the width of messages
         self._rest_until = 0.0
         self._provenance = self._marked = False
         self.setAccessibleName("Conversation")
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        # One that comes makes the page narrower, and all of its text is laid out again.
+        # If a scroll bar appeared, the page would be narrower, and all text be laid out again.
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.verticalScrollBar().setSingleStep(24)
         self.verticalScrollBar().setEnabled(False)
         self._page = TranscriptPage()
         self._page.changed.connect(self._place)
         self.setWidget(self._page)
-        self._empty: QWidget = _plain_label("Nothing here yet. Write something below.")
+        self._empty: QWidget = plain_label(
+            "Nothing here yet. Write something below.", wraps=True, centred=True
+        )
         self._empty.setParent(self.viewport())
         self._jump = HoverButton(
             "\u2193  Newest", parent=self, font=formats.font, colours=formats.colours
@@ -95,7 +98,7 @@ class Transcript(QScrollArea):
 
     @property
     def messages(self) -> tuple[MessageRow, ...]:
-        """From the oldest to the newest."""
+        """All messages, oldest first."""
         return tuple(self._rows)
 
     @property
@@ -117,7 +120,7 @@ class Transcript(QScrollArea):
         ending: Ending | None,
         created: datetime | None = None,
     ) -> MessageRow:
-        """A new message at the end. Without an ending it is the one being written."""
+        """Add a message at the end. Without an ending, it is the message being written."""
         row = MessageRow(role, name=name, created=created, build=self._build)
         row.provenance, row.marked = self._provenance, self._marked
         if text:
@@ -134,32 +137,32 @@ class Transcript(QScrollArea):
         return row
 
     def append(self, delta: str) -> None:
-        """More of the message that is being written; shown with the next frame."""
+        """Add text to the message that is being written. The next frame shows it."""
         if self._streaming is not None:
             self._streaming.append(delta)
             self._write_soon(self._streaming)
 
     def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
-        """The tokens of a message, for its provenance; shown with the next frame."""
+        """Set the tokens of a message, for its provenance. The next frame shows them."""
         row.set_pieces(pieces)
         self._write_soon(row)
 
     def set_note(self, row: MessageRow, note: str) -> None:
-        """A line below a message; shown with the next frame."""
+        """Show a line below a message, with the next frame."""
         if note != row.note:
             row.set_note(note)
             self._write_soon(row)
             self._place()
 
     def set_notes(self, row: MessageRow, title: str, text: str) -> None:
-        """The notes that an answer is written from; shown with the next frame."""
+        """Show the notes from which an answer is written, with the next frame."""
         if (title, text) != row.notes:
             row.set_notes(title, text)
             self._write_soon(row)
             self._place()
 
     def set_offer(self, row: MessageRow, label: str, words: str) -> None:
-        """A button below a message, with words beside it; shown with the next frame."""
+        """Show a button with words below a message, with the next frame."""
         if (label, words) != row.offer:
             row.set_offer(label, words)
             self._write_soon(row)
@@ -173,30 +176,30 @@ class Transcript(QScrollArea):
             self._place()
 
     def mark_words(self, marked: bool) -> None:
-        """Mark what stands in documents, in messages to come too, or not."""
+        """Mark, or do not mark, words that documents have or lack; in later messages too."""
         self._marked = marked
         for row in self._rows:
             row.mark_words(marked)
 
     def set_reasoning(self, row: MessageRow, reasoning: TextTally) -> None:
-        """What the reasoning of a message took; shown with the next frame."""
+        """Set the tokens and time of a message's reasoning. The next frame shows them."""
         row.set_reasoning(reasoning)
         self._write_soon(row)
 
     def count_reasoning(self, row: MessageRow, tokens: int) -> None:
-        """How long the reasoning that is being written is so far."""
+        """Set the number of reasoning tokens so far of the message that is being written."""
         row.count_reasoning(tokens)
         self._write_soon(row)
 
     def show_provenance(self, shown: bool) -> None:
-        """Tell the tokens of all messages apart, those to come included, or not."""
+        """Show or hide the provenance of all messages, later ones too."""
         self._provenance = shown
         for row in self._rows:
             row.show_provenance(shown)
             self._write_soon(row)
 
     def end(self, ending: Ending) -> None:
-        """The message that was being written is over."""
+        """End the message that was being written."""
         if self._streaming is not None:
             row, self._streaming = self._streaming, None
             row.end(ending)
@@ -204,7 +207,7 @@ class Transcript(QScrollArea):
             self._place()
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` messages: the others are on another branch now."""
+        """Keep the first `count` messages. The others are on another branch now."""
         for row in self._rows[count:]:
             if row is self._streaming:
                 self._streaming = None
@@ -216,7 +219,8 @@ class Transcript(QScrollArea):
         self._empty.setVisible(not self._rows)
 
     def set_slot(self, widget: QWidget | None) -> None:
-        """A widget under the message that is being written; hidden while there is none."""
+        """Show a widget under the message that is being written. It is hidden while there is
+        none."""
         if self._slot is not None:
             self._slot.setParent(None)
         self._slot = widget
@@ -226,7 +230,7 @@ class Transcript(QScrollArea):
         self._place()
 
     def set_empty(self, widget: QWidget) -> None:
-        """What is shown while there are no messages."""
+        """Set the widget that is shown while there are no messages."""
         self._empty.hide()
         self._empty.deleteLater()
         self._empty = widget
@@ -235,7 +239,7 @@ class Transcript(QScrollArea):
         self._place_over()
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font, for all messages."""
+        """Use another font and other colours for all messages."""
         self._formats = formats
         self._metrics = QFontMetricsF(formats.font)
         self._show_formats()
@@ -245,13 +249,13 @@ class Transcript(QScrollArea):
         self._place()
 
     def jump_to_newest(self) -> None:
-        """Show the newest line, and stay there."""
+        """Show the newest line, and follow it."""
         self._pinned = True
         self._place()
 
     def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
-        """Show a message from its beginning, or the line with the character at `place` of its
-        text, a third of the way down. Its text is written at once, at least up to there."""
+        """Show a message from its beginning, or its line with the character at `place` a third of
+        the way down. Its text is written at once, at least up to there."""
         if place is not None and row.view.text.hides(place):
             row.view.text.fold_reasoning()
         self._write_out(row, place or 0)
@@ -268,12 +272,12 @@ class Transcript(QScrollArea):
         self._run(0)
 
     def in_sight(self, row: MessageRow, place: int) -> bool:
-        """Whether the line with the character at `place` of a message's text can be seen."""
+        """Whether the line with the character at `place` of a message's text is in sight."""
         line = self._line_of(row, place)
         return line is not None and 0 <= line.top() <= self.viewport().height() - line.height()
 
     def is_above(self, row: MessageRow, place: int) -> bool:
-        """Whether that line is above what can be seen."""
+        """Whether that line is above the part in sight."""
         line = self._line_of(row, place)
         if line is None:
             return row.top < self.verticalScrollBar().value()
@@ -284,8 +288,8 @@ class Transcript(QScrollArea):
         return self._number_at(self.verticalScrollBar().value())
 
     def _line_of(self, row: MessageRow, place: int) -> QRectF | None:
-        """Where the line with that character is in what can be seen; None while it is not laid
-        out."""
+        """Return the rectangle of the line with that character in the part in sight; None before it
+        is laid out."""
         if row.widget is None:
             return None
         text = row.view.text
@@ -297,12 +301,12 @@ class Transcript(QScrollArea):
     # Writing
 
     def write_frame(self) -> None:
-        """Write what is waiting, for as long as one frame may take."""
+        """Write waiting text for the time of one frame."""
         begin = time.monotonic()
         if begin < self._rest_until:
             return
         more = self._work(until=begin + _BUDGET_SECONDS)
-        # A frame that took long, at one slow block, is followed by some rest for other work.
+        # After a slow frame, such as one with a huge block, leave some time for other work.
         took = time.monotonic() - begin
         self._rest_until = begin + 3 * took if took > 2 * _BUDGET_SECONDS else 0.0
         if more:
@@ -314,17 +318,18 @@ class Transcript(QScrollArea):
             self.all_written.emit()
 
     def write_all(self) -> None:
-        """Write all that is waiting, now."""
+        """Write all waiting text now."""
         self._rest_until = 0.0
         self._work(until=_ALL)
         self.write_frame()
 
     def _write_first(self) -> None:
-        """Write what is in sight before it is painted for the first time."""
+        """Write the part in sight before its first paint."""
         self._work(until=time.monotonic() + _FIRST_BUDGET_SECONDS, near=False)
 
     def _work(self, *, until: float, near: bool = True) -> bool:
-        """Write until then; without `near` only what is in sight. Whether more is left."""
+        """Write until that time; without `near`, only what is in sight. Returns whether text is
+        left."""
         unfinished: MessageRow | None = None
         while (row := self._next(near=near)) is not None and time.monotonic() < until:
             widget = row.widget or self._build(row)
@@ -334,22 +339,22 @@ class Transcript(QScrollArea):
             unfinished = None
             self._waiting.remove(row)
             widget.refresh()
-            self._place()  # what is in sight depends on how high it is
+            self._place()  # the height decides what is in sight
         if unfinished is not None and unfinished.widget is not None:
             unfinished.widget.refresh()
             self._place()
         return row is not None
 
     def _next(self, *, near: bool) -> MessageRow | None:
-        """What should be written next: what the person sees, then what has come, then what is
-        near."""
+        """Return the message to write next: one in sight, then one with new text, then one
+        nearby."""
         missing = self._missing(near=False)
         if missing is not None or not near:
             return missing
         return self._waiting[-1] if self._waiting else self._missing(near=True)
 
     def _missing(self, *, near: bool) -> MessageRow | None:
-        """A message that is in sight, or `near` that, and is not written for the first time."""
+        """Return a message without text that is in sight, or also one nearby if `near`."""
         value, height = self.verticalScrollBar().value(), self.viewport().height()
         if self._pinned:
             value = self._page.height() - height
@@ -357,14 +362,14 @@ class Transcript(QScrollArea):
         first = self._number_at(value - margin)
         last = self._number_at(value + height + margin)
         rows = self._rows[first : last + 1]
-        # From the line that stays where it is: the newest, or the first in sight.
+        # From the line that does not move: the newest, or the first in sight.
         for row in reversed(rows) if self._pinned else rows:
             if row.widget is None or (not row.measured and row in self._waiting):
                 return row
         return None
 
     def _write_out(self, row: MessageRow, place: int) -> None:
-        """Write a message, now; of a very long one no more than up to `place`."""
+        """Write a message now; a very long one no further than `place`."""
         widget = row.widget or self._build(row)
         until = time.monotonic() + _LONGEST_SECONDS
         while more := row.step():
@@ -395,7 +400,7 @@ class Transcript(QScrollArea):
         return widget
 
     def _order(self, row: MessageRow, widget: MessageWidget) -> None:
-        """Tab goes from message to message, and then on to what comes after the transcript."""
+        """Make Tab go from message to message, and then to the next widget after the transcript."""
         before: QWidget = self
         for other in self._rows:
             if other is row:
@@ -405,7 +410,7 @@ class Transcript(QScrollArea):
         QWidget.setTabOrder(before, widget.view)
 
     def _fold_some(self) -> None:
-        """Take down the widgets that are the farthest from what is in sight."""
+        """Remove the widgets that are farthest from the part in sight."""
         built = [row for row in self._rows if row.widget is not None]
         if len(built) <= _MOST_BUILT:
             return
@@ -429,10 +434,10 @@ class Transcript(QScrollArea):
         if not self._timer.isActive() or self._timer.interval() != milliseconds:
             self._timer.start(milliseconds)
 
-    # Places
+    # Positions
 
     def _place(self) -> None:
-        """Put the messages below each other; what is in sight stays where it is."""
+        """Place the messages below each other without moving the part in sight."""
         if self._placing:
             return
         self._placing = True
@@ -467,8 +472,8 @@ class Transcript(QScrollArea):
         self._show_jump()
 
     def _anchor(self) -> tuple[MessageRow | None, int]:
-        """A message in sight, and how far below its top the upper edge is: the first whose
-        height is known, as the height of others will change."""
+        """Return a message in sight, and the distance of the upper edge from its top. It is the
+        first message with a known height, as estimated heights change."""
         value = self.verticalScrollBar().value()
         end = value + self.viewport().height()
         rows = self._rows[self._number_at(value) :]
@@ -478,7 +483,7 @@ class Transcript(QScrollArea):
         return found, value - found.top if found else 0
 
     def _number_at(self, y: int) -> int:
-        """Which message is at this height of the page."""
+        """Return the number of the message at this height of the page."""
         return max(0, bisect_right(self._rows, y, key=attrgetter("top")) - 1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -493,7 +498,7 @@ class Transcript(QScrollArea):
         self._run(0)
 
     def _place_over(self) -> None:
-        """Put what lies over the messages where it belongs."""
+        """Place the widgets that lie over the messages."""
         self._empty.setGeometry(self.viewport().rect().adjusted(24, 24, -24, -24))
         size = self._jump.sizeHint()
         box = self.viewport().geometry()
@@ -509,7 +514,7 @@ class Transcript(QScrollArea):
             self._run(0 if self._missing(near=False) is not None else FRAME_MILLISECONDS)
 
     def _show_jump(self) -> None:
-        """Offer the way to the end while that is out of sight."""
+        """Show the button to the end while the end is out of sight."""
         bar = self.verticalScrollBar()
         self._jump.setVisible(not self._pinned and bar.value() < bar.maximum() - _NEAR)
 
@@ -532,7 +537,7 @@ class Transcript(QScrollArea):
 
 
 class TranscriptPage(QWidget):
-    """What the messages are on. `changed` is sent when one of them wants to be higher or lower."""
+    """The page with all messages. `changed` is sent when a message wants another height."""
 
     changed = Signal()
 
@@ -540,11 +545,3 @@ class TranscriptPage(QWidget):
         if event.type() == QEvent.Type.LayoutRequest:
             self.changed.emit()
         return super().event(event)
-
-
-def _plain_label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    label.setWordWrap(True)
-    return label

@@ -1,1 +1,1 @@
-"""Several Macs that hold a target together, in the window: chosen, checked, set up and used."""
+"""The window's part in holding a target on several Macs: they are chosen, checked, set up, used."""

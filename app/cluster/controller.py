@@ -1,4 +1,4 @@
-"""Keeps the panel of several Macs in step with them, and does what is asked there.
+"""Connects the panel of several Macs to their state and their commands.
 
 Knows the Macs and the panel; no process, and no pixels.
 """
@@ -13,14 +13,14 @@ from app.cluster.mac_list import MacShown
 from app.cluster.panel import MacsPanel
 from app.cluster.setup_steps import steps_of
 from app.cluster.several_macs import SeveralMacs
-from app.status_line import Standing
+from app.theme.labels import Tone
 from engine.cluster.hosts import HERE
 from engine.cluster.states import RankState, divided
 from models.errors import Problem
 
 _NONE = "Off. Choose the file that names the Macs, or make one."
 _OFF = "Off. Models are loaded on this Mac alone."
-_OFF_SOON = "Off as soon as the answer has ended and the model is loaded here."
+_OFF_SOON = "Will be off when the answer has ended and the model is loaded here."
 _UNTRUSTED = Problem(
     "Nobody on the network of the Macs is trusted.",
     "Use a cable between them, or answer the question above.",
@@ -28,7 +28,7 @@ _UNTRUSTED = Problem(
 
 
 class MacsController(QObject):
-    """Belongs to one panel."""
+    """Controls one panel."""
 
     def __init__(self, panel: MacsPanel, macs: SeveralMacs) -> None:
         super().__init__(panel)
@@ -42,10 +42,10 @@ class MacsController(QObject):
         self.show()
 
     def show(self) -> None:
-        """Show all as it is now."""
+        """Update the whole panel."""
         macs, panel = self._macs, self._panel
-        line, standing = self._line()
-        panel.show_state(line, standing, on=macs.used, possible=macs.used or bool(macs.names))
+        line, tone = self._line()
+        panel.show_state(line, tone, on=macs.used, possible=macs.used or bool(macs.names))
         panel.show_file(macs.path, action=self._action())
         panel.macs.show_macs(self._shown())
         open_at = next((rank for rank in macs.ranks if rank.open_network), None)
@@ -66,28 +66,28 @@ class MacsController(QObject):
             )
         )
 
-    def _line(self) -> tuple[str, Standing]:
+    def _line(self) -> tuple[str, Tone]:
         macs = self._macs
         if not macs.used:
             if macs.waiting:
-                return _OFF_SOON, "plain"
-            return (_OFF if macs.path else _NONE), "plain"
+                return _OFF_SOON, "muted"
+            return (_OFF if macs.path else _NONE), "muted"
         if macs.lost is not None:
             lost = self._name(macs.lost)
             return f"{lost} is lost. The engine starts again, then the chat goes on.", "warning"
         if macs.finding is not None:
             return "No model could be loaded on these Macs: see below, or switch off.", "warning"
         if macs.resting:
-            return "On. The model was unloaded, and is loaded again when it is asked.", "plain"
+            return "On. The model was unloaded. The next message loads it again.", "muted"
         if macs.loaded:
             return f"On. {divided(macs.ranks)}", "good"
         if macs.waiting and not macs.loading:
-            return "The model is loaded on these Macs when the answer has ended.", "plain"
+            return "The model will be loaded on these Macs when the answer has ended.", "muted"
         joined = _joined(macs.ranks)
-        return ("Loading the model\u2026" if joined else "Joining the Macs\u2026"), "plain"
+        return ("Loading the model\u2026" if joined else "Joining the Macs\u2026"), "muted"
 
     def _action(self) -> str:
-        """What the button beside the file does; empty for nothing."""
+        """Return what the button beside the file does; empty to hide it."""
         macs = self._macs
         if macs.used:
             return "Try again" if macs.finding is not None else ""
@@ -104,21 +104,21 @@ class MacsController(QObject):
         ]
 
     def _shown_rank(self, rank: RankState) -> MacShown:
-        words, standing = self._words(rank)
+        words, tone = self._words(rank)
         finding = self._macs.finding
         if finding is not None and rank.detail == finding.message:
-            rank = replace(rank, detail="")  # it is said below
-        return MacShown(self._name(rank), words, standing, rank)
+            rank = replace(rank, detail="")  # shown below already
+        return MacShown(self._name(rank), words, tone, rank)
 
-    def _words(self, rank: RankState) -> tuple[str, Standing]:
+    def _words(self, rank: RankState) -> tuple[str, Tone]:
         macs = self._macs
         match rank.state:
             case "starting" if macs.checking or macs.loading:
-                return "Connecting\u2026", "plain"
+                return "Connecting\u2026", "muted"
             case "starting":
-                return "Not joined", "plain"
+                return "Not joined", "muted"
             case "loading":
-                return "Loading\u2026", "plain"
+                return "Loading\u2026", "muted"
             case "ready":
                 return "Ready", "good"
             case "working":

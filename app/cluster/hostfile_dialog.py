@@ -1,6 +1,6 @@
-"""Lets a person name the Macs and their addresses, and writes the hostfile.
+"""A dialog in which a person names the Macs and their addresses; it writes the hostfile.
 
-Knows how a hostfile looks; nothing of what becomes of it.
+Knows the format of a hostfile; not its use.
 """
 
 import json
@@ -19,27 +19,26 @@ from PySide6.QtWidgets import (
 
 from app import files
 from app.copying import CopyField
-from app.models.widgets import ToneLabel
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, ToneLabel
 from app.theme.style import STYLE_SHEET
 from engine.cluster.hosts import HERE, MOST_HOSTS, WrongHosts, hosts_of
 from models.errors import Problem
 
 _NAME = "macs.json"
 _WORDS = (
-    "This Mac is the first. Name each other one as ssh knows it (mini.local, or me@mini.local), "
-    "and the address of each on the cable between them."
+    "This Mac is the first. Name the others as ssh knows them (mini.local, or me@mini.local), and "
+    "give the address of each Mac on the cable between them."
 )
 _INCOMPLETE = "Give each Mac a name and an address, or leave both empty."
 _MLX = (
-    "Or let MLX set the addresses up and write the file, with mlx-lm in Terminal. Never run over "
+    "Or let MLX set up the addresses and write the file, with mlx-lm in Terminal. Never run over "
     "Thunderbolt yet."
 )
 
 
 class HostfileDialog(QDialog):
     """Attributes: `names` and `addresses`, the fields, this Mac's first; `more`, the button for
-    another Mac; `line`, what is wrong. Signals: `made(Path)`, a hostfile was written."""
+    another Mac; `line`, the error. Signals: `made(Path)`: a hostfile was written."""
 
     made = Signal(object)
 
@@ -91,7 +90,7 @@ class HostfileDialog(QDialog):
         self._show_command()
 
     def save(self) -> None:
-        """Ask for a file, and write it; unless what was entered is no hostfile."""
+        """Ask for a file name and write the hostfile, if the entries are valid."""
         entered = [
             (name.text().strip(), address.text().strip())
             for name, address in zip(self.names, self.addresses, strict=True)

@@ -1,35 +1,34 @@
 """A card for each of several Macs: its state, its chip, its layers and its memory.
 
-Knows the values that are shown; nothing of who tells them.
+Knows the values on the cards; not where they come from.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
-from app.status_line import Standing, StatusLine
-from app.theme.style import draw_card
+from app.theme.card import Card
+from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.thin_bar import ThinBar
 from engine.cluster.states import RankState
 from models.in_words import size
 
 
 @dataclass(frozen=True, slots=True)
 class MacShown:
-    """A Mac, as it is shown. `rank`: None where nothing is known but its `name`; `state` in words,
-    which are `standing`."""
+    """The contents of a Mac's card. `rank` is None while only `name` is known; `tone` is that of
+    the `state`."""
 
     name: str
     state: str
-    standing: Standing = "plain"
+    tone: Tone = "muted"
     rank: RankState | None = None
 
     @property
     def facts(self) -> str:
-        """Its chip and its part of the target, in a line."""
+        """Its chip and its part of the target: "Apple M4 Max, layers 1–20 of 40"."""
         if self.rank is None:
             return ""
         layers = ""
@@ -41,7 +40,7 @@ class MacShown:
 
     @property
     def memory(self) -> str:
-        """Its memory in words."""
+        """Its memory: what it needs, of what is free."""
         needed, free = (
             (0, 0) if self.rank is None else (self.rank.needed_bytes, self.rank.free_bytes)
         )
@@ -53,14 +52,14 @@ class MacShown:
 
     @property
     def share(self) -> float | None:
-        """Of what was free, what it needs; None where that is not known."""
+        """The needed share of the free memory; None if not known."""
         if self.rank is None or not (self.rank.needed_bytes and self.rank.free_bytes):
             return None
         return self.rank.needed_bytes / self.rank.free_bytes
 
 
-class MacCard(QWidget):
-    """One Mac."""
+class MacCard(Card):
+    """The card of one Mac."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,10 +81,10 @@ class MacCard(QWidget):
             column.addWidget(part)
 
     def show_mac(self, mac: MacShown) -> None:
-        """Show how it is."""
+        """Show this Mac."""
         detail = "" if mac.rank is None else mac.rank.detail
         self._name.say(mac.name)
-        self._state.say(mac.state, mac.standing)
+        self._state.say(mac.state, mac.tone)
         self._facts.say(mac.facts)
         self._memory.say(mac.memory)
         self._bar.show_share(mac.share)
@@ -94,13 +93,9 @@ class MacCard(QWidget):
         self.setAccessibleName(f"{mac.name}, {mac.state}")
         self.setAccessibleDescription(". ".join(filter(None, (mac.facts, mac.memory, detail))))
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
-
 
 class MacList(QWidget):
-    """Attributes: `cards`, rank 0's first."""
+    """Attribute: `cards`, that of rank 0 first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +106,7 @@ class MacList(QWidget):
         self.setAccessibleName("Macs")
 
     def show_macs(self, macs: Sequence[MacShown]) -> None:
-        """Show these."""
+        """Show a card for each of these Macs."""
         self.setVisible(bool(macs))
         while len(self.cards) > len(macs):
             card = self.cards.pop()

@@ -1,6 +1,6 @@
-"""The panel of several Macs: which, whether they are used, how each is, and what to set up.
+"""The panel of several Macs: the hostfile, a switch, a card for each Mac, and the steps to set up.
 
-Knows its widgets; what a person does there goes out as signals.
+Knows its widgets. What a person does is sent as signals.
 """
 
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from PySide6.QtWidgets import (
 
 from app.cluster.mac_list import MacList
 from app.cluster.setup_steps import Progress, Step
-from app.models.widgets import ShortenedLabel, ToneLabel
-from app.status_line import Standing, StatusLine
 from app.switch import Switch
+from app.theme.card import Card
 from app.theme.icons import draw_sign
-from app.theme.style import STYLE_SHEET, colours_of, draw_card, small_font
+from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.style import STYLE_SHEET, colours_of, small_font
 
 _UNTRIED = (
-    "Several Macs hold a target that is larger than one of them. Never run over Thunderbolt yet: "
-    "so far this was tried with several processes on one machine."
+    "Several Macs together hold a target that is too large for one. Never run over Thunderbolt "
+    "yet: so far this was tried with several processes on one machine."
 )
 _DANGER = (
     "What the Macs send each other has neither a password nor encryption. Whoever is on that "
@@ -39,7 +39,7 @@ _DANGER = (
 
 
 class StepSign(QWidget):
-    """A step's number in a circle, or a check where it is done."""
+    """A step's number in a circle, or a check mark when it is done."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class StepSign(QWidget):
 
 
 class StepRow(QWidget):
-    """A step: what to do, as long as it is not done, and what is missing."""
+    """A step: its title, and while it is not done, what is missing and what to do."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class StepRow(QWidget):
         row.addLayout(texts, 1)
 
     def show_step(self, step: Step) -> None:
-        """Show how far it is."""
+        """Show the progress of this step."""
         found = step.finding
         self._sign.show_progress(step.progress)
         self._title.say(step.title, "muted" if step.progress == "later" else "text")
@@ -108,7 +108,7 @@ class StepRow(QWidget):
         self.setAccessibleDescription(str(found) if found else self._how.words)
 
 
-class TrustQuestion(QWidget):
+class TrustQuestion(Card):
     """Asks whether to trust a network. Signals: `answered(bool)`."""
 
     answered = Signal(bool)
@@ -133,7 +133,7 @@ class TrustQuestion(QWidget):
         column.addLayout(buttons)
 
     def ask(self, mac: str, network: str, *, trusted: bool) -> None:
-        """Ask about a network that a Mac is on; nothing where `network` is empty."""
+        """Ask about the network of a Mac. Hidden if `network` is empty."""
         self.setVisible(bool(network))
         title = (
             "You trust everybody on this network" if trusted else "Trust everybody on a network?"
@@ -145,16 +145,12 @@ class TrustQuestion(QWidget):
         self.setAccessibleName(title)
         self.setAccessibleDescription(self._reason.words)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=8)
-
 
 class MacsPanel(QDialog):
     """Not modal, so that the chat can go on. Attributes: its parts.
 
-    Signals: `switched(bool)`; `choice_asked()` of a file; `making_asked()`; `check_asked()`;
-    `trust_answered(bool)`.
+    Signals: `switched(bool)`; `choice_asked()`: choose a hostfile; `making_asked()`: make one;
+    `check_asked()`; `trust_answered(bool)`.
     """
 
     switched = Signal(bool)
@@ -230,23 +226,24 @@ class MacsPanel(QDialog):
         self.setMinimumSize(480, 420)
         self.resize(660, 680)
 
-    def show_state(self, line: str, standing: Standing, *, on: bool, possible: bool) -> None:
-        """Say whether they are used, and how that goes."""
-        self.switch.failed = standing == "warning"
+    def show_state(self, line: str, tone: Tone, *, on: bool, possible: bool) -> None:
+        """Show whether the Macs are used, and their state in a line. `possible`: the switch is
+        enabled."""
+        self.switch.failed = tone == "warning"
         self.switch.setChecked(on)
         self.switch.setEnabled(possible)
         self.switch.update()
-        self.line.say(line, standing)
+        self.line.say(line, tone)
 
     def show_file(self, path: str, *, action: str) -> None:
-        """Show which file was chosen; `action`: what the button beside it does."""
-        name = Path(path).name if path else "None is chosen."
+        """Show the path of the hostfile. `action` is the label of the button beside it."""
+        name = Path(path).name if path else "No hostfile is chosen."
         self.file.say(name, "text" if path else "muted", tip=path)
         self.check.setText(action or "Check")
         self.check.setEnabled(bool(action))
 
     def show_steps(self, steps: Sequence[Step]) -> None:
-        """Show what to set up."""
+        """Show these steps."""
         while len(self.steps) < len(steps):
             self.steps.append(StepRow(len(self.steps) + 1))
             self._steps.addWidget(self.steps[-1])

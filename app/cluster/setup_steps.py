@@ -1,4 +1,4 @@
-"""What a person does, one after the other, until several Macs hold a target: values, no widget."""
+"""The steps after which several Macs hold a target. Values, no widget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Progress = Literal["done", "now", "later"]
 _STEPS = (
     (
         "Name the Macs",
-        "Choose a hostfile, or make one. It names this Mac first, then each other one, with the "
-        "address that each has on the cable between them.",
+        "Choose a hostfile, or make one. It lists this Mac first, then the others, each with its "
+        "address on the cable between them.",
     ),
     (
         "Let this Mac start Slipstream on the others",
-        "On each other Mac install Slipstream at the same place as here, and switch on Remote "
+        "On each other Mac, install Slipstream in the same folder as here, and switch on Remote "
         "Login (System Settings, General, Sharing). Then let this Mac in without a password: "
         "ssh-copy-id MAC in Terminal.",
     ),
@@ -35,7 +35,7 @@ _STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to set up. `finding`: what is missing there, as far as that is known."""
+    """A step of the setup. `finding` is the problem that was found there, if any."""
 
     title: str
     how: str
@@ -51,7 +51,7 @@ def steps_of(
     loaded: bool,
     finding: Problem | None,
 ) -> tuple[Step, ...]:
-    """All of them; what was found belongs to the first one that is not done."""
+    """Return all steps. The finding belongs to the first step that is not done."""
     reached = bool(ranks) and all(rank.chip for rank in ranks)
     done = [named or loaded, reached or joined or loaded, joined or loaded, loaded]
     now = done.index(False) if False in done else len(done)

@@ -1,6 +1,6 @@
-"""The Macs that a person chose: which, how each of them is, and whether the engine uses them.
+"""The Macs that a person chose: their names and states, and whether the engine uses them.
 
-Knows their file, the command that checks them and what the engine says of them; no widget.
+Knows the hostfile, the command that checks it and the states that the engine reports; no widget.
 """
 
 import sys
@@ -22,15 +22,16 @@ _BEGIN_AGAIN = EngineState.STARTING, EngineState.WAITING
 
 
 def cluster_command() -> tuple[str, ...]:
-    """The beginning of every command on several Macs; in a bundle, with the Python inside it."""
+    """Return the beginning of every command on several Macs. In a bundle it uses the bundle's
+    Python."""
     return (sys.executable, "-m", "engine", "cluster")
 
 
 class SeveralMacs(QObject):
-    """Attributes: `names`, those in the chosen file, once it is read; `checking`, whether they are
-    being checked; `checked`, whether nothing was found.
+    """Attributes: `names`, from the hostfile, once it is read; `checking`, whether a check runs;
+    `checked`, whether a check found no problem.
 
-    Signals: `changed()`, anything of this.
+    Signals: `changed()`: any of its properties changed.
     """
 
     changed = Signal()
@@ -45,7 +46,7 @@ class SeveralMacs(QObject):
         commands: CommandRunner | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`commands` replaces those that begin with `cluster_command`."""
+        """`commands` replaces the runner that begins with `cluster_command`."""
         super().__init__(parent)
         self._engine, self._loader, self._pairs = engine, loader, pairs
         self._settings = settings
@@ -54,9 +55,9 @@ class SeveralMacs(QObject):
         )
         self._stepper = Stepper(self)
         self._check: RunningCommand | None = None
-        self._check_waits = False  # for the file to be read
+        self._check_waits = False  # until the file is read
         self._found: Problem | None = None
-        self._ranks: tuple[RankState, ...] = ()  # as the check told them
+        self._ranks: tuple[RankState, ...] = ()  # as the check reported them
         self._unreadable: Problem | None = None
         self.names: tuple[str, ...] = ()
         self.checked = False
@@ -72,17 +73,17 @@ class SeveralMacs(QObject):
 
     @property
     def path(self) -> str:
-        """The file that names them; empty for none."""
+        """The path of the hostfile; empty for none."""
         return self._settings.hosts_file
 
     @property
     def used(self) -> bool:
-        """Whether targets are to be loaded on them."""
+        """Whether targets are loaded on the Macs."""
         return self._settings.hosts_used
 
     @property
     def trusted(self) -> bool:
-        """Whether everybody on their network is trusted."""
+        """Whether everybody on the Macs' network is trusted."""
         return self._settings.hosts_trusted
 
     @property
@@ -91,47 +92,49 @@ class SeveralMacs(QObject):
 
     @property
     def ranks(self) -> tuple[RankState, ...]:
-        """The state of each, as it was told last; none where nothing was told."""
+        """The last reported state of each Mac; empty before a report."""
         return self._engine.ranks if self.used else self._ranks
 
     @property
     def lost(self) -> RankState | None:
-        """The one without which the engine cannot go on, until it has started again."""
+        """The Mac without which the engine cannot go on, until it has started again; or None."""
         if not self.used or self._engine.state is not EngineState.WAITING:
             return None
         return next((rank for rank in self.ranks if rank.state == "lost"), None)
 
     @property
     def loading(self) -> bool:
-        """Whether they are being joined, or a target is being loaded on them."""
+        """Whether the Macs are being joined, or a target is being loaded on them."""
         begins = self._engine.state in (*_BEGIN_AGAIN, EngineState.LOADING)
         return self.used and self.finding is None and begins
 
     @property
     def waiting(self) -> bool:
-        """Whether something else is loaded, until an answer has ended."""
+        """Whether another model stays loaded until an answer has ended."""
         loaded = self._loader.loaded
         return loaded is not None and loaded.macs != self._settings.macs
 
     @property
     def loaded(self) -> bool:
-        """Whether a target is loaded on them."""
+        """Whether a target is loaded on the Macs."""
         return self.used and self._loader.loaded is not None and not self.waiting
 
     @property
     def resting(self) -> bool:
-        """Whether the target was unloaded until it is asked again."""
+        """Whether the target was unloaded because it was not used. The next request loads it
+        again."""
         return self._loader.resting
 
     @property
     def finding(self) -> Problem | None:
-        """What is wrong, of what is known; where they are used, the engine tells it."""
+        """The problem, if any: of the check, or of the engine if the Macs are used."""
         if not self.used:
             return self._unreadable or self._found
         return self._loader.problem if self._loader.loaded is None else None
 
     def choose(self, path: Path) -> None:
-        """Take the Macs in this file from now on, and check them. Nobody else is trusted then."""
+        """Use the Macs in this hostfile from now on, without trusting their network, and check
+        them."""
         self.use(False)
         self.names = ()
         self._settings.hosts_file = str(path.expanduser().absolute())
@@ -139,7 +142,7 @@ class SeveralMacs(QObject):
         self.check()
 
     def check(self) -> None:
-        """Read the file again, and join the Macs for a moment, to see what there is to set up."""
+        """Read the hostfile again, and join the Macs for a moment to find out what is missing."""
         self._forget_check()
         self._check_waits = True
         self._read()
@@ -156,7 +159,8 @@ class SeveralMacs(QObject):
             check.failed.connect(lambda problem: self._on_checked(check, problem))
 
     def use(self, on: bool) -> None:
-        """Load targets on them from now on, or on this Mac alone; what is loaded too."""
+        """Load targets on the Macs from now on, or on this Mac alone. Loads the current target
+        again."""
         if on == self.used or (on and not self.path):
             return
         self._forget_check()
@@ -164,7 +168,7 @@ class SeveralMacs(QObject):
         self._load_again()
 
     def trust(self, on: bool) -> None:
-        """Trust everybody on their network, or nobody; what was refused for that is tried again."""
+        """Trust everybody on the Macs' network, or nobody. Then try again what was refused."""
         self._settings.hosts_trusted = on
         if self.used:
             self._load_again()
@@ -172,11 +176,11 @@ class SeveralMacs(QObject):
             self.check()
 
     def try_again(self) -> None:
-        """Load on them what could not be loaded."""
+        """Load the target again, after a failure."""
         self._load_again()
 
     def close(self) -> None:
-        """End the check."""
+        """Stop the check."""
         self._stepper.close()
         self._commands.close()
 
@@ -191,7 +195,8 @@ class SeveralMacs(QObject):
             self._pairs.reload()
 
     def _read(self) -> None:
-        """Read the file again, in a thread, as disks may be slow; then begin a check that waits."""
+        """Read the hostfile again, in a thread, as disks may be slow. Then start a check that
+        waits."""
         path = self.path
 
         def read() -> Steps:

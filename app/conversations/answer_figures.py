@@ -1,6 +1,6 @@
-"""The figures of an answer that are stored with it, so that nobody reads its whole trace for them.
+"""The figures of an answer, stored with it so that they can be shown without its trace.
 
-Derived once, from its events, when it has ended. Knows events and JSON; no SQL.
+Computed once from its events, when it has ended. Knows events and JSON; no SQL.
 """
 
 import dataclasses
@@ -18,9 +18,9 @@ StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
 
 @dataclass(frozen=True, slots=True)
 class AnswerFigures:
-    """`tokens`: the committed ones, which took `decode_seconds`. `first_token_seconds`: from the
-    beginning of the prefill to the first text, None where no round gave any. `left_out` messages
-    from number `left_out_from` on (from 0, the system prompt included) were not in its prompt."""
+    """`tokens` were committed in `decode_seconds`. `first_token_seconds` is from the beginning of
+    the prefill to the first text; None if no round gave any. `left_out` messages, from number
+    `left_out_from` on (from 0, with the system prompt), were not in the prompt."""
 
     tokens: int
     decode_seconds: float
@@ -31,12 +31,12 @@ class AnswerFigures:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Over the whole answer, prefill not counted; None where no time was measured."""
+        """Over the whole answer without the prefill; None if no time was measured."""
         return self.tokens / self.decode_seconds if self.decode_seconds > 0 else None
 
 
 def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
-    """The figures of an answer with these events; None where no round was judged."""
+    """Return the figures of an answer with these events; None without a verdict."""
     tokens, decode_seconds, prefill_seconds = 0, 0.0, 0.0
     first: float | None = None
     reason: StopReason = ""
@@ -50,7 +50,7 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
                 tokens += event.accepted + (event.next is not None) + len(event.forced)
                 decode_seconds += event.seconds
             case Text():
-                # Text before all rounds is of an answer that this one goes on with.
+                # Text before all rounds belongs to the answer that this one continues.
                 if first is None and tokens and event.delta:
                     first = prefill_seconds + decode_seconds
             case Done():
@@ -61,13 +61,13 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
 
 
 def figures_to_json(figures: AnswerFigures | None) -> str | None:
-    """One line of JSON; None for None."""
+    """Return the figures as one line of JSON; None for None."""
     return None if figures is None else json.dumps(dataclasses.asdict(figures))
 
 
 def figures_from_json(text: str | None) -> AnswerFigures | None:
-    """The figures that `figures_to_json` wrote. None for those that cannot be read: an answer is
-    shown without them, as older ones are."""
+    """Return the figures that `figures_to_json` wrote; None if they cannot be read. The answer is
+    then shown without figures, as older answers are."""
     if text is None:
         return None
     try:

@@ -1,9 +1,9 @@
-"""The documents that are attached to messages, in SQL: each function runs inside its caller's
-transaction. And the private copies of PDFs, whose pages are drawn from them.
+"""The documents attached to messages, in SQL, and the private copies of PDFs that pages are drawn
+from. Each SQL function runs inside its caller's transaction.
 
-A document is stored once, however often it is attached, and goes with its last attachment; so does
-its copy. Backups hold documents as they hold messages: what is deleted stays in them until they are
-thinned out. Copies are in no backup: where one is lacking, the text is there, and no page is drawn.
+A document and its copy are stored once, however often it is attached, and removed with the last
+attachment. Backups contain documents as they contain messages: a deleted document stays in backups
+until these are removed. Copies are in no backup: without a copy, the text is shown but no page.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ _NUMBERED = """
 
 
 def attach(connection: sqlite3.Connection, conversation: int, document: Document) -> int:
-    """Attach to the message that is not sent yet; the document's number in the conversation, which
-    is the same one however often it is attached."""
+    """Attach a document to the unsent message. Returns the document's number in the conversation,
+    which stays the same however often it is attached."""
     conversation_table.get(connection, conversation)
     row = _stored(connection, document)
     (number,) = connection.execute(
@@ -46,7 +46,7 @@ def attach(connection: sqlite3.Connection, conversation: int, document: Document
 
 
 def detach(connection: sqlite3.Connection, conversation: int, number: int) -> None:
-    """Take a document from the message that is not sent yet."""
+    """Detach a document from the unsent message."""
     connection.execute(
         "DELETE FROM attachments WHERE conversation = ? AND message IS NULL AND number = ?",
         (conversation, number),
@@ -54,21 +54,21 @@ def detach(connection: sqlite3.Connection, conversation: int, number: int) -> No
 
 
 def unsent(connection: sqlite3.Connection, conversation: int) -> tuple[tuple[int, Document], ...]:
-    """What is attached to the message that is not sent yet, each with its number."""
+    """Return the documents attached to the unsent message, with their numbers."""
     return _documents(connection, f"{_NUMBERED} AND a.message IS NULL ORDER BY a.id", conversation)
 
 
 def documents_of(
     connection: sqlite3.Connection, conversation: int
 ) -> tuple[tuple[int, Document], ...]:
-    """All documents of a conversation, those of other branches too, by their numbers."""
+    """Return all documents of a conversation with their numbers, those of other branches too."""
     return _documents(connection, f"{_NUMBERED} ORDER BY a.number", conversation)
 
 
 def send(
     connection: sqlite3.Connection, conversation: int, message: int, sent: Sent | None
 ) -> None:
-    """Keep with a message what is sent of it. Its documents are not unsent any more."""
+    """Store with a message what is sent of its documents, which are then no longer unsent."""
     if sent is None:
         return
     _renew(connection, message, sent)
@@ -82,8 +82,8 @@ def send(
 
 
 def keep_notes(connection: sqlite3.Connection, message: int, sent: Sent) -> Sent:
-    """Keep with a message what is sent of it by now, of the same documents; of those that were
-    deleted meanwhile there stays the line which says so. Returns what is kept."""
+    """Replace what a message has of its documents. Documents that were deleted meanwhile stay
+    deleted. Returns what is stored."""
     row = connection.execute("SELECT sent FROM messages WHERE id = ?", (message,)).fetchone()
     kept = unpacked(row[0]) if row else None
     for document in kept.documents if kept else ():
@@ -100,7 +100,8 @@ def _renew(connection: sqlite3.Connection, message: int, sent: Sent) -> None:
 def digests(
     connection: sqlite3.Connection, conversations: Sequence[int], *, number: int | None = None
 ) -> tuple[str, ...]:
-    """Those of the documents of some conversations: of all, or of the one with this number."""
+    """Return the digests of the documents of some conversations: of all, or of the document with
+    this number."""
     marks = ",".join("?" * len(conversations))
     rows = connection.execute(
         "SELECT DISTINCT d.digest FROM documents d JOIN attachments a ON a.document = d.id "
@@ -111,7 +112,7 @@ def digests(
 
 
 def delete(connection: sqlite3.Connection, conversation: int, number: int) -> None:
-    """Remove a document from all that was sent in a conversation: a line stands in its place."""
+    """Remove a document from everything sent in a conversation. A line takes its place."""
     rows = connection.execute(
         "SELECT m.id, m.sent FROM messages m JOIN attachments a ON a.message = m.id "
         "WHERE a.conversation = ? AND a.number = ?",
@@ -128,7 +129,7 @@ def delete(connection: sqlite3.Connection, conversation: int, number: int) -> No
 
 
 def drop_unused(connection: sqlite3.Connection, folder: Path) -> None:
-    """Remove the documents that nothing refers to, and the copies of such. Raises Problem."""
+    """Remove the documents without attachments, and their copies. Raises Problem."""
     connection.execute(
         "DELETE FROM documents WHERE id NOT IN "
         "(SELECT document FROM attachments WHERE document IS NOT NULL)"
@@ -146,7 +147,7 @@ def drop_unused(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def keep_copy(original: Path, folder: Path, digest: str) -> None:
-    """Keep a private copy of the file, unless it is another one by now. Raises Problem."""
+    """Keep a private copy of the file, unless it has changed. Raises Problem."""
     copy = copy_of(folder, digest)
     if copy.exists():
         return
@@ -166,7 +167,7 @@ def keep_copy(original: Path, folder: Path, digest: str) -> None:
 
 
 def copy_of(folder: Path, digest: str) -> Path:
-    """Where the copy of a PDF is, if there is one."""
+    """Return the path of a PDF's copy, which may not exist."""
     return folder / f"{digest}.pdf"
 
 
@@ -175,7 +176,7 @@ def packed(sent: Sent) -> bytes:
 
 
 def unpacked(blob: bytes | None) -> Sent | None:
-    """What `packed` wrote. None for what is damaged: the message is then without its documents."""
+    """Return what `packed` wrote; None if it is damaged: the message is then without documents."""
     if blob is not None:
         with suppress(zlib.error, ValueError, RecursionError):
             return sent_from_json(zlib.decompress(blob).decode())
@@ -194,12 +195,12 @@ def _documents(
     except (zlib.error, ValueError, RecursionError) as error:
         raise Problem(
             f"A document of this conversation cannot be read ({str(error)[:80]}).",
-            "What was sent of it is whole. Attach the file again.",
+            "What was sent of it is complete. Attach the file again.",
         ) from error
 
 
 def _stored(connection: sqlite3.Connection, document: Document) -> int:
-    """The row of a document, which is added unless it is there."""
+    """Return the row of a document, after adding it if needed."""
     content = zlib.compress(clean(document.to_json()).encode())
     row = connection.execute(
         "SELECT id FROM documents WHERE digest = ? AND content = ?", (document.digest, content)

@@ -1,7 +1,7 @@
-"""Copies of the conversations' file: making them, thinning them, finding the newest good one.
+"""Makes backups of the conversations' file, removes old ones, and finds the newest sound one.
 
-Thinned as Anki does it: all of the last two days, then one a day, then one a week. Knows
-nothing of what is in them.
+Keeps all backups of two days, then one a day, then one a week, as Anki does. Does not look into the
+conversations.
 """
 
 import shutil
@@ -31,7 +31,7 @@ _NAME = "%Y%m%dT%H%M%S.%fZ"
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A copy: where it is, when it was made, how large it is."""
+    """The path, time and size of a backup."""
 
     path: Path
     made: datetime
@@ -39,31 +39,32 @@ class Backup:
 
 
 def backups(folder: Path) -> tuple[Backup, ...]:
-    """The backups in a folder, newest first. Files that are none are not looked at."""
+    """Return the backups in a folder, newest first. Ignores other files."""
     found = []
     for path in folder.glob(f"*{_SUFFIX}"):
-        with suppress(ValueError, OSError):  # another name, or just deleted
+        with suppress(ValueError, OSError):  # another name, or deleted just now
             made = datetime.strptime(path.stem, _NAME).replace(tzinfo=UTC)
             found.append(Backup(path=path, made=made, size_bytes=path.stat().st_size))
     return tuple(sorted(found, key=lambda backup: backup.made, reverse=True))
 
 
 def is_due(folder: Path, *, now: datetime) -> bool:
-    """Whether the newest backup is old, or from the future: the clock was wrong then, or is."""
+    """Whether the newest backup is old, or from the future: a clock was wrong."""
     newest = next(iter(backups(folder)), None)
     return newest is None or not timedelta(0) <= now - newest.made < INTERVAL
 
 
 def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) -> Backup:
-    """Copy the whole file into `folder`, check the copy, and thin the older ones.
+    """Copy the whole file into `folder`, check the copy, and remove backups that are no longer
+    kept.
 
-    Raises Damaged where the copy is not sound, Problem where there is no room.
+    Raises Damaged if the copy is not sound, and Problem if there is no room.
     """
     final = folder / f"{now.astimezone(UTC).strftime(_NAME)}{_SUFFIX}"
     partial = final.with_suffix(".partial")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for leftover in folder.glob("*.partial"):  # of a backup that was killed
+        for leftover in folder.glob("*.partial"):  # of a killed process
             leftover.unlink()
         _check_room(connection, folder)
         partial.touch(mode=0o600)
@@ -89,7 +90,7 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
 def to_drop(
     found: Iterable[Backup], *, now: datetime, largest_total_bytes: int = LARGEST_TOTAL_BYTES
 ) -> tuple[Backup, ...]:
-    """Which backups are too many. The newest three never are."""
+    """Return the backups to remove. The newest three are always kept."""
     newest_first = sorted(found, key=lambda backup: backup.made, reverse=True)
     drop, seen, total_bytes = [], set(), 0
     for position, backup in enumerate(newest_first):
@@ -105,7 +106,7 @@ def to_drop(
 
 
 def _period(made: datetime, age: timedelta) -> tuple[object, ...] | None:
-    """The stretch of time of which one backup is kept; None for one that is too old."""
+    """Return the period of which one backup is kept; None if it is too old to keep."""
     if age <= ALL_FOR:
         return (made,)
     if age <= DAILY_FOR:

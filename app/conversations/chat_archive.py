@@ -1,7 +1,7 @@
-"""Writes many chats into one .zip: each as Markdown, to be read, and as JSON, to be imported again.
+"""Writes many chats into one .zip: each as Markdown to read, and as JSON to import again.
 
-Written chat by chat, so that it can be cancelled, and whole or not at all. Knows names in a .zip;
-the texts are `exchange`'s.
+Written chat by chat, so that it can be cancelled; complete or not at all. Knows names in a .zip;
+`exchange` makes the texts.
 """
 
 import zipfile
@@ -17,9 +17,9 @@ from models.files import file_stem, publish
 
 
 class ChatArchive:
-    """A .zip that is being written. It is at `path` once `finish` has returned, and not before.
+    """A .zip that is being written. Nothing is at `path` before `finish` has returned.
 
-    Used by one thread at a time. Attributes: `count`, how many chats are in it.
+    Used by one thread at a time. Attribute: `count`, the number of chats in it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class ChatArchive:
         self._names: set[str] = set()
 
     def add(self, chats: Iterable[ExportedChat]) -> None:
-        """Write these. Raises Problem."""
+        """Write these chats. Raises Problem."""
         with self._problems():
             archive = self._begun()
             for chat in chats:
@@ -40,13 +40,13 @@ class ChatArchive:
                 self.count += 1
 
     def finish(self) -> None:
-        """Give the file its name, in place of another. Raises Problem."""
+        """Rename the file to `path`, replacing another. Raises Problem."""
         with self._problems():
             self._begun().close()
             publish(self._partial, self._path)
 
     def close(self) -> None:
-        """Remove what was written, unless it was finished."""
+        """Remove the unfinished file, if any."""
         with suppress(OSError):
             if self._zip is not None:
                 self._zip.close()
@@ -59,7 +59,7 @@ class ChatArchive:
         return self._zip
 
     def _name(self, chat: ExportedChat) -> str:
-        """The path in the .zip, without a suffix: its folder and its title, each once."""
+        """Return the path in the .zip without a suffix: the folder and the title, made unique."""
         place = "Archived/" if chat.archived else ""
         if chat.folder:
             place += f"{file_stem(chat.folder) or 'Folder'}/"

@@ -1,7 +1,7 @@
-"""The conversations.json of a ChatGPT export: a `mapping` of nodes that name their parents.
+"""Reads the conversations.json of a ChatGPT export: a `mapping` of nodes that name their parents.
 
-Kept is what was said by people and the model. Hidden messages, calls of tools and what these
-gave are left out, and what followed them hangs on what came before.
+Keeps what people and the model said. Leaves out hidden messages, tool calls and their results;
+messages after them are attached to those before.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _KINDS = {"text", "multimodal_text", "code"}
 
 
 def read(value: dict[str, Any]) -> ExportedChat:
-    """The chat in one conversation of the export. Raises Unreadable."""
+    """Return the chat in one conversation of the export. Raises Unreadable."""
     mapping = value.get("mapping")
     if not isinstance(mapping, dict):
         raise Unreadable("The mapping is not an object")
@@ -39,7 +39,8 @@ def read(value: dict[str, Any]) -> ExportedChat:
 
 
 def _down_to(name: str, mapping: dict[str, Any], done: dict[str, int | None]) -> list[str]:
-    """The nodes from the first that is not done down to `name`. A loop, as a tree is deep."""
+    """Return the nodes from the first one that is not done down to `name`. A loop, as trees are
+    deep."""
     way: list[str] = []
     seen: set[str] = set()
     node: str | None = name
@@ -59,7 +60,7 @@ def _parent(mapping: dict[str, Any], node: str) -> str | None:
 
 
 def _entry(node: Any, parent: int | None) -> Entry | None:
-    """What was said in a node; None where there is nothing to show."""
+    """Return the message in a node; None if there is nothing to show."""
     message = _object(node).get("message")
     found, content = _object(message), _object(_object(message).get("content"))
     role = _ROLES.get(text(_object(found.get("author")).get("role")))

@@ -1,6 +1,6 @@
-"""The table of conversations, in SQL: each function runs inside its caller's transaction.
+"""The table of conversations, in SQL. Each function runs inside its caller's transaction.
 
-Knows nothing of messages, which go with their conversation, nor of deleting: see `filing`.
+Knows nothing of messages, nor of deleting: see `filing`.
 """
 
 import json
@@ -32,7 +32,7 @@ def create(
     settings: Request | None,
     now_ms: int,
 ) -> Conversation:
-    """A new conversation without messages."""
+    """Store a new conversation without messages."""
     cursor = connection.execute(
         "INSERT INTO conversations "
         "(title, titled, system_prompt, settings, created_ms, updated_ms) "
@@ -50,7 +50,7 @@ def create(
 
 
 def get(connection: sqlite3.Connection, conversation: int) -> Conversation:
-    """One that is not deleted. Raises Problem."""
+    """Return a conversation that is not deleted. Raises Problem."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM conversations WHERE id = ? AND deleted_ms IS NULL",
         (conversation,),
@@ -61,7 +61,8 @@ def get(connection: sqlite3.Connection, conversation: int) -> Conversation:
 
 
 def listed(connection: sqlite3.Connection) -> tuple[Conversation, ...]:
-    """All that are not deleted, archived ones too: pinned first, then by the latest message."""
+    """Return all that are not deleted, archived ones too: pinned first, then by the latest
+    message."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM conversations WHERE deleted_ms IS NULL "
         "ORDER BY pinned DESC, updated_ms DESC, id DESC"
@@ -70,7 +71,7 @@ def listed(connection: sqlite3.Connection) -> tuple[Conversation, ...]:
 
 
 def rename(connection: sqlite3.Connection, conversation: int, title: str) -> None:
-    """Give it a person's title, which stays."""
+    """Set a person's title, which stays."""
     _set(connection, conversation, title=clean(title), titled=1)
 
 
@@ -80,8 +81,8 @@ def title_for_now(connection: sqlite3.Connection, conversation: int, title: str)
 
 
 def settle_title(connection: sqlite3.Connection, conversation: int, title: str | None) -> bool:
-    """Give it the model's title, or keep the one it has, for good. A title that was given already
-    stays. Returns whether the title is another."""
+    """Set the model's title, or None to keep the current title for good. A title that was given
+    before stays. Returns whether the title changed."""
     changed = connection.execute(
         "UPDATE conversations SET titled = 1, title = coalesce(?, title) "
         "WHERE id = ? AND titled = 0 AND deleted_ms IS NULL",
@@ -91,7 +92,7 @@ def settle_title(connection: sqlite3.Connection, conversation: int, title: str |
 
 
 def pin(connection: sqlite3.Connection, conversations: Sequence[int], *, pinned: bool) -> None:
-    """Pin these, or none of them any longer."""
+    """Pin or unpin these."""
     connection.execute(
         "UPDATE conversations SET pinned = ? WHERE id IN (SELECT value FROM json_each(?))",
         (int(pinned), json.dumps(list(conversations))),
@@ -119,7 +120,8 @@ def show(connection: sqlite3.Connection, conversation: int, leaf: int) -> None:
 
 
 def touch(connection: sqlite3.Connection, conversation: int, *, leaf: int, now_ms: int) -> None:
-    """A message came: its branch is shown; the conversation is the latest, and not archived."""
+    """Show the branch of a new message. The conversation becomes the latest, and leaves the
+    archive."""
     _set(connection, conversation, leaf=leaf, updated_ms=now_ms, archived=0)
 
 
@@ -134,10 +136,8 @@ def _set(connection: sqlite3.Connection, conversation: int, **values: Any) -> No
 
 
 def gone() -> Problem:
-    """What to raise where a conversation was deleted or purged."""
-    return Problem(
-        "This conversation is not there any more.", "Undo its deletion, or choose another."
-    )
+    """Return the Problem for a conversation that was deleted or purged."""
+    return Problem("This conversation no longer exists.", "Undo its deletion, or choose another.")
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:

@@ -1,6 +1,6 @@
-"""A connection to the file, set so that what is committed stays, and its errors in words.
+"""Connects to the SQLite file so that commits are durable, and describes SQLite's errors.
 
-Knows SQLite, and nothing of conversations.
+Knows SQLite; nothing of conversations.
 """
 
 import sqlite3
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from models.errors import Problem
 
-_WAIT_SECONDS = 1.0  # for a Slipstream that is just closing
+_WAIT_SECONDS = 1.0  # another Slipstream may be closing
 
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
-    "fullfsync = 1",  # the two that reach the disk itself on a Mac; nothing elsewhere
+    "fullfsync = 1",  # reach the disk itself on a Mac; no effect elsewhere
     "checkpoint_fullfsync = 1",
 )
 
@@ -26,10 +26,10 @@ class Damaged(Problem):
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """An exclusive connection that has not written anything yet, nor will when it is closed.
+    """Return an exclusive connection that has written nothing, and writes nothing when closed.
 
-    `make_writable` lets it write. The file is made where there is none, readable by its owner
-    only. Raises Problem.
+    `make_writable` lets it write. Creates the file if needed, readable by its owner only. Raises
+    Problem.
     """
     with problems():
         try:
@@ -60,8 +60,8 @@ def make_writable(connection: sqlite3.Connection) -> None:
 def check_sound(connection: sqlite3.Connection) -> None:
     """Read every table and compare its indexes. Raises Damaged.
 
-    The tables under a full-text index are among them, the index itself is not: what it knows
-    can be had again from the texts, and newer versions of SQLite would read them all for it.
+    This includes the tables of a full-text index, but not the index itself: it can be rebuilt from
+    the texts, and newer versions of SQLite would read all texts to check it.
     """
     with problems():
         tables = connection.execute(
@@ -78,7 +78,7 @@ def check_sound(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing, and on the disk when it is left."""
+    """Run the block as one transaction, which is on the disk when the block ends."""
     connection.execute("BEGIN")
     try:
         yield
@@ -91,7 +91,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """SQLite's errors that a person can do something about, as Problems."""
+    """Raise SQLite's errors as Problems, where a person can do something."""
     try:
         yield
     except sqlite3.Error as error:
@@ -99,13 +99,13 @@ def problems() -> Iterator[None]:
         if problem is None:
             raise
         raise problem from error
-    except UnicodeDecodeError as error:  # Python cannot read SQLite's message, nor a name in it
+    except UnicodeDecodeError as error:  # Python cannot decode SQLite's message, or a name in it
         raise damaged("the names of its tables are garbled") from error
 
 
 def _problem(error: sqlite3.Error) -> Problem | None:
     code = getattr(error, "sqlite_errorcode", 0)
-    match code & 0xFF:  # the rest says more precisely where
+    match code & 0xFF:  # the rest describes the place more precisely
         case sqlite3.SQLITE_FULL:
             return Problem(
                 "The disk is full, so this could not be saved.",
@@ -131,7 +131,7 @@ def _problem(error: sqlite3.Error) -> Problem | None:
 
 
 def damaged(detail: str) -> Damaged:
-    """What to raise where the file is damaged."""
+    """Return the error for a damaged file."""
     return Damaged(
         f"The file that holds the conversations is damaged ({' '.join(detail.split())[:120]}).",
         "Open Slipstream again: the newest good backup is restored and the damaged file kept.",

@@ -31,7 +31,7 @@ _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 
 def read_chats(path: Path) -> tuple[ExportedChat, ...]:
-    """The chats in the file at `path`. Raises Problem."""
+    """Return the chats in the file at `path`. Raises Problem."""
     try:
         with path.open("rb") as file:
             if file.read(len(_ZIP)) == _ZIP:
@@ -47,7 +47,7 @@ def read_chats(path: Path) -> tuple[ExportedChat, ...]:
 
 
 def parse(data: bytes) -> tuple[ExportedChat, ...]:
-    """The chats in a file's bytes, at least one. Raises Problem."""
+    """Return the chats in a file's bytes, at least one. Raises Problem."""
     chats = _read_zip(BytesIO(data)) if data.startswith(_ZIP) else _parse_json(data)
     if not chats:
         raise _no_messages()
@@ -55,7 +55,7 @@ def parse(data: bytes) -> tuple[ExportedChat, ...]:
 
 
 def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
-    """The chats in a .zip: those of a ChatGPT export, or else of all its JSON files."""
+    """Return the chats in a .zip: those of a ChatGPT export, or of all its JSON files."""
     try:
         with zipfile.ZipFile(file) as archive:
             json_files = [
@@ -89,7 +89,7 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
 
 
 def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
-    """The chats in the bytes of a JSON file; none where there are no messages in it."""
+    """Return the chats in the bytes of a JSON file; none if it has no messages."""
     if len(data) > LARGEST_BYTES:
         raise _too_large()
     try:
@@ -121,12 +121,12 @@ def _no_messages() -> Problem:
 
 
 def to_json(chat: ExportedChat) -> str:
-    """The whole chat as JSON: the branch that is shown as `messages`, the tree as `tree`."""
+    """Return the whole chat as JSON: the shown branch as `messages`, the tree as `tree`."""
     return json.dumps(slipstream_json.write(chat), ensure_ascii=False, indent=1) + "\n"
 
 
 def to_markdown(chat: ExportedChat) -> str:
-    """The branch that is shown, to be read by people."""
+    """Return the shown branch as Markdown."""
     parts = [f"# {' '.join(chat.title.split()) or 'Conversation'}"]
     if chat.system_prompt:
         parts += ["## System", chat.system_prompt]

@@ -1,8 +1,8 @@
-"""Where conversations are: in folders, in the archive, deleted. In SQL; each function runs inside
-its caller's transaction.
+"""Files conversations into folders, the archive, or among the deleted, in SQL. Each function runs
+inside its caller's transaction.
 
-Each change of many conversations is one statement, and returns what takes it back. Deleting only
-hides; `purge` removes. Knows nothing of titles or messages, which go with their conversation.
+A change of many conversations is one statement, and returns its undo record. Deleting only hides;
+`purge` removes. Knows nothing of titles or messages, which follow their conversation.
 """
 
 import json
@@ -18,7 +18,7 @@ _AMONG = "id IN (SELECT value FROM json_each(?)) AND deleted_ms IS NULL"
 
 
 def delete(connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int) -> Undo:
-    """Hide these. Raises Problem where all are hidden already."""
+    """Hide these. Raises Problem if all are hidden already."""
     return _file(connection, conversations, deleted_ms=now_ms)
 
 
@@ -32,14 +32,14 @@ def archive(
 def move(
     connection: sqlite3.Connection, conversations: Sequence[int], *, folder: int | None
 ) -> Undo:
-    """Put these into a folder, out of the archive; None takes them out of their folders."""
+    """Move these into a folder and out of the archive; None moves them out of their folders."""
     if folder is not None:
         _folder(connection, folder)
     return _file(connection, conversations, folder=folder, archived=0)
 
 
 def undo(connection: sqlite3.Connection, change: Undo) -> None:
-    """Put everything back where it was. What was purged or removed since then is left out."""
+    """Put everything back where it was, except what was purged or removed since."""
     if change.folder is not None:
         connection.execute(
             "INSERT OR IGNORE INTO folders (id, name, open) VALUES (?, ?, ?)",
@@ -53,7 +53,8 @@ def undo(connection: sqlite3.Connection, change: Undo) -> None:
 
 
 def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
-    """Remove for good what was deleted before then, messages and all. Returns how many."""
+    """Remove for good, with their messages, the conversations deleted before that time. Returns how
+    many."""
     return connection.execute(
         "DELETE FROM conversations WHERE deleted_ms < ?", (before_ms,)
     ).rowcount
@@ -73,7 +74,7 @@ def make_folder(connection: sqlite3.Connection, name: str) -> Folder:
 
 
 def folder_named(connection: sqlite3.Connection, name: str) -> Folder:
-    """The first folder of this name, which is made where there is none."""
+    """Return the first folder of this name, after making it if needed."""
     row = connection.execute(
         "SELECT min(id) FROM folders WHERE name = ?", (clean(name),)
     ).fetchone()
@@ -86,13 +87,13 @@ def rename_folder(connection: sqlite3.Connection, folder: int, name: str) -> Non
 
 
 def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) -> None:
-    """List the conversations in the folder, or only its name."""
+    """Show or hide the folder's conversations in the list."""
     _folder(connection, folder)
     connection.execute("UPDATE folders SET open = ? WHERE id = ?", (int(opened), folder))
 
 
 def delete_folder(connection: sqlite3.Connection, folder: int) -> Undo:
-    """Remove the folder; its conversations stay, in none."""
+    """Remove the folder. Its conversations stay, outside of folders."""
     found = _folder(connection, folder)
     filings = _filings(connection, "folder = ?", folder)
     connection.execute("DELETE FROM folders WHERE id = ?", (folder,))
@@ -121,6 +122,6 @@ def _folder(connection: sqlite3.Connection, folder: int) -> Folder:
         "SELECT id, name, open FROM folders WHERE id = ?", (folder,)
     ).fetchone()
     if row is None:
-        raise Problem("This folder is not there any more.", "Choose another.")
+        raise Problem("This folder no longer exists.", "Choose another.")
     id, name, is_open = row
     return Folder(id, name, bool(is_open))

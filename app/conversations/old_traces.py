@@ -1,8 +1,8 @@
-"""Reads traces that were stored before texts had spans: which token gave what is found again.
+"""Reads traces from before texts had spans: finds which token gave which text.
 
-Until protocol 2 that was not written down. It is looked for in the text, token by token, by how
-each is spelled; where they disagree (half characters, special tokens, stop strings), the text is
-right. Knows events; not where they are stored.
+Until protocol 2 this was not stored. It is found in the text, token by token, by their spelling. If
+the text differs (half characters, special tokens, stop strings), the text is right. Knows events;
+not where they are stored.
 """
 
 from collections import deque
@@ -12,11 +12,12 @@ from itertools import accumulate
 from engine.events import Done, Event, Failed, Span, Text
 from engine.rounds import Round, Rounds, joined
 
-_HALF = "\ufffd"  # how half a character is spelled
+_HALF = "\ufffd"  # the spelling of half a character
 
 
 def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
-    """The trace by the laws of today, its texts cut between tokens; one of today as it is."""
+    """Return an old trace in today's form, with its texts cut between tokens. A trace of today is
+    returned unchanged."""
     texts = [event for event in events if isinstance(event, Text)]
     if any(text.spans for text in texts):
         return tuple(events)
@@ -26,7 +27,7 @@ def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
     whole = "".join(text.delta for text in texts)
     ends = list(accumulate(search.lengths, initial=search.unknown))[1:]
     found: list[Event] = []
-    known = told = 0  # tokens: with a verdict, with a span
+    known = spanned = 0  # tokens: with a verdict, with a span
     come = sent = 0  # characters
     for event, happening in zip(events, joined(events), strict=True):
         if isinstance(happening, Round):
@@ -36,15 +37,15 @@ def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
         if isinstance(event, Text) and not known:
             sent = come
         elif isinstance(event, Text | Done):
-            count = told
+            count = spanned
             while count < known and ends[count] <= come:
                 count += 1
-            end = ends[count - 1] if count > told else sent
-            if end > sent or (isinstance(event, Done) and count > told):
-                new = range(told, count)
+            end = ends[count - 1] if count > spanned else sent
+            if end > sent or (isinstance(event, Done) and count > spanned):
+                new = range(spanned, count)
                 spans = tuple(Span(*search.tokens[n], search.lengths[n]) for n in new)
                 found.append(Text(event.generation, whole[sent:end], spans))
-                told, sent = count, end
+                spanned, sent = count, end
             if isinstance(event, Text):
                 continue
         found.append(event)
@@ -52,15 +53,15 @@ def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
 
 
 class _Search:
-    """Attributes: `tokens`, the round of each and its number there; `lengths`, what each gave;
-    `unknown`, how long the text is that was there before them."""
+    """Attributes: `tokens`, the round of each token and its index there; `lengths`, of the text of
+    each; `unknown`, the length of the text before them."""
 
     def __init__(self) -> None:
         self.tokens: list[tuple[int, int]] = []
         self.lengths: list[int] = []
         self.unknown = 0
         self._rounds = Rounds()
-        self._waiting: deque[tuple[int, str]] = deque()  # place in `tokens`, text to come
+        self._waiting: deque[tuple[int, str]] = deque()  # index in `tokens`, text to come
 
     def push(self, event: Event) -> None:
         match self._rounds.push(event):
@@ -72,10 +73,10 @@ class _Search:
             case Text(delta=delta):
                 self._find(delta)
             case Done() | Failed():
-                self._waiting.clear()  # cut off: these tokens gave nothing to the text
+                self._waiting.clear()  # cut off: these tokens gave no text
 
     def _find(self, delta: str) -> None:
-        """Give `delta` to the tokens that wait for their text."""
+        """Assign the text `delta` to the tokens that wait for their text."""
         while delta and self._waiting:
             place, text = self._waiting[0]
             bare = text.removeprefix(" ")  # SentencePiece strips the first space of a text
@@ -102,9 +103,9 @@ class _Search:
             self.unknown += len(delta)
 
     def _pass_over(self, delta: str) -> str:
-        """Let go of tokens whose text is not in `delta`; returns what is left of it.
+        """Pass over tokens whose text is not in `delta`. Returns the rest of `delta`.
 
-        What stands before the next token that is found goes to the last half character passed.
+        Text before the next token that is found belongs to the last half character passed.
         """
         passed, found = 1, len(delta)
         owner = self._waiting[0][0]
@@ -121,5 +122,6 @@ class _Search:
 
 
 def _start(text: str, delta: str) -> int:
-    """Where in `delta` the token's text begins, whole or broken off at the end; -1: nowhere."""
+    """Return where in `delta` the token's text begins, whole or cut off at the end; -1 for
+    nowhere."""
     return 0 if text.startswith(delta) else delta.find(text)

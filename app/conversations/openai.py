@@ -1,7 +1,7 @@
-"""OpenAI's messages: `[{"role", "content"}, ...]`, alone or as `{"messages": [...]}`.
+"""Reads OpenAI's messages: `[{"role", "content"}, ...]`, alone or as `{"messages": [...]}`.
 
-The first system messages are the conversation's system prompt. Calls of tools and what they gave
-are left out: there are none here to go on with.
+The first system messages become the system prompt. Tool calls and their results are left out: there
+are no tools here to continue with.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ _LEFT_OUT = {"tool", "function"}
 
 
 def is_messages(value: list[Any]) -> bool:
-    """Whether a list is one of messages, rather than one of chats."""
+    """Whether a list contains messages, and not chats."""
     return any(isinstance(item, dict) and "role" in item for item in value)
 
 
 def read(value: Any) -> ExportedChat:
-    """The chat in a list of messages, or in an object that has one. Raises Unreadable."""
+    """Return the chat in a list of messages, or in an object that has one. Raises Unreadable."""
     about = value if isinstance(value, dict) else {}
     messages = about.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list):

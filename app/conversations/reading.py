@@ -1,4 +1,4 @@
-"""Taking JSON from anywhere apart: every value is checked, and an error says where it stands."""
+"""Reads JSON from other programs: every value is checked, and an error names its place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ _MILLISECONDS_FROM = 100_000_000_000  # larger numbers are milliseconds, as some
 
 
 class Unreadable(ValueError):
-    """What is wrong with a value; `exchange` makes it a Problem."""
+    """A value is wrong. `exchange` turns it into a Problem."""
 
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Say in what part of the file the value is."""
+    """Add the place in the file to errors raised in the block."""
     try:
         yield
     except Unreadable as error:
@@ -25,12 +25,12 @@ def at(place: str) -> Iterator[None]:
 
 
 def text(value: Any) -> str:
-    """A text, whole characters only; empty for anything else."""
+    """Return a text of whole characters; empty for any other value."""
     return clean(value) if isinstance(value, str) else ""
 
 
 def moment(value: Any) -> datetime | None:
-    """A moment from seconds since 1970 or an ISO date; None where it is not given or absurd."""
+    """Return the time of seconds since 1970 or an ISO date; None if missing or absurd."""
     try:
         if isinstance(value, str):
             found = datetime.fromisoformat(value)
@@ -46,7 +46,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def parts(value: Any) -> str:
-    """The text of a content: a text, or a list of parts of which those that are none are named."""
+    """Return the text of a content: a text, or a list of parts. Parts without text are named."""
     if not isinstance(value, list):
         return text(value)
     return "\n\n".join(filter(None, map(_part, value)))

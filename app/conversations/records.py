@@ -1,7 +1,7 @@
-"""What the store hands out and takes: plain values that cross between threads.
+"""The values that the store returns and takes; they cross between threads.
 
-Knows no SQL and no file format. A conversation's settings are the engine's own `Request`, so
-that there is one opinion on what may be asked for.
+Knows no SQL and no file format. A conversation's settings are the engine's own `Request`, so that
+only the engine defines them.
 """
 
 import dataclasses
@@ -34,12 +34,12 @@ _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One line of the sidebar, and what holds for the whole chat.
+    """One line of the sidebar, and the settings of its chat.
 
-    `settings` is None where the app's own defaults are meant. `unsent` is the text that waits in
-    the composer. `leaf` is the last message of the branch that is shown, None while it is empty.
-    `folder` is the id of the folder that it is in, if any. `titled` says whether the title was
-    given by a person or the model; the first words of the question are a title until then.
+    `settings` is None for the app's defaults. `unsent` is the text in the composer. `leaf` is the
+    last message of the branch that is shown, None while it is empty. `folder` is the id of its
+    folder, if any. `titled` is True if a person or the model gave the title; until then, the title
+    is the first words of the question.
     """
 
     id: int
@@ -58,7 +58,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the sidebar. `open` says whether its conversations are listed."""
+    """A folder of the sidebar. `open` is True if its conversations are listed."""
 
     id: int
     name: str
@@ -67,7 +67,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """Where a conversation is: in which folder, in the archive, deleted at some time."""
+    """The folder of a conversation, whether it is archived, and when it was deleted."""
 
     conversation: int
     folder: int | None
@@ -77,8 +77,8 @@ class Filing:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What `Store.undo` needs to take a change back: where the conversations were before, and the
-    folder that was deleted, if one was."""
+    """What `Store.undo` needs to undo a change: the earlier filing, and the folder that was
+    deleted, if any."""
 
     filings: tuple[Filing, ...]
     folder: Folder | None = None
@@ -86,12 +86,12 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the tree. `parent` is None for a first one.
+    """One message of the tree. `parent` is None for a first message.
 
     It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
-    `drafter` say who wrote an answer, in words; both are empty for a user's message. `figures`
-    are those of an answer that has ended; None for one from before they were stored. `sent` is what
-    the model got of a message with documents; None for one without.
+    `drafter` name the models of an answer; both are empty for a user's message. `figures` are those
+    of an answer that has ended; None if it is older than this field. `sent` is what the model got
+    of a message with documents, or None.
     """
 
     id: int
@@ -110,11 +110,11 @@ class Message:
 
     @property
     def prompt(self) -> str:
-        """The text that the model gets: documents too, as they were sent."""
+        """The text that the model gets, with documents as they were sent."""
         return self.content if self.sent is None else self.sent.text
 
     @property
-    def said(self) -> ChatMessage:
+    def as_chat(self) -> ChatMessage:
         """The message as the model gets it."""
         attached = 0 if self.sent is None else self.sent.attached
         return ChatMessage(self.role, self.prompt, attached=attached)
@@ -122,7 +122,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text that was found: `match` where it is what was searched for."""
+    """A part of a text around a match. `match` is True if it is the match."""
 
     text: str
     match: bool
@@ -130,7 +130,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that was found. `message` is None where it was the title."""
+    """A result of a search. `message` is None for a title."""
 
     conversation: int
     message: int | None
@@ -140,7 +140,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What is searched: what is not older than `since`, and answers of the model `target` only."""
+    """Limits a search to what is not older than `since`, and to answers of the model `target`."""
 
     since: datetime | None = None
     target: str = ""
@@ -149,7 +149,7 @@ class SearchFilter:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None. `sent` is
-    what the model got of it, where documents were attached."""
+    what the model got of it, if it has documents."""
 
     parent: int | None
     role: Role
@@ -166,17 +166,16 @@ class Entry:
 
     @property
     def prompt(self) -> str:
-        """The text that the model got: documents too, as they were sent."""
+        """The text that the model got, with documents as they were sent."""
         return self.content if self.sent is None else self.sent.text
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedChat:
-    """A whole conversation apart from any store, as it is exported and imported.
+    """A whole conversation outside of the store, for export and import.
 
-    `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch
-    that is shown, None where there is none. `folder` is the name of its folder. Traces are not
-    exported.
+    `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch that
+    is shown, or None. `folder` is the name of its folder. Traces are not exported.
     """
 
     title: str
@@ -208,15 +207,14 @@ class ExportedChat:
 
 
 def settings_to_json(settings: Request | None) -> str:
-    """The settings as one line of JSON; empty for None."""
+    """Return the settings as one line of JSON; empty for None."""
     return "" if settings is None else json.dumps(dataclasses.asdict(settings))
 
 
 def settings_from_json(text: str) -> Request | None:
-    """The settings that `settings_to_json` wrote.
+    """Return the settings that `settings_to_json` wrote.
 
-    None for those that this version does not understand: the defaults then hold, as they do
-    where nothing was chosen.
+    Returns None, for the defaults, if this version does not understand them.
     """
     if not text:
         return None
@@ -227,7 +225,8 @@ def settings_from_json(text: str) -> Request | None:
 
 
 def clean(text: str) -> str:
-    """The text as it can be stored: half a surrogate pair, which no UTF-8 has, becomes U+FFFD."""
+    """Return the text as it can be stored: half a surrogate pair, which UTF-8 lacks, becomes
+    U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -236,7 +235,7 @@ def clean(text: str) -> str:
 
 
 def without_marks(line: str) -> str:
-    """A line without Markdown's marks, except where nothing else is in it."""
+    """Return a line without Markdown's marks, unless nothing else is in it."""
     bare = _LINK.sub(r"\1", line)
     bare = _EMPHASIS.sub(r"\2", _EMPHASIS.sub(r"\2", bare))
     bare = _BEFORE_A_LINE.sub("", bare)
@@ -244,7 +243,7 @@ def without_marks(line: str) -> str:
 
 
 def title_from(content: str) -> str:
-    """A title from the first line of a message, cut at a word."""
+    """Return a title from the first line of a message, cut at a word."""
     lines = (one_line(without_marks(line)) for line in content.splitlines())
     line = next(filter(None, lines), "")
     if len(line) <= LONGEST_TITLE:
@@ -255,10 +254,10 @@ def title_from(content: str) -> str:
 
 
 def to_milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970, as the file has them."""
+    """Return the milliseconds since 1970, as stored."""
     return round(moment.timestamp() * 1000)
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
-    """The moment, in UTC; the nearest that there is for a number that is damaged."""
+    """Return the time in UTC; for a damaged number, the nearest possible time."""
     return datetime.fromtimestamp(min(max(0, milliseconds), _LATEST_MILLISECONDS) / 1000, UTC)

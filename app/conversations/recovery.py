@@ -1,8 +1,8 @@
-"""Opening the file whatever state it is in: damaged, missing, old, new, or somebody else's.
+"""Opens the file in any state: damaged, missing, old, newer, or another program's.
 
-A damaged file is kept aside, never repaired in place and never deleted, and the newest good
-backup takes its place. Killed at any point, the next start goes on from there: a file that is
-missing while there are backups is restored too.
+A damaged file is moved aside, never repaired in place and never deleted; the newest sound backup
+takes its place. If the process is killed at any point, the next start continues: a missing file is
+restored too, if there are backups.
 """
 
 import sqlite3
@@ -22,10 +22,11 @@ from models.errors import Problem
 
 
 def open_sound(path: Path, *, backups: Path) -> tuple[sqlite3.Connection, str | None]:
-    """A connection to a sound file of the newest version, and what a person must be told.
+    """Return a connection to a sound file of the newest version, and a notice for the person, if
+    any.
 
-    Raises Problem where the file is newer than this version, another program's, in use, or
-    cannot be written. It is then left as it is.
+    Raises Problem if the file is newer than this version, another program's, in use, or not
+    writable. The file is then unchanged.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,12 +65,12 @@ def _open(path: Path, *, backups: Path) -> sqlite3.Connection:
 
 
 def _is_lost(path: Path) -> bool:
-    """Missing, or empty as some file systems leave a file after a power failure."""
+    """Whether the file is missing, or empty, as a power failure leaves it on some file systems."""
     return not path.exists() or path.stat().st_size == 0
 
 
 def _replace(path: Path, folder: Path, *, what: str) -> str:
-    """Keep what is there aside, restore the newest good backup, and say so."""
+    """Move the file aside and restore the newest sound backup. Returns a notice about that."""
     kept = _keep_aside(path)
     good = backup.newest_good(folder)
     if good is None:
@@ -83,7 +84,8 @@ def _replace(path: Path, folder: Path, *, what: str) -> str:
 
 
 def _keep_aside(path: Path) -> Path | None:
-    """Rename the file and its log, so that no other file meets that log. The new name, if any."""
+    """Rename the file and its log, so that another file never meets that log. Returns the new name,
+    if any."""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     aside = path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}")
     kept = None

@@ -1,7 +1,7 @@
-"""The tables, and the steps that led to them.
+"""The tables, and the steps that made them.
 
-A file of version n has had the first n steps. A step that was released is never changed: what
-comes later is a new step. Knows nothing of what the tables are used for.
+A file of version n has had the first n steps. A released step never changes: later changes are new
+steps. Does not use the tables.
 """
 
 import sqlite3
@@ -10,12 +10,12 @@ from contextlib import closing
 
 from models.errors import Problem
 
-APPLICATION_ID = 0x536C7073  # "Slps": tells our files from other SQLite files
+APPLICATION_ID = 0x536C7073  # "Slps": marks our SQLite files
 
 Step = tuple[str, ...]
 
 # Strict, so that a check of the file finds values of another type too.
-# Ids are never used again, so that a late write to a purged message meets nothing. The parent's
+# Ids are never used again, so that a late write to a purged message changes nothing. The parent's
 # and the leaf's references include the conversation: a branch cannot lead into another chat.
 # They are deferred, since a purge takes the messages of one conversation in any order; a
 # cascade along the parents would end at SQLite's limit of 1,000 levels.
@@ -55,7 +55,7 @@ _CONVERSATIONS: Step = (
     """,
     "CREATE INDEX messages_by_parent ON messages (conversation, parent)",
     "CREATE INDEX messages_streaming ON messages (state) WHERE state = 'streaming'",
-    # Each flush of a streaming answer adds a part, and its end joins them to one.
+    # Each flush of a streaming answer adds a part; its end joins them.
     """
     CREATE TABLE traces (
         message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
@@ -69,7 +69,8 @@ _CONVERSATIONS: Step = (
 
 
 def _indexed(index: str, table: str, column: str) -> Step:
-    """A full-text index over one column: it holds no text, triggers keep it in step."""
+    """Return the step for a full-text index of one column. It stores no text; triggers update
+    it."""
     add = f"INSERT INTO {index}(rowid, {column}) VALUES (new.id, new.{column});"
     take = f"INSERT INTO {index}({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});"
     return (
@@ -95,7 +96,7 @@ _SEARCH: Step = (
 # As `app.conversations.answer_figures` writes them; NULL for answers from before this step.
 _FIGURES: Step = ("ALTER TABLE messages ADD COLUMN figures TEXT",)
 
-# The titles that there are count as given, so that the model replaces none of them.
+# Existing titles count as given, so that the model replaces none of them.
 _FOLDERS: Step = (
     """
     CREATE TABLE folders (
@@ -142,13 +143,13 @@ STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS, _DOCUMEN
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """How many steps the file has had; 0 for an empty one."""
+    """Return the number of steps that the file has had; 0 for an empty file."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     return int(number)
 
 
 def check(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) -> None:
-    """Refuse a file that is not ours to write. Reads only. Raises Problem."""
+    """Refuse a file that this version must not write. Only reads. Raises Problem."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (objects or application):
@@ -164,7 +165,7 @@ def check(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) -> N
 
 
 def lacking(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) -> set[str]:
-    """The names of tables, indexes and triggers that a file of its version should have."""
+    """Return the missing tables, indexes and triggers of a file's version."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
         migrate(model, back_up=lambda: None, steps=steps[: version(connection)])
         return _names(model) - _names(connection)
@@ -176,10 +177,10 @@ def migrate(
     back_up: Callable[[], object],
     steps: Sequence[Step] = STEPS,
 ) -> None:
-    """Bring the file to the newest version, each step in a transaction of its own.
+    """Bring the file to the newest version, each step in its own transaction.
 
-    `back_up` is called before the first, unless the file is new: nothing is touched where it
-    raises.
+    `back_up` is called before the first step, unless the file is new. If it raises, nothing
+    changes.
     """
     if 0 < version(connection) < len(steps):
         back_up()
@@ -199,10 +200,10 @@ def migrate(
 
 
 def rebuild_indexes(connection: sqlite3.Connection) -> None:
-    """Make the full-text indexes anew from the texts themselves.
+    """Rebuild the full-text indexes from the texts.
 
-    Emptied by hand first: FTS5 does not even begin where its record of its own structure is
-    broken. The two records are those of an empty index.
+    Empties them by hand first: FTS5 cannot start with a broken structure record. The two records
+    are those of an empty index.
     """
     for index in ("message_words", "title_words"):
         for table in ("data", "idx", "docsize"):

@@ -1,8 +1,8 @@
-"""Full-text search over messages and titles, for whatever a person types.
+"""Full-text search in messages and titles, for anything that a person types.
 
-Every word must be there, the last one perhaps only begun; case and accents do not matter.
-Nothing typed is an operator. Where words mean nothing to the index (signs, emoji, scripts
-without spaces) or it finds nothing, the texts themselves are looked through.
+Every word must occur, the last one perhaps only begun; case and accents do not matter. Nothing
+typed is an operator. If the index has no such words (signs, emoji, scripts without spaces) or finds
+nothing, the texts themselves are searched.
 """
 
 import re
@@ -14,9 +14,9 @@ from models.in_words import one_line
 
 _LONGEST_QUERY = 500
 _MOST_WORDS = 32
-_BEFORE, _AFTER = 30, 120  # characters of an excerpt around what was found
-_START, _END = "\x02", "\x03"  # no text shows these
-# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: the index takes a whole run for one word.
+_BEFORE, _AFTER = 30, 120  # characters of an excerpt around a match
+_START, _END = "\x02", "\x03"  # occur in no text
+# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: the index takes a whole run as one word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
                        "\uac00-\ud7af\U00020000-\U0003ffff]")  # fmt: skip
 
@@ -46,9 +46,9 @@ _IN_TITLES = f"""
 def search(
     connection: sqlite3.Connection, text: str, *, limit: int, among: SearchFilter
 ) -> tuple[Hit, ...]:
-    """Titles first, then messages, the newest first; at most `limit` of each.
+    """Return titles first, then messages, the newest first; at most `limit` of each.
 
-    Among titles, a filter's model means that it wrote an answer in the conversation.
+    For titles, the filter's model must have written an answer in the conversation.
     """
     words = _words(text)
     if not words:
@@ -65,7 +65,7 @@ def search(
 
 
 def targets(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The models that wrote answers, by name."""
+    """Return the names of the models that wrote answers."""
     rows = connection.execute("SELECT DISTINCT target FROM messages WHERE target != ''")
     return tuple(sorted((target for (target,) in rows), key=str.casefold))
 
@@ -81,14 +81,15 @@ def _of_title(among: SearchFilter) -> tuple[int | str, ...]:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a query, without what no text has: control characters, half characters."""
+    """Return the words of a query without characters that no text has: controls, half
+    surrogates."""
     return one_line(text[:_LONGEST_QUERY]).split()[:_MOST_WORDS]
 
 
 def _expression(words: list[str]) -> str | None:
-    """The query as FTS5 takes it; None where the index cannot answer.
+    """Return the query for FTS5; None if the index cannot answer it.
 
-    Each word is quoted, so that nothing in it is an operator.
+    Each word is quoted, so that it contains no operator.
     """
     if any(_UNSPACED.search(word) for word in words):
         return None
@@ -101,7 +102,7 @@ def _expression(words: list[str]) -> str | None:
 def _look_through(
     connection: sqlite3.Connection, words: list[str], *, limit: int, among: SearchFilter
 ) -> Iterator[Hit]:
-    """Find the words as they are written, anywhere: slower, as every text is read."""
+    """Find the words anywhere in the texts. Slower, as every text is read."""
     patterns = [f"%{re.sub(r'([\\%_])', r'\\\1', word)}%" for word in words]
     for query, values in (
         (
@@ -127,7 +128,7 @@ def _look_through(
 
 
 def _excerpts(content: str, words: list[str]) -> tuple[Excerpt, ...]:
-    """The surroundings of the first word that is found, with all words in them marked."""
+    """Return the surroundings of the first match, with all matches in them marked."""
     pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE | re.ASCII)
     first = pattern.search(content)
     middle = first.start() if first else 0
@@ -137,7 +138,7 @@ def _excerpts(content: str, words: list[str]) -> tuple[Excerpt, ...]:
 
 
 def _unmark(marked: str) -> Iterator[Excerpt]:
-    """The parts of a text in which matches are marked; each run of white space is one space."""
+    """Split a text with marked matches. Each run of white space becomes one space."""
     inside = False
     for part in re.split(f"([{_START}{_END}])", " ".join(marked.split())):
         if part in (_START, _END):

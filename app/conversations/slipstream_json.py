@@ -1,10 +1,10 @@
-"""Our own JSON for one chat. Others find OpenAI's messages in it, and we the whole tree.
+"""Our own JSON for a chat. Other programs find OpenAI's messages in it; we find the whole tree.
 
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
  "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
  "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent"}, ...]}
 
-Where documents were attached, the contents of `messages` and `sent` are what the model got.
+For messages with documents, the contents of `messages` and `sent` are what the model got.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _VERSION = 1
 
 
 def write(chat: ExportedChat) -> dict[str, Any]:
-    """The chat as plain JSON values."""
+    """Return the chat as plain JSON values."""
     messages = [{"role": entry.role, "content": clean(entry.prompt)} for entry in chat.branch()]
     if chat.system_prompt:
         messages.insert(0, {"role": "system", "content": clean(chat.system_prompt)})
@@ -51,7 +51,7 @@ def write(chat: ExportedChat) -> dict[str, Any]:
 
 
 def read(value: dict[str, Any]) -> ExportedChat:
-    """The chat that `write` gave. Raises Unreadable."""
+    """Return the chat that `write` returned. Raises Unreadable."""
     if value.get(FORMAT) != _VERSION:
         raise Unreadable("A newer version of Slipstream wrote this")
     tree = value.get("tree")

@@ -1,15 +1,15 @@
-"""The front door: every conversation, in one SQLite file, each change safe before it is reported.
+"""Stores every conversation in one SQLite file. A change is on the disk before it is reported.
 
-One thread owns the only connection. Every method, reading ones too, puts its work in that
-thread's queue and returns a future at once, so the window never waits for a disk. Work is done
-in the order in which it was asked for, each piece in one transaction: a future that is done has
-its change on the disk, one that failed changed nothing and may be asked for again.
+One thread owns the only connection. Every method, also one that only reads, queues its work for
+that thread and returns a future at once, so that the window never waits for a disk. The work is
+done in the order of the calls, each call in one transaction: when its future is done, its change is
+on the disk; if it failed, nothing changed, and the caller may try again.
 
-A window that needs an answer at once takes `.result()`, which is a matter of milliseconds
-except while a backup is made. A future's callbacks run in the store's thread. Its exception is
-a `Problem` where a person can do something; a caller that drops futures drops those too.
+A window that needs an answer at once calls `.result()`, which takes milliseconds except during a
+backup. Callbacks of futures run in the store's thread. The exception of a future is a `Problem` if
+a person can do something; if the caller drops the future, it is lost.
 
-Knows no Qt, no format but its own, and not how an answer comes about.
+Knows no Qt, no file format but its own, and not how an answer is made.
 """
 
 import sqlite3
@@ -56,18 +56,18 @@ _ALL = SearchFilter()
 
 
 def now_utc() -> datetime:
-    """The time by this machine's clock."""
+    """Return the time by this machine's clock."""
     return datetime.now(UTC)
 
 
 class Store:
-    """The conversations in one file; `Store.open` makes one.
+    """The conversations in one file; `Store.open` opens it.
 
-    notice: what a person must be told about the opening, such as that the file was damaged and
-        a backup restored. None where all was well.
-    path: the file. Its backups lie in `backups` beside it, private copies of PDFs in `attachments`,
-        and what is learned from answers, where a person wants that, in `earlier_answers`. What the
-        engine keeps of documents that it read is in `kept`.
+    notice: what a person must know about the opening, such as that the file was damaged and a
+        backup restored. None if all was well.
+    path: the file. Beside it are the folders `backups`, `attachments` with private copies of PDFs,
+        `earlier_answers` with what is learned from answers, if a person wants that, and `kept` with
+        what the engine has read of documents.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, clock: Callable[[], datetime] = now_utc) -> Self:
-        """Open the file, or make it. Blocks until it was checked and brought to this version.
+        """Open the file, or create it. Blocks until it is checked and brought to this version.
 
-        Answers that were being written when the app died become `interrupted`. `clock` tells the
-        time, with its zone. Raises Problem where the file cannot be used; it is then left as it is.
+        Answers that were being written when the app died become `interrupted`. `clock` returns the
+        time with its zone. Raises Problem if the file cannot be used; it is then unchanged.
         """
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="conversations")
         try:
@@ -105,8 +105,8 @@ class Store:
         return cls(connection, path=path, thread=thread, notice=notice, clock=clock)
 
     def close(self) -> None:
-        """Wait for what was asked for, then let go of the file. Blocks; harmless when repeated."""
-        with suppress(RuntimeError):  # closed before
+        """Finish the queued work and close the file. Blocks. Further calls do nothing."""
+        with suppress(RuntimeError):  # closed already
             self._thread.submit(self._connection.close).result()
         self._thread.shutdown()
 
@@ -126,7 +126,7 @@ class Store:
     def create(
         self, *, title: str = "", system_prompt: str = "", settings: Request | None = None
     ) -> Future[Conversation]:
-        """A new, empty one. Without a title it takes one from its first message."""
+        """Store a new conversation. Without a title, it gets one from its first message."""
         return self._do(
             conversation_table.create,
             title=title,
@@ -136,24 +136,25 @@ class Store:
         )
 
     def conversations(self) -> Future[tuple[Conversation, ...]]:
-        """All that are not deleted, archived ones too: pinned ones first, then the latest first."""
+        """Return all that are not deleted, archived ones too: pinned first, then the latest
+        first."""
         return self._do(conversation_table.listed)
 
     def folders(self) -> Future[tuple[Folder, ...]]:
-        """All folders, by name."""
+        """Return all folders, by name."""
         return self._do(filing.folders)
 
     def conversation(self, conversation: int) -> Future[Conversation]:
-        """The record of one conversation."""
+        """Return the record of one conversation."""
         return self._do(conversation_table.get, conversation)
 
     def rename(self, conversation: int, title: str) -> Future[None]:
-        """Give it a title, which the model does not replace."""
+        """Set a title, which the model does not replace."""
         return self._do(conversation_table.rename, conversation, title)
 
     def settle_title(self, conversation: int, title: str | None) -> Future[bool]:
-        """Give it the model's title unless a title was given before; None keeps the first words of
-        the question for good. Returns whether the title is another."""
+        """Set the model's title, unless a title was given before; None keeps the first words of the
+        question for good. Returns whether the title changed."""
         return self._do(conversation_table.settle_title, conversation, title)
 
     def pin(self, *conversations: int, pinned: bool) -> Future[None]:
@@ -162,7 +163,7 @@ class Store:
     def configure(
         self, conversation: int, *, system_prompt: str, settings: Request | None
     ) -> Future[None]:
-        """Choose how this conversation is answered; None for the app's own defaults."""
+        """Set how this conversation is answered; None for the app's defaults."""
         return self._do(
             conversation_table.configure,
             conversation,
@@ -171,12 +172,12 @@ class Store:
         )
 
     def keep_unsent(self, conversation: int, text: str) -> Future[None]:
-        """Keep the text in the composer. Sending a message empties it."""
+        """Store the text in the composer. Sending a message clears it."""
         return self._do(conversation_table.keep_unsent, conversation, text)
 
     def delete(self, *conversations: int) -> Future[Undo]:
-        """Hide these from the list and from the search, until `undo` or `purge`. What was learned
-        from earlier answers is forgotten whole, as nobody knows what of it is theirs."""
+        """Hide these from the list and the search, until `undo` or `purge`. Everything learned from
+        earlier answers is deleted, as nothing shows which of it came from these."""
         return self._do(self._delete, conversations, now_ms=self._now_ms())
 
     def _delete(
@@ -195,35 +196,35 @@ class Store:
         return change
 
     def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
-        """Put these into the archive, where they are searched still, or take them out of it."""
+        """Archive these, where a search still finds them, or take them out of the archive."""
         return self._do(filing.archive, conversations, archived=archived)
 
     def move(self, *conversations: int, folder: int | None) -> Future[Undo]:
-        """Put these into a folder, or into none; and out of the archive."""
+        """Move these into a folder, or out of folders; and out of the archive."""
         return self._do(filing.move, conversations, folder=folder)
 
     def make_folder(self, name: str) -> Future[Folder]:
-        """A new, empty folder."""
+        """Make a new, empty folder."""
         return self._do(filing.make_folder, name)
 
     def rename_folder(self, folder: int, name: str) -> Future[None]:
         return self._do(filing.rename_folder, folder, name)
 
     def open_folder(self, folder: int, *, opened: bool) -> Future[None]:
-        """List the folder's conversations from now on, or only its name."""
+        """Show or hide the folder's conversations in the list."""
         return self._do(filing.open_folder, folder, opened=opened)
 
     def delete_folder(self, folder: int) -> Future[Undo]:
-        """Remove a folder; its conversations stay."""
+        """Remove a folder. Its conversations stay."""
         return self._do(filing.delete_folder, folder)
 
     def undo(self, change: Undo) -> Future[None]:
-        """Take back `delete`, `archive`, `move` or `delete_folder`."""
+        """Undo `delete`, `archive`, `move` or `delete_folder`."""
         return self._do(filing.undo, change)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
-        """Remove for good what was deleted longer ago than that, with its documents. Returns how
-        many conversations."""
+        """Remove for good the conversations that were deleted longer ago, with their documents.
+        Returns how many."""
         before_ms = to_milliseconds(self._clock() - older_than)
         return self._do(self._purge, before_ms=before_ms)
 
@@ -232,14 +233,15 @@ class Store:
         attachments.drop_unused(connection, self.attachments)
         return count
 
-    # What is learned from answers
+    # Learning from answers
 
     def keep_earlier_answers(self) -> Future[None]:
-        """Make the folder of earlier answers: without it the engine neither reads nor writes."""
+        """Make the folder of earlier answers. Without it, the engine neither reads nor writes
+        any."""
         return self._thread.submit(self._change_earlier_answers, earlier_answers.begin, "kept")
 
     def drop_earlier_answers(self) -> Future[None]:
-        """Delete that folder with all that is in it."""
+        """Delete that folder with its contents."""
         return self._thread.submit(self._change_earlier_answers, earlier_answers.end, "deleted")
 
     def _change_earlier_answers(self, change: Callable[[Path], None], what: str) -> None:
@@ -255,30 +257,30 @@ class Store:
     # Messages
 
     def branch(self, conversation: int) -> Future[tuple[Message, ...]]:
-        """The messages that are shown, from the first to the leaf."""
+        """Return the messages of the shown branch, first to last."""
         return self._do(tree.branch, conversation)
 
     def shown(self, conversation: int) -> Future[tuple[Conversation, tuple[Message, ...]]]:
-        """The record of a conversation and its shown branch, as they were at one moment."""
+        """Return the record of a conversation and its shown branch, as of one moment."""
         return self._do(tree.shown, conversation)
 
     def message(self, message: int) -> Future[Message]:
         return self._do(tree.get, message)
 
     def siblings(self, message: int) -> Future[tuple[Message, ...]]:
-        """The messages under the same parent, itself among them, oldest first."""
+        """Return the messages under the same parent, including this one, oldest first."""
         return self._do(tree.siblings, message)
 
     def switch(self, message: int) -> Future[tuple[Message, ...]]:
-        """Show the branch through `message`, down to its newest end; the branch."""
+        """Show the branch through `message`, down to its newest end. Returns the branch."""
         return self._do(tree.switch, message)
 
     def say(self, conversation: int, content: str) -> Future[Message]:
-        """Add a user's message at the end of the branch that is shown, without an answer."""
+        """Add a user's message at the end of the shown branch, without an answer."""
         return self._do(tree.say, conversation, content, now_ms=self._now_ms())
 
     def edit(self, message: int, content: str) -> Future[Message]:
-        """Add another version of a message, as its sibling. `message` and what followed it stay."""
+        """Add another version of a message, as its sibling. `message` and all after it stay."""
         return self._do(tree.edit, message, content, now_ms=self._now_ms())
 
     def ask(
@@ -293,12 +295,11 @@ class Store:
         system_prompt: str = "",
         settings: Request | None = None,
     ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
-        """Add a user's message and begin the answer to it, both or neither.
+        """Add a user's message and begin its answer: both, or neither.
 
-        None makes a new conversation for them, with this system prompt and these settings. With
-        `instead_of` the message is another version of that one. `sent` is what the model gets of
-        it, where it has documents. Returns the record and the branch, whose last message is the
-        answer.
+        Without a conversation, makes a new one with this system prompt and these settings. With
+        `instead_of`, the message is another version of that message. `sent` is what the model gets
+        of it, if it has documents. Returns the record and the branch, which ends in the answer.
         """
         return self._do(
             tree.ask,
@@ -316,9 +317,9 @@ class Store:
     def begin_answer(
         self, parent: int, *, target: str, drafter: str, content: str = ""
     ) -> Future[Message]:
-        """Begin an answer to `parent`; another answer to the same question is its sibling.
+        """Begin an answer to `parent`. Another answer to the same question is its sibling.
 
-        To go on with one that was cut, begin its sibling with its `content`.
+        To continue an answer that was cut off, begin its sibling with its `content`.
         """
         return self._do(
             tree.begin,
@@ -330,20 +331,21 @@ class Store:
         )
 
     def flush_answer(self, answer: int, content: str, events: Sequence[Event]) -> Future[None]:
-        """Save the answer so far: all its text and all its events, of which new ones are added.
+        """Store the answer so far: all its text and all its events, of which the new ones are
+        added.
 
-        Called about every second. One that fails, on a full disk say, is made up for by the next.
+        Called about once a second. After a failure, such as a full disk, the next call stores all.
         """
         return self._do(tree.flush, answer, content, tuple(events))
 
     def finish_answer(
         self, answer: int, content: str, events: Sequence[Event], *, state: MessageState
     ) -> Future[Message]:
-        """Save the whole answer and how it ended. Asked for again where it failed."""
+        """Store the whole answer and how it ended. Called again after a failure."""
         return self._do(tree.finish, answer, content, tuple(events), state=state)
 
     def trace(self, message: int) -> Future[tuple[Event, ...]]:
-        """The events of an answer; none where it was not generated here."""
+        """Return the events of an answer; none if it was not generated here."""
         return self._do(traces.read, message)
 
     # Documents
@@ -351,8 +353,8 @@ class Store:
     def attach(
         self, conversation: int, document: Document, *, original: Path | None = None
     ) -> Future[int]:
-        """Attach a document to the message that is not sent yet; its number in the conversation.
-        Of a PDF a private copy of the `original` is kept, so that its pages can be drawn."""
+        """Attach a document to the unsent message. Returns its number in the conversation. For a
+        PDF, a private copy of the `original` is kept, so that its pages can be drawn."""
         return self._do(self._attach, conversation, document, original=original)
 
     def _attach(
@@ -369,17 +371,17 @@ class Store:
         return number
 
     def keep_notes(self, message: int, sent: Sent) -> Future[Sent]:
-        """Keep what a message has of its documents by now, while notes are made on their parts.
-        Returns it, without the documents that were deleted meanwhile."""
+        """Store what a message has of its documents so far, while notes are made on their parts.
+        Returns it without the documents that were deleted meanwhile."""
         return self._do(attachments.keep_notes, message, sent)
 
     def detach(self, conversation: int, number: int) -> Future[None]:
-        """Take a document from the message that is not sent yet."""
+        """Detach a document from the unsent message."""
         return self._do(self._without, attachments.detach, conversation, number)
 
     def delete_document(self, conversation: int, number: int) -> Future[None]:
-        """Delete a document from a conversation, for good: in all that was sent of it stands a line
-        which says so. Backups have what they had, until they are thinned out."""
+        """Delete a document from a conversation for good: a line takes its place wherever it was
+        sent. Backups keep it until they are removed."""
         return self._do(self._without, attachments.delete, conversation, number)
 
     def _without(
@@ -394,8 +396,8 @@ class Store:
         attachments.drop_unused(connection, self.attachments)
 
     def _forget_read(self, digests: Iterable[str]) -> None:
-        """Delete what the engine keeps of what it read of documents: it may hold more of a
-        conversation than the document, and other conversations only have to read it again."""
+        """Delete what the engine has read of these documents. It may hold more of a conversation
+        than the document; other conversations only have to read the document again."""
         try:
             for digest in digests:
                 kept_blocks.forget(self.kept, digest)
@@ -407,11 +409,11 @@ class Store:
             ) from error
 
     def kept_bytes(self) -> Future[int]:
-        """How large that is, of all documents."""
+        """Return the bytes on disk of what the engine has read of all documents."""
         return self._thread.submit(kept_blocks.held_bytes, self.kept)
 
     def forget_kept(self) -> Future[None]:
-        """Delete it, of all documents."""
+        """Delete what the engine has read of all documents."""
         return self._thread.submit(self._forget_kept)
 
     def _forget_kept(self) -> None:
@@ -424,53 +426,53 @@ class Store:
             ) from error
 
     def unsent_documents(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
-        """What is attached to the message that is not sent yet, each with its number."""
+        """Return the documents attached to the unsent message, with their numbers."""
         return self._do(attachments.unsent, conversation)
 
     def documents_of(self, conversation: int) -> Future[tuple[tuple[int, Document], ...]]:
-        """All documents of a conversation, unsent ones and those of other branches too, each with
-        its number; without those that were deleted, or not imported."""
+        """Return all documents of a conversation with their numbers: unsent ones and those of other
+        branches too, but none that were deleted or not imported."""
         return self._do(attachments.documents_of, conversation)
 
     def copy_of(self, document: Document) -> Path | None:
-        """The private copy of a PDF, where there is one."""
+        """Return the path of a PDF's private copy, if there is one."""
         copy = attachments.copy_of(self.attachments, document.digest)
         return copy if document.format == "pdf" and copy.exists() else None
 
-    # Finding, taking out, bringing in
+    # Search, export, import
 
     def search(
         self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
     ) -> Future[tuple[Hit, ...]]:
-        """What holds all words of `text`, the last of which may be only begun; not the texts of
+        """Return what contains all words of `text`, the last perhaps only begun. Does not search
         documents.
 
-        Any text will do. Titles come first, then messages, newest first, `limit` of each.
+        Any text is allowed. Titles come first, then messages, newest first, `limit` of each.
         """
         return self._do(search.search, text, limit=limit, among=among)
 
     def targets(self) -> Future[tuple[str, ...]]:
-        """The models that wrote answers, by name."""
+        """Return the names of the models that wrote answers."""
         return self._do(search.targets)
 
     def chat(self, conversation: int) -> Future[ExportedChat]:
-        """The whole conversation, for `exchange` to write."""
+        """Return the whole conversation, for `exchange` to write."""
         return self._do(tree.chat, conversation)
 
     def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
-        """Those of these conversations that are there, as `chat` gives one."""
+        """Return those of these conversations that exist, as `chat` does."""
         return self._do(_chats, tuple(conversations))
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
-        """Add what `exchange` read: all of it or none."""
+        """Add what `exchange` read: all of it, or nothing."""
         return self._do(_add, tuple(chats), now_ms=self._now_ms())
 
     # Backups
 
     def back_up_if_due(self) -> Future[bool]:
-        """Make a backup where the newest is over an hour old. Whether one was made.
+        """Make a backup if the newest is over an hour old. Returns whether one was made.
 
-        Worth asking for every few minutes. A Problem means that there is none, and no more.
+        To be called every few minutes. After a Problem there is no new backup; all else is well.
         """
         return self._thread.submit(self._back_up_if_due)
 
@@ -501,7 +503,7 @@ class Store:
                 except sqlite3.DatabaseError as error:
                     if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CORRUPT_VTAB:
                         raise
-                # Only the index is damaged, and all that it knows is in the texts.
+                # Only the index is damaged, and it can be rebuilt from the texts.
                 with transaction(self._connection):
                     schema.rebuild_indexes(self._connection)
                 return attempt()
@@ -510,7 +512,7 @@ class Store:
 
 
 def backups_of(path: Path) -> Path:
-    """The folder with the backups of the file at `path`."""
+    """Return the folder with the backups of the file at `path`."""
     return path.parent / "backups"
 
 
@@ -519,7 +521,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
     try:
         with problems(), transaction(connection):
             tree.interrupt(connection)
-    except Problem as problem:  # a full disk: what is there can be read all the same
+    except Problem as problem:  # a full disk: the file can still be read
         notice = f"{notice} {problem}" if notice else str(problem)
     return connection, notice
 

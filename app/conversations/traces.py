@@ -1,7 +1,7 @@
-"""The trace of an answer: its events as JSON lines, compressed, in SQL.
+"""The trace of an answer, in SQL: its events as compressed JSON lines.
 
-A flush appends what is new as a part of its own, so its cost does not grow with the answer; the
-end joins the parts, which compresses better. Runs inside its caller's transaction.
+A flush appends a part with the new events, so its cost does not grow with the answer. The end joins
+the parts, which compresses better. Runs inside its caller's transaction.
 """
 
 import sqlite3
@@ -15,13 +15,13 @@ from models.errors import Problem
 
 
 def extend(connection: sqlite3.Connection, message: int, events: Sequence[Event]) -> None:
-    """Store those of `events`, which are all of them so far, that are not stored yet."""
+    """Store the new events. `events` are all of the answer so far."""
     part, stored = _extent(connection, message)
     _append(connection, message, part, [to_json(event) for event in events[stored:]])
 
 
 def join(connection: sqlite3.Connection, message: int) -> None:
-    """Make the parts one; they stay as they are where one cannot be read."""
+    """Join the parts. If one cannot be read, they stay as they are."""
     part, _ = _extent(connection, message)
     if part > 1:
         with suppress(zlib.error):
@@ -31,16 +31,16 @@ def join(connection: sqlite3.Connection, message: int) -> None:
 
 
 def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
-    """All events that are stored; none for a message that was not generated here.
+    """Return all stored events; none for a message that was not generated here.
 
-    Raises Problem where they are damaged, or of a version that had others.
+    Raises Problem if they are damaged, or of a version with other events.
     """
     try:
         return with_spans(list(map(from_json, _lines(connection, message))))
     except (zlib.error, ValueError) as error:
         raise Problem(
-            f"How this answer came about cannot be shown ({str(error)[:80]}).",
-            "The answer itself is whole. Ask for another to see its rounds.",
+            f"The rounds of this answer cannot be shown ({str(error)[:80]}).",
+            "The answer itself is complete. Ask for another answer to see rounds.",
         ) from error
 
 
@@ -54,7 +54,7 @@ def _append(connection: sqlite3.Connection, message: int, part: int, lines: list
 
 
 def _extent(connection: sqlite3.Connection, message: int) -> tuple[int, int]:
-    """The number of the next part, and how many events the parts hold."""
+    """Return the number of the next part, and the number of events in the parts."""
     next_part, events = connection.execute(
         "SELECT coalesce(max(part) + 1, 0), coalesce(sum(events), 0) FROM traces WHERE message = ?",
         (message,),

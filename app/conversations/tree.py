@@ -1,7 +1,7 @@
-"""The messages of a conversation, in SQL: each function runs inside one transaction.
+"""The messages of a conversation, in SQL. Each function runs inside one transaction.
 
-They form a tree, and nothing in it is overwritten: what was said otherwise is a sibling. The
-branch that is shown is the way from the conversation's leaf up to the first message.
+They form a tree in which nothing is overwritten: another version is a sibling. The shown branch is
+the path from the conversation's leaf up to the first message.
 """
 
 import sqlite3
@@ -39,15 +39,15 @@ _MESSAGE = """
 
 
 def get(connection: sqlite3.Connection, message: int) -> Message:
-    """Raises Problem where it was purged."""
+    """Return a message. Raises Problem if it was purged."""
     row = connection.execute(f"{_MESSAGE} WHERE m.id = ?", (message,)).fetchone()
     if row is None:
-        raise Problem("This message is not there any more.", "Open another conversation.")
+        raise Problem("This message no longer exists.", "Open another conversation.")
     return _message(row)
 
 
 def branch(connection: sqlite3.Connection, conversation: int) -> tuple[Message, ...]:
-    """The messages that are shown, from the first to the leaf."""
+    """Return the messages of the shown branch, first to last."""
     rows = connection.execute(
         f"""
         WITH RECURSIVE up (id, depth) AS (
@@ -65,12 +65,12 @@ def branch(connection: sqlite3.Connection, conversation: int) -> tuple[Message, 
 def shown(
     connection: sqlite3.Connection, conversation: int
 ) -> tuple[Conversation, tuple[Message, ...]]:
-    """The record of a conversation, and the messages that are shown."""
+    """Return the record of a conversation, and its shown branch."""
     return conversation_table.get(connection, conversation), branch(connection, conversation)
 
 
 def siblings(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
-    """The messages under the same parent, itself among them, oldest first."""
+    """Return the messages under the same parent, including this one, oldest first."""
     found = get(connection, message)
     rows = connection.execute(
         f"{_MESSAGE} WHERE m.conversation = ? AND m.parent IS ? ORDER BY m.id",
@@ -80,7 +80,7 @@ def siblings(connection: sqlite3.Connection, message: int) -> tuple[Message, ...
 
 
 def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
-    """Show the branch through `message`, down to its newest end; the branch."""
+    """Show the branch through `message`, down to its newest end. Returns the branch."""
     found = get(connection, message)
     (leaf,) = connection.execute(
         """
@@ -100,7 +100,7 @@ def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
 
 
 def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_ms: int) -> Message:
-    """A user's message at the end of the branch that is shown; what was unsent is sent by it."""
+    """Add a user's message at the end of the shown branch. It sends the unsent text."""
     found = conversation_table.get(connection, conversation)
     conversation_table.keep_unsent(connection, conversation, "")
     if not found.title:
@@ -116,7 +116,7 @@ def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_
 
 
 def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: int) -> Message:
-    """Another text in the place of `message`, as its sibling. Its branch is shown."""
+    """Add another version of `message` as its sibling, and show its branch."""
     found = get(connection, message)
     return _add(
         connection,
@@ -137,7 +137,7 @@ def begin(
     content: str,
     now_ms: int,
 ) -> Message:
-    """An answer under `parent` that is being written. Its branch is shown."""
+    """Begin an answer under `parent`, and show its branch."""
     return _add(
         connection,
         conversation=get(connection, parent).conversation,
@@ -164,10 +164,10 @@ def ask(
     settings: Request | None,
     now_ms: int,
 ) -> tuple[Conversation, tuple[Message, ...]]:
-    """A user's message and the answer to it, which is begun; the record and the branch they end.
+    """Add a user's message and begin its answer. Returns the record and the branch.
 
-    None makes a new conversation with this system prompt and these settings.
-    The message stands beside the message `instead_of`, if any.
+    Without a conversation, makes a new one with this system prompt and these settings. The message
+    stands beside the message `instead_of`, if any.
     """
     if instead_of is not None:
         question = edit(connection, instead_of, content, now_ms=now_ms)
@@ -189,7 +189,7 @@ def ask(
 def flush(
     connection: sqlite3.Connection, answer: int, content: str, events: Sequence[Event]
 ) -> None:
-    """The answer so far, and its trace so far. Raises Problem where it is finished."""
+    """Store the answer so far, and its trace. Raises Problem if it is finished."""
     _write(connection, answer, content=content, state="streaming")
     traces.extend(connection, answer, events)
 
@@ -202,7 +202,7 @@ def finish(
     *,
     state: MessageState,
 ) -> Message:
-    """The whole answer, its figures and trace, once. Raises Problem where it is finished."""
+    """Store the whole answer with its figures and trace. Raises Problem if it is finished."""
     if state == "streaming":
         raise ValueError("a finished answer is not streaming")
     _write(connection, answer, content=content, state=state)
@@ -216,14 +216,14 @@ def finish(
 
 
 def interrupt(connection: sqlite3.Connection) -> int:
-    """Mark the answers that were being written when the app died. How many."""
+    """Mark the answers that were being written when the app died. Returns how many."""
     return connection.execute(
         "UPDATE messages SET state = 'interrupted' WHERE state = 'streaming'"
     ).rowcount
 
 
 def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
-    """The whole conversation, all branches, apart from the store."""
+    """Return the whole conversation with all branches, for export."""
     found = conversation_table.get(connection, conversation)
     folder = next((f.name for f in filing.folders(connection) if f.id == found.folder), "")
     rows = connection.execute(f"{_MESSAGE} WHERE m.conversation = ? ORDER BY m.id", (found.id,))
@@ -232,7 +232,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
 
     def above(message: Message) -> int | None:
         parent = -1 if message.parent is None else place.get(message.parent, -1)
-        return parent if 0 <= parent < place[message.id] else None  # others are damage
+        return parent if 0 <= parent < place[message.id] else None  # other references are damaged
 
     entries = tuple(
         Entry(
@@ -262,7 +262,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
 
 
 def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> Conversation:
-    """A conversation as it was exported, beside those that there are."""
+    """Store an imported conversation beside the others."""
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
@@ -314,7 +314,7 @@ def _write(
         get(connection, answer)
         raise Problem(
             "This answer is finished, so nothing more was written to it.",
-            "Ask for another answer in its place: it will stand beside this one.",
+            "Ask for another answer: it will stand beside this one.",
         )
 
 

@@ -1,1 +1,1 @@
-"""Documents in the window: attaching files, the chips they are shown as, and their texts."""
+"""Documents in the window: attached, shown as chips, sent, and marked in answers."""

@@ -1,19 +1,21 @@
-"""What is known of the words of an answer: which stand in documents, where, and which in none.
+"""Finds which words of an answer stand in documents and where, and which stand in none.
 
-Knows documents and texts; no widget. Finding takes a moment: it is for a thread.
+Knows documents and texts; no widget. Takes a moment: call it in a thread.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.documents import Document
 from engine.documents.copied import CopiedPlace, CopiedSpan, WordIndex, find_copied, in_words, share
 from engine.documents.not_found import NotFound, beside, not_found
+from engine.documents.prompt import Sent
+from engine.events import Draft, Event, Verdict
 
-_SENTENCE = 160  # characters around a place, at most, on each side
+_SENTENCE = 160  # most characters on each side of a place
 _ENDS = re.compile(r"[.!?:](?=\s)|\n\s*\n|[\u3002\uff01\uff1f]")
-_MOST_TOLD = 3  # places in a tip
+_MOST_PLACES = 3  # places in a tooltip
 MISSING: dict[str, str] = {
     "number": "This number",
     "date": "This date, as it is written here,",
@@ -24,8 +26,8 @@ MISSING: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerWords:
-    """`tips`: of each copied span, where it stands. `line`: how much is copied, and from where, and
-    how much was not found; empty for nothing of either."""
+    """`tips` say where each copied span stands. `line` says how much is copied and from where, and
+    how much was not found; empty if there is neither."""
 
     copied: tuple[CopiedSpan, ...] = ()
     tips: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ class AnswerWords:
 
 
 def letter(document: int) -> str:
-    """What the document of this number is called where colours are not seen."""
+    """Return the letter of the document with this number, for those who do not see colours."""
     return chr(ord("A") + (document - 1) % 26)
 
 
@@ -46,9 +48,11 @@ def words_of(
     said: Sequence[str],
     complete: bool = True,
 ) -> AnswerWords:
-    """Of an answer, by the documents that the model was given. `said`: what the person wrote. What
-    the model thought aloud is no part of the answer. Where the documents are not `complete`, as one
-    was deleted, nobody knows what stands in none."""
+    """Find copied and missing words of an answer, by the documents that the model was given.
+
+    `said` is what the person wrote. Reasoning is no part of the answer. If the documents are not
+    `complete`, as one was deleted, no word counts as missing.
+    """
     thought, end, _ = answer.rpartition("</think>")
     text = " " * len(thought + end) + answer[len(thought + end) :]
     copied = find_copied(text, indexes)
@@ -66,26 +70,26 @@ def words_of(
     )
 
 
-def place_in_words(place: CopiedPlace, document: Document) -> str:
-    """ "contract.pdf, page 3"; the name alone where the document has one part only."""
+def format_place(place: CopiedPlace, document: Document) -> str:
+    """Return "contract.pdf, page 3"; the name alone if the document has only one part."""
     section = document.sections[document.section_at(place.start)]
     return document.name if len(document.sections) == 1 else f"{document.name}, {section.place}"
 
 
 def _tip(span: CopiedSpan, documents: Mapping[int, Document]) -> str:
-    told = [
-        f"{letter(place.document)}  {place_in_words(place, documents[place.document])}"
-        for place in span.places[:_MOST_TOLD]
+    lines = [
+        f"{letter(place.document)}  {format_place(place, documents[place.document])}"
+        for place in span.places[:_MOST_PLACES]
     ]
-    if (more := len(span.places) - len(told)) > 0:
-        told.append(f"and in {more} more place{'' if more == 1 else 's'}")
+    if (more := len(span.places) - len(lines)) > 0:
+        lines.append(f"and in {more} more place{'' if more == 1 else 's'}")
     first = span.places[0]
     around = sentence(documents[first.document].text, first.start, first.end)
-    return "\n".join((*told, "", f"“{around}”"))
+    return "\n".join((*lines, "", f"“{around}”"))
 
 
 def sentence(text: str, start: int, end: int) -> str:
-    """The sentence that a part of a text is in, or as much of it as fits; in one line."""
+    """Return the sentence around a part of a text, or as much of it as fits, in one line."""
     floor, ceiling = max(0, start - _SENTENCE), min(len(text), end + _SENTENCE)
     begin = max((match.end() for match in _ENDS.finditer(text, floor, start)), default=floor)
     stop = _ENDS.search(text, max(end - 1, start), ceiling)
@@ -93,3 +97,39 @@ def sentence(text: str, start: int, end: int) -> str:
     before = "… " if begin == floor > 0 else ""
     behind = " …" if last == ceiling < len(text) and stop is None else ""
     return before + " ".join(text[begin:last].split()) + behind
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedDrafts:
+    """How many drafted tokens were copied from documents, and how many of these were accepted."""
+
+    drafted: int = 0
+    accepted: int = 0
+
+    def __str__(self) -> str:
+        """ "18 of 40 tokens copied from documents accepted". Empty if nothing was copied."""
+        if not self.drafted:
+            return ""
+        return f"{self.accepted} of {self.drafted} tokens copied from documents accepted"
+
+
+def copied_drafts(events: Iterable[Event], chat: Sequence[Sent | None]) -> CopiedDrafts:
+    """Count the drafted tokens of an answer that were copied from documents.
+
+    `events` are the answer's. `chat` has an item for each message of the prompt: its documents, or
+    None.
+    """
+    copied, drafted, accepted = False, 0, 0
+    for event in events:
+        if isinstance(event, Draft):
+            source = event.source
+            sent = chat[source.message] if source and source.message < len(chat) else None
+            copied = (
+                source is not None and sent is not None and sent.source(source.offset) is not None
+            )
+        elif isinstance(event, Verdict):
+            if copied:
+                drafted += len(event.judgements)
+                accepted += event.accepted
+            copied = False
+    return CopiedDrafts(drafted, accepted)

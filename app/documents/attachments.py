@@ -1,7 +1,7 @@
-"""The documents that are attached to the message that is being written.
+"""The documents attached to the unsent message.
 
-Files are read one after the other, and each is in the store before it counts as attached. Knows the
-store and who reads files; not what of a document is sent, and no widget.
+Reads one file after the other, and stores each before it counts as attached. Knows the store and
+who reads files; not what of a document is sent, and no widget.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -28,13 +28,13 @@ class Read(Protocol):
 
 
 _ENDING_SECONDS = 1.0
-MOST_AT_ONCE = 50  # files; more of them are a folder
+MOST_AT_ONCE = 50  # files; more of them should be attached as a folder
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """`number`: the document's in the conversation, 0 until it is read. `problem`: why it could not
-    be. `key` tells apart what has no number."""
+    """`number` is the document's in the conversation, 0 until it is read. `problem` says why it
+    could not be read. `key` identifies an attachment without a number."""
 
     name: str
     number: int = 0
@@ -45,7 +45,7 @@ class Attachment:
 
 @dataclass(slots=True)
 class _File:
-    """One that is to be read for a conversation; None for the new one."""
+    """A file to be read for a conversation; None for the new conversation."""
 
     path: Path
     shown: Attachment
@@ -54,12 +54,12 @@ class _File:
 
 
 class Attachments(QObject):
-    """Those of the conversation that is open.
+    """The attachments of the open conversation.
 
     Signals:
-        changed(): there are others, or something of one is known.
+        changed(): the list or one of its items changed.
         attached(Attachment): a file was read and stored.
-        failed(Problem): something else could not be done.
+        failed(Problem): another command failed.
     """
 
     changed = Signal()
@@ -74,7 +74,7 @@ class Attachments(QObject):
         stored: Callable[[], Generator[Future[Any], Any, int]],
         parent: QObject | None = None,
     ) -> None:
-        """`stored` gives the id of the open conversation, which is made where it is new."""
+        """`stored` returns the id of the open conversation; a new one is stored first."""
         super().__init__(parent)
         self._store, self._read, self._stored = store, read, stored
         self._stepper = Stepper(self)
@@ -84,16 +84,16 @@ class Attachments(QObject):
         self._reading: _File | None = None
         self._reads: list[Future[Document]] = []  # the latest
         self._keys = count(1)
-        self._asked = 0  # counts what was asked of the store: late replies are of before
+        self._asked = 0  # number of requests to the store: late replies are ignored
 
     @property
     def all(self) -> tuple[Attachment, ...]:
-        """What is attached, and behind that what is being read, or could not be."""
+        """The attached documents, then the files that are being read or could not be read."""
         return (*self._attached, *(file.shown for file in self._here()))
 
     @property
     def ready(self) -> tuple[tuple[int, Document], ...]:
-        """The documents that are attached, each with its number."""
+        """The attached documents, with their numbers."""
         return tuple((one.number, one.document) for one in self._attached if one.document)
 
     @property
@@ -102,9 +102,9 @@ class Attachments(QObject):
         return any(file.shown.problem is None for file in self._here())
 
     def show(self, conversation: int | None) -> None:
-        """Another conversation is open; None for a new one."""
+        """Show the attachments of another conversation; None for a new one."""
         for file in self._files:
-            if file.conversation is None:  # nobody could come back to it
+            if file.conversation is None:  # nobody can return to it
                 file.cancelled.set()
         self._files = [file for file in self._files if file.conversation is not None]
         self._conversation, self._attached = conversation, ()
@@ -112,13 +112,13 @@ class Attachments(QObject):
         self.changed.emit()
 
     def name(self, conversation: int) -> None:
-        """The open conversation was new, and has this id now."""
+        """Take the id of the open conversation, which was new."""
         self._conversation = conversation
         for file in self._files:
             file.conversation = file.conversation or conversation
 
     def refresh(self) -> None:
-        """Read from the store what is attached."""
+        """Read the attachments from the store."""
         conversation = self._conversation
         self._asked += 1
         asked = self._asked
@@ -133,17 +133,17 @@ class Attachments(QObject):
         self._stepper.run(steps(), failed=self.failed.emit)
 
     def hide(self) -> None:
-        """What is attached is being sent."""
+        """Show no attachments: they are being sent."""
         self._asked += 1
         self._show(())
 
     def add(self, paths: Sequence[Path]) -> None:
-        """Attach these files and folders to the message of the open conversation."""
+        """Attach these files and folders to the unsent message of the open conversation."""
         if len(paths) > MOST_AT_ONCE:
             self.failed.emit(
                 Problem(
                     f"{len(paths):,} files are too many to be attached one by one.",
-                    "Attach their folder, or fewer of them.",
+                    "Attach their folder, or fewer files.",
                 )
             )
             return
@@ -154,7 +154,7 @@ class Attachments(QObject):
         self._go_on()
 
     def remove(self, attachment: Attachment) -> None:
-        """Take one away, or cancel the reading of it."""
+        """Remove an attachment, or cancel reading it."""
         file = next((f for f in self._files if f.shown.key == attachment.key), None)
         if file is not None:
             file.cancelled.set()
@@ -166,7 +166,7 @@ class Attachments(QObject):
             self.refresh()
 
     def close(self) -> None:
-        """Cancel what is being read, and wait until that has ended: a matter of moments."""
+        """Cancel reading, and wait a moment until that has ended."""
         for file in self._files:
             file.cancelled.set()
         self._stepper.close()

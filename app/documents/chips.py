@@ -1,6 +1,6 @@
 """Chips: a document in a line, with what the model gets of it and what it lacks.
 
-Knows how a chip looks, not what becomes of what is asked for: that goes out as signals.
+Knows how a chip looks. What a person asks for is sent as a signal.
 """
 
 from collections.abc import Sequence
@@ -8,24 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QScrollArea,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
-from app.status_line import Standing, StatusLine
+from app.theme.card import Card
 from app.theme.hover_button import HoverButton
 from app.theme.icons import Sign, draw_sign
-from app.theme.style import colours_of, draw_card, set_ink, small_font
+from app.theme.labels import ElidedLabel, StatusLine, Tone, plain_label
+from app.theme.style import colours_of, set_ink, small_font
 from engine.documents.prompt import SentDocument
 from models.in_words import one_line
 
@@ -33,18 +32,18 @@ _LONGEST_NOTE = 120  # characters
 _SIDE = 14.0
 _REMOVE = "Remove"
 _SHORTEST_NAME = 60  # pixels
-_NARROW = 2.5  # times as wide as a button: too narrow for words beside it
-_USUAL_NAME = 140  # for which there should be room beside the words
-_LEAST_WORDS = 230  # pixels, of what was sent, beside a name that gives way
-_AFTER_NAME = 2  # in the row, behind the sign and the name
-_HIGHEST = 190  # pixels, of chips that are scrolled beyond that
+_NARROW = 2.5  # times the button's width: less has no room for words beside it
+_USUAL_NAME = 140  # pixels that a name should have beside the words
+_LEAST_WORDS = 230  # pixels of the words on a chip that was sent, whose name shrinks
+_AFTER_NAME = 2  # in the row, after the sign and the name
+_HIGHEST = 190  # pixels; more chips are scrolled
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """`words` stand beside the name, each of `notes` in a line below; `warning`: the notes say that
-    something must be done. `tip` has all of what they shorten. `shows`: its text can be shown;
-    `removes`: it can be taken away."""
+    """`words` stand beside the name, and each of `notes` in a line below. `warning`: the notes ask
+    for action. `tip` is the unshortened text. `shows`: its text can be shown; `removes`: it can be
+    removed."""
 
     name: str
     words: str = ""
@@ -56,11 +55,10 @@ class Chip:
 
 
 class DocumentChips(QWidget):
-    """Some chips below each other; takes no room while there are none.
+    """Chips below each other; hidden while there are none.
 
-    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this place, from 0;
-        `offer_taken`: the button below them was pressed; `changed`: there are others, or they say
-        something else.
+    Signals: `view_asked(int)`, `remove_asked(int)`: of the chip with this index; `offer_taken`: the
+    button below them was pressed; `changed`: a chip or the line below changed.
     """
 
     view_asked = Signal(int)
@@ -69,7 +67,8 @@ class DocumentChips(QWidget):
     changed = Signal()
 
     def __init__(self, *, removal: str, parent: QWidget | None = None) -> None:
-        """`removal` is what removing is called: at a button "Remove", in the menu anything else."""
+        """`removal` is the name of removing. "Remove" is a button; another name is only in the
+        menu."""
         super().__init__(parent)
         self._removal = removal
         self._wide = removal == _REMOVE
@@ -81,7 +80,7 @@ class DocumentChips(QWidget):
         self._remark.hide()
         self._column.addWidget(self._remark)
         self.offer = OfferLine()
-        self.offer.setContentsMargins(30, 0, 4, 2)  # in line with the remark's words
+        self.offer.setContentsMargins(30, 0, 4, 2)  # aligned with the words of the remark
         self.offer.button.clicked.connect(self.offer_taken)
         self._column.addWidget(self.offer)
         self.chips: list[ChipWidget] = []
@@ -93,20 +92,20 @@ class DocumentChips(QWidget):
         """The line below the chips."""
         return self._remark.text
 
-    def say(self, remark: str, standing: Standing = "warning") -> None:
-        """Show a line on all of them; empty for none."""
+    def say(self, remark: str, tone: Tone = "warning") -> None:
+        """Show a line below the chips; hidden if empty."""
         if remark != self.remark:
-            self._remark.say(remark, standing)
+            self._remark.say(remark, tone)
             self._remark.setVisible(bool(remark))
             self.changed.emit()
 
     def propose(self, label: str, words: str) -> None:
-        """Show a button below the line, with words beside it; none without a label."""
+        """Show a button below the line, with words beside it; hidden without a label."""
         if self.offer.show_offer(label, words):
             self.changed.emit()
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
-        """Show these. A widget stays while its place does, and with it the focus."""
+        """Show these. A widget keeps its place, and with it the focus."""
         for widget in self.chips[len(chips) :]:
             self._column.removeWidget(widget)
             widget.hide()
@@ -124,13 +123,13 @@ class DocumentChips(QWidget):
             widget.show_chip(chip)
         before: QWidget = self
         for button in (*self.buttons, self.offer.button):
-            QWidget.setTabOrder(before, button)  # else Tab would come to it last of all
+            QWidget.setTabOrder(before, button)  # otherwise Tab would reach it last of all
             before = button
         self.setVisible(bool(chips))
         self.changed.emit()
 
     def height_at(self, width: int) -> int:
-        """How high they are; notes are wrapped at this width."""
+        """Return the height at this width, at which notes are wrapped."""
         self._column.activate()
         if self._column.hasHeightForWidth():
             return self._column.totalHeightForWidth(width)
@@ -143,7 +142,7 @@ class DocumentChips(QWidget):
 
 
 class ChipsArea(QScrollArea):
-    """Some chips, as high as they are up to a limit; they are scrolled beyond it."""
+    """Chips that are scrolled beyond a certain height."""
 
     def __init__(self, chips: DocumentChips) -> None:
         super().__init__()
@@ -164,7 +163,7 @@ class ChipsArea(QScrollArea):
         self._fit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:  # in another font, say
+        if event.type() == QEvent.Type.LayoutRequest:  # after another font, for example
             self._fit()
         return super().eventFilter(watched, event)
 
@@ -175,23 +174,20 @@ class ChipsArea(QScrollArea):
         self.setVisible(shown)
 
 
-class ChipWidget(QWidget):
+class ChipWidget(Card):
     """One chip. Attributes: `view`, the button that shows the text; `buttons`. Signals:
     `removal_asked`."""
 
     removal_asked = Signal()
 
     def __init__(self, *, removal: str) -> None:
-        super().__init__()
+        super().__init__(radius=7)
         self._removal = removal
-        # In the middle, as the end tells the kind of file.
-        self._name = _Elided(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
+        # Shortened in the middle, as the end names the kind of file.
+        self._name = ElidedLabel(Qt.TextElideMode.ElideMiddle, least=_SHORTEST_NAME)
         least = _SHORTEST_NAME if removal == _REMOVE else _LEAST_WORDS
-        self._words = _Elided(Qt.TextElideMode.ElideRight, least=least)
-        self._notes = QLabel()
-        for label in (self._name, self._words, self._notes):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-        self._notes.setWordWrap(True)
+        self._words = ElidedLabel(Qt.TextElideMode.ElideRight, least=least)
+        self._notes = plain_label(wraps=True)
         colours = colours_of(self)
         self.view = HoverButton("View", parent=self, font=self.font(), colours=colours)
         self._remove = HoverButton(_REMOVE, parent=self, font=self.font(), colours=colours)
@@ -219,7 +215,7 @@ class ChipWidget(QWidget):
         self._recolour()
 
     def show_chip(self, chip: Chip) -> None:
-        """Be the chip of this document, as it is now."""
+        """Show the chip of this document."""
         self._chip = chip
         name = one_line(chip.name)
         self._name.setText(name)
@@ -236,7 +232,7 @@ class ChipWidget(QWidget):
         self._recolour()
 
     def menu(self) -> QMenu:
-        """What can be done with it."""
+        """Return the menu of the chip."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction("View what the model gets", self.view.click).setEnabled(self._chip.shows)
@@ -256,17 +252,17 @@ class ChipWidget(QWidget):
             self._recolour()
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
         colours = colours_of(self)
         with QPainter(self) as painter:
-            draw_card(painter, self, radius=7)
             middle = self._name.geometry().center().y() + 0.5
             box = QRectF(8, middle - _SIDE / 2, _SIDE, _SIDE)
             sign: Sign = "warning" if self._chip.warning else "document"
             draw_sign(painter, sign, box, colours.warning if self._chip.warning else colours.muted)
 
     def _place_words(self) -> None:
-        """What the model gets stands below the name where there is no room for both."""
-        if self._removal != _REMOVE:  # others are as wide as they want
+        """Put the words below the name if there is no room for both."""
+        if self._removal != _REMOVE:  # other chips are as wide as they want
             return
         around = sum(button.sizeHint().width() for button in self.buttons) + 70
         room = self.width() - around - self._words.sizeHint().width()
@@ -293,7 +289,7 @@ class ChipWidget(QWidget):
 
 
 class OfferLine(QWidget):
-    """A raised button with words beside it, or below it where that is narrow. Attributes:
+    """A raised button with words beside it, or below it if there is little room. Attribute:
     `button`."""
 
     def __init__(self) -> None:
@@ -301,9 +297,7 @@ class OfferLine(QWidget):
         self.button = HoverButton("", parent=self, font=self.font(), colours=colours_of(self))
         self.button.setAccessibleName("Nothing is offered")
         self.button.set_raised()
-        self._words = QLabel()
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setWordWrap(True)
+        self._words = plain_label(wraps=True)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
@@ -313,11 +307,12 @@ class OfferLine(QWidget):
 
     @property
     def words(self) -> str:
-        """What is said beside the button."""
+        """The words beside the button."""
         return self._words.text()
 
     def show_offer(self, label: str, words: str) -> bool:
-        """Show the button with this label, or nothing without one; returns whether that is new."""
+        """Show the button with this label and words; hidden without a label. Returns whether that
+        changes anything."""
         if (label, words) == (self.button.text(), self.words):
             return False
         self.button.setText(label)
@@ -347,29 +342,11 @@ class OfferLine(QWidget):
         self.button.updateGeometry()
 
 
-class _Elided(QLabel):
-    """A text of which a part is left out where it is too long."""
-
-    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
-        super().__init__()
-        self._mode, self._least = mode, least
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
-        with QPainter(self) as painter:
-            painter.setPen(self.palette().windowText().color())
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, shown)
-
-
 def shortened(line: str) -> str:
-    """A line as it stands on a chip."""
+    """Return a line that is short enough for a chip."""
     return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1].rstrip(" ,;") + "…"
 
 
 def chip_of_sent(sent: SentDocument) -> Chip:
-    """The chip of a document in a message that was sent."""
+    """Return the chip of a document in a message that was sent."""
     return Chip(sent.name, sent.in_words, removes=not sent.deleted)

@@ -1,7 +1,7 @@
 """The side panel with the place in a document where words of an answer stand.
 
-A page of a PDF is drawn, and the words boxed; of other documents the text is shown, and the words
-marked in it. Knows documents and who draws pages; not how the words were found.
+Draws the page of a PDF with boxes around the words. Of other documents it shows the text, with the
+words marked. Knows documents and who draws pages; not how the words were found.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +32,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.documents.answer_words import letter, place_in_words
+from app.documents.answer_words import format_place, letter
 from app.documents.word_marks import colour_of_document
 from app.steps import Stepper, Steps, in_thread
+from app.theme.labels import plain_label
 from app.theme.palette import LIGHT
 from app.theme.style import colours_of, set_ink, sign_button
 from engine.documents import Document
@@ -48,12 +49,12 @@ _NARROWEST = 300  # pixels
 _PICTURE_WIDTH = 1400  # pixels of a page: sharp on dense displays too
 _MOST_TEXT = 40_000  # characters around the words
 _MARGIN = 12  # pixels
-_COLUMNS = 200  # that a page is looked at in
+_COLUMNS = 200  # for drawing a page
 _WHITE = 250  # of 255
 _SPACE = 0.03  # of the page's width
 _HINT = (
-    "This is where you see where the words of an answer come from: choose words that are marked "
-    "as standing in a document, with the pointer or with Enter."
+    "This panel shows where the words of an answer come from. Choose words that are marked as "
+    "found in a document, with the pointer or with Enter."
 )
 
 
@@ -72,8 +73,8 @@ class DrawPage(Protocol):
 
 
 class PagePanel(QWidget):
-    """Attributes: `heading`, what is shown; `remark`, what is to be said of it; `page`, a picture;
-    `text`, where there is none.
+    """Attributes: `heading`, the place; `remark` on it; `page`, a picture; `text`, shown without a
+    picture.
 
     Signals: `close_asked()`.
     """
@@ -81,15 +82,18 @@ class PagePanel(QWidget):
     close_asked = Signal()
 
     def __init__(self, draw: DrawPage, copy_of: Callable[[Document], Path | None]) -> None:
-        """`copy_of` finds the file of a PDF, where there still is one."""
+        """`copy_of` returns the file of a PDF, if it still exists."""
         super().__init__()
         self._draw, self._copy_of = draw, copy_of
         self._stepper = Stepper(self)
         self._places: tuple[CopiedPlace, ...] = ()
         self._documents: Mapping[int, Document] = {}
         self._at = 0
-        self._shows = 0  # counts what was shown, so that a picture that is late is dropped
-        self.heading, self.remark, self._hint = _label(""), _label(""), _label(_HINT)
+        self._shows = 0  # number of places shown, so that a late picture is ignored
+        labels = [plain_label(text, wraps=True) for text in ("", "", _HINT)]
+        for label in labels:
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.heading, self.remark, self._hint = labels
         self._count = QLabel()
         self._before = sign_button(
             "\u2039", "Previous place with these words", lambda: self.step(-1)
@@ -98,7 +102,7 @@ class PagePanel(QWidget):
         self._close = sign_button(
             "\u00d7", "Close the document panel", lambda: self.close_asked.emit()
         )
-        self._count.setMinimumHeight(self._close.sizeHint().height())  # in line with the buttons
+        self._count.setMinimumHeight(self._close.sizeHint().height())  # aligned with the buttons
         self.page, self.text = PageView(), QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
@@ -132,7 +136,7 @@ class PagePanel(QWidget):
 
     @property
     def place(self) -> CopiedPlace | None:
-        """What is shown."""
+        """The place that is shown, or None."""
         return self._places[self._at] if self._places else None
 
     def clear(self) -> None:
@@ -143,18 +147,18 @@ class PagePanel(QWidget):
         self._stack.setCurrentWidget(self._hint)
 
     def show_span(self, span: CopiedSpan, documents: Mapping[int, Document]) -> None:
-        """Show the first place where these words stand."""
+        """Show the first place of these words."""
         self._places, self._documents, self._at = span.places, documents, 0
         self._show()
 
     def step(self, by: int) -> None:
-        """Go to the next place with these words, or back."""
+        """Go to the next place of these words (1), or to the one before (-1)."""
         if 0 <= self._at + by < len(self._places):
             self._at += by
             self._show()
 
     def close_all(self) -> None:
-        """Draw no more: the window closes."""
+        """Stop drawing: the window closes."""
         self._shows += 1
         self._stepper.close()
 
@@ -187,11 +191,11 @@ class PagePanel(QWidget):
         except Cancelled:
             return
         if self._shows == number:
-            self._stack.setCurrentWidget(self.page)  # what is hidden has no size yet
+            self._stack.setCurrentWidget(self.page)  # a hidden widget has no size yet
             self.page.show_picture(picture, colour_of_document(place.document, LIGHT))
 
     def _show_text(self, place: CopiedPlace, problem: Problem | None) -> None:
-        """Show the text around the place; `problem`: why there is no page."""
+        """Show the text around the place. `problem` says why there is no page."""
         if place is not self.place:
             return
         if problem is not None:
@@ -226,7 +230,7 @@ class PagePanel(QWidget):
         self.remark.hide()
         words = ""
         if place is not None:
-            where = place_in_words(place, self._documents[place.document])
+            where = format_place(place, self._documents[place.document])
             words = f"{letter(place.document)}  {where}"
         self.heading.setText(clean(words) or "No words chosen")
         self._count.setText(f"{self._at + 1} of {len(self._places)}" if many else "")
@@ -253,9 +257,9 @@ class PagePanel(QWidget):
 
 
 class PageView(QScrollArea):
-    """A picture of a page without its white sides, as wide as there is room, with boxes on it.
+    """A picture of a page without its white margins, as wide as the view, with boxes on it.
 
-    Attributes: `picture`, None before there is one.
+    Attribute: `picture`, None before there is one.
     """
 
     def __init__(self) -> None:
@@ -265,14 +269,14 @@ class PageView(QScrollArea):
         self.setWidget(self._sheet)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        # One that comes makes the page narrower, and perhaps goes again for that.
+        # A scroll bar would make the page narrower, and then perhaps disappear again.
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName("Page of the document")
 
     def show_picture(self, picture: PagePicture, colour: str) -> None:
-        """Show a page, scrolled to its first box; boxes are of this colour."""
+        """Show a page with boxes of this colour, scrolled to the first box."""
         self.picture = picture
         self._sheet.set_picture(picture, colour)
         self._fit()
@@ -311,7 +315,7 @@ class _Sheet(QWidget):
         self.update()
 
     def fit(self, width: int) -> None:
-        """Be so wide."""
+        """Take this width."""
         page = self._page.size()
         self.setFixedSize(QSize(width, round(width * page.height() / max(page.width(), 1))))
 
@@ -319,7 +323,7 @@ class _Sheet(QWidget):
         if self._page.isNull():
             return
         size = self.size() * self.devicePixelRatioF()
-        if self._scaled.size() != size:  # a painter would leave out pixels, and so thin lines
+        if self._scaled.size() != size:  # a painter would drop thin lines
             smooth = Qt.TransformationMode.SmoothTransformation
             self._scaled = self._page.scaled(size, Qt.AspectRatioMode.IgnoreAspectRatio, smooth)
         with QPainter(self) as painter:
@@ -340,7 +344,7 @@ class _Sheet(QWidget):
 
 
 def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
-    """From where to where a page is not white, with a little space beside that."""
+    """Return the left and right edge of what is not white on a page, with a small margin."""
     if page.isNull():
         return 0, 0
     small = page.scaledToWidth(_COLUMNS, Qt.TransformationMode.SmoothTransformation)
@@ -359,13 +363,5 @@ def _written(page: QImage, boxes: Sequence[Box]) -> tuple[int, int]:
 
 
 def _units(text: str) -> int:
-    """How many places a text takes in a Qt document."""
+    """Return the length of a text in a Qt document."""
     return len(text.encode("utf-16-le")) // 2
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-    return label

@@ -1,17 +1,16 @@
-"""Plans messages with documents, in a thread of its own.
+"""Plans messages with documents in a thread.
 
-The thread keeps the passages of the documents of one conversation, so that they are not cut anew at
-every word that a person types. Knows no store and no widget.
+The thread keeps the passages of one conversation's documents, so that they are not cut again after
+every key. Knows no store and no widget.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.documents.noting import Noting
 from engine.documents import Document
-from engine.documents.by_section import section_by_section
+from engine.documents.by_section import Ask, Said, section_by_section
 from engine.documents.passages import PassageIndex
 from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Sent
@@ -21,11 +20,11 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class MessageToPlan:
-    """A message that is to be planned: the `question`, and by their numbers the `documents` of its
-    conversation that it may get something of.
+    """A message to plan: the `question`, and the `documents` of its conversation that it may use,
+    by number.
 
-    `room` says how many tokens these may take, as they are counted by `count`. `before`: what was
-    sent of the messages that are still read; `asked_before`, the question before.
+    `room` returns how many tokens these may take, counted by `count`. `before` is what was sent of
+    the earlier messages that are still read; `asked_before` is the question before.
     """
 
     conversation: int
@@ -37,30 +36,56 @@ class MessageToPlan:
     asked_before: str = ""
 
 
+class Noting:
+    """Notes on every part of documents, while a model makes them.
+
+    Attributes: `ask`, the next question to the model, None after the last part; `sent`, the message
+    with the notes so far.
+    """
+
+    def __init__(self, asks: Generator[Ask, Said, Sent]) -> None:
+        """Counts all tokens, which may take a while. Raises the Problem that `asks` raises."""
+        self._asks = asks
+        self._advance(None)
+
+    def take(self, said: Said) -> None:
+        """Take the model's answer to `ask`, and go on to the next part. Raises Problem."""
+        self._advance(said)
+
+    def _advance(self, said: Said | None) -> None:
+        self.ask: Ask | None
+        self.sent: Sent
+        try:
+            self.ask = next(self._asks) if said is None else self._asks.send(said)
+            self.sent = self.ask.sent
+        except StopIteration as end:
+            self.ask, self.sent = None, end.value
+
+
 class Planner:
-    """One message after the other. The window closes it at its end."""
+    """Plans one message after the other. The window closes it."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")
-        self._index: PassageIndex | None = None  # the thread's alone
+        self._index: PassageIndex | None = None  # used by the thread only
         self._indexed: tuple[int, frozenset[int]] = (0, frozenset())
 
     def plan(self, message: MessageToPlan) -> Future[Plan]:
-        """What the message will be. The future's exception may be a Problem: there is no room."""
+        """Plan a message. The future raises Problem if there is not enough room."""
         return self._thread.submit(self._plan, message)
 
     def send(self, message: MessageToPlan) -> Future[Sent]:
-        """What is sent of the message. The future's exception may be a Problem, as above."""
+        """Return what is sent of the message. The future raises Problem, as above."""
         return self._thread.submit(lambda: self._plan(message).sent)
 
     def note(self, message: MessageToPlan) -> Future[Noting]:
-        """Notes on every part of what the message has something of, before the first is made. The
-        future's exception may be a Problem."""
+        """Return notes to make on every part of the message's documents; none is made yet. The
+        future raises Problem."""
         return self._thread.submit(self._note, message)
 
     def close(self) -> None:
-        """Plan nothing more. Waits for the end of a plan that is being made."""
-        with suppress(RuntimeError):  # closed before
+        """Plan nothing more. Waits for the plan that is being made."""
+        with suppress(RuntimeError):  # closed already
             self._thread.submit(self._forget)
         self._thread.shutdown()
 
@@ -91,8 +116,8 @@ class Planner:
         )
 
     def _index_of(self, conversation: int, numbers: frozenset[int]) -> PassageIndex:
-        """The passages so far, unless they are of another conversation or of what is gone: a number
-        means one document in a conversation, for good."""
+        """Return the passages so far, if they belong to this conversation and none of its documents
+        is gone. A number always means the same document in a conversation."""
         of, indexed = self._indexed
         if self._index is None or of != conversation or not indexed <= numbers:
             self._forget()

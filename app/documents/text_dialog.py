@@ -1,20 +1,21 @@
-"""Shows a text exactly as the model gets it. Knows nothing of where it comes from."""
+"""A dialog with a text exactly as the model gets it. Knows nothing of its origin."""
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QLabel,
     QPlainTextEdit,
     QVBoxLayout,
     QWidget,
 )
 
-_LONGEST_LINE = 2_000  # characters: Qt lays out longer ones slowly
+from app.theme.labels import plain_label
+
+_LONGEST_LINE = 2_000  # characters: Qt lays out longer lines slowly
 
 
 class TextDialog(QDialog):
-    """Attributes: `text`, as it is; `view`, where it is shown, longer lines in several."""
+    """Attributes: `text`, unchanged; `view`, which shows it with long lines divided."""
 
     def __init__(
         self, title: str, text: str, *, remark: str, parent: QWidget | None = None
@@ -22,8 +23,7 @@ class TextDialog(QDialog):
         super().__init__(parent)
         self.text = text
         self.setWindowTitle(title)
-        said = QLabel(remark)
-        said.setWordWrap(True)
+        said = plain_label(remark, wraps=True)
         self.view = QPlainTextEdit()
         self.view.setReadOnly(True)
         self.view.setAccessibleName(title)

@@ -1,6 +1,6 @@
-"""The words of an answer that stand in documents, marked in its text; and those that stand in none.
+"""Marks the words of an answer that stand in documents, and those that stand in none.
 
-Each document has a colour, a line and a letter. Knows what was found and a view; not where the
+Each document has a colour, a line and a letter. Knows the found words and a view; not where the
 documents are, nor how they are shown.
 """
 
@@ -11,16 +11,16 @@ from app.markdown.view import TextShade, TextView
 from app.theme.palette import LineStyle, Palette
 from engine.documents.copied import CopiedSpan
 
-_LINES: tuple[LineStyle, ...] = ("solid", "dash", "dash dot")  # dots: stands in none
+_LINES: tuple[LineStyle, ...] = ("solid", "dash", "dash dot")  # dots: found in no document
 
 
 def line_of_document(document: int) -> LineStyle:
-    """The line under what stands in the document of this number."""
+    """Return the line under words from the document with this number."""
     return _LINES[(document - 1) % len(_LINES)]
 
 
 def colour_of_document(document: int, colours: Palette) -> str:
-    """The colour of the document of this number, as text."""
+    """Return the colour of the document with this number."""
     known = (colours.link, colours.bonus, colours.accepted, colours.forced)
     return known[(document - 1) % len(known)]
 
@@ -28,7 +28,7 @@ def colour_of_document(document: int, colours: Palette) -> str:
 class WordMarks(QObject):
     """The marks of one message, over its text while `shown`.
 
-    Signals: `asked(CopiedSpan)`: the person wants to see where this stands.
+    Signals: `asked(CopiedSpan)`: show where these words stand.
     """
 
     asked = Signal(CopiedSpan)
@@ -41,33 +41,33 @@ class WordMarks(QObject):
         view.chosen.connect(self.choose)
 
     def set_shown(self, shown: bool) -> None:
-        """Mark the words, or show the text alone."""
+        """Show or hide the marks."""
         self.shown = shown
         self._lay()
 
     def set_words(self, words: AnswerWords) -> None:
-        """What was found of the text as it is now."""
+        """Set the words that were found in the current text."""
         self._words = words
         self._lay()
 
     def set_colours(self, colours: Palette) -> None:
-        """Other colours."""
+        """Use other colours."""
         self._colours = colours
         self._lay()
 
     def choose(self, position: int) -> bool:
-        """Ask for what stands at this place of the document; False where nothing does."""
+        """Ask for the copied words at this place of the document. Returns whether there are any."""
         number = self._span_at(position)
         if number is not None:
             self.asked.emit(self._words.copied[number])
         return number is not None
 
     def leads(self, position: int) -> bool:
-        """Whether something can be asked for at this place of the document."""
+        """Return whether `choose` would find words at this place of the document."""
         return self._span_at(position) is not None
 
     def tip(self, position: int) -> str:
-        """What is known of the word at this place of the document; empty for nothing."""
+        """Return the tooltip for this place of the document; empty for none."""
         number = self._span_at(position)
         if number is not None:
             # A click on a link asks whether to open it.
@@ -78,18 +78,18 @@ class WordMarks(QObject):
             if missing.start <= source < missing.end:
                 return (
                     f"{MISSING[missing.kind]} was not found in the documents.\n"
-                    "This is a word search: it may be right all the same."
+                    "This is only a word search: the words may still be right."
                 )
         return ""
 
     def _span_at(self, position: int) -> int | None:
-        """The number of the copied span at this place of the document, from 0."""
+        """Return the index of the copied span at this place of the document, or None."""
         source = self._source_at(position)
         spans = enumerate(self._words.copied)
         return next((n for n, span in spans if span.start <= source < span.end), None)
 
     def _source_at(self, position: int) -> int:
-        """A place of the text as it was given; -1 while nothing is marked."""
+        """Return the place in the given text; -1 while nothing is marked."""
         source = self._view.text.source_at(position) if self.shown else None
         return -1 if source is None else source
 

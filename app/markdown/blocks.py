@@ -1,11 +1,11 @@
-"""Markdown blocks to the lines and tables of a page.
+"""Converts Markdown blocks to the lines and tables of a page.
 
-markdown-it finds the blocks, and does not say where the text of each is in the source: that is
-noted here while it reads. Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
+markdown-it finds the blocks but not the source of their text, so this is recorded while it reads.
+Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
 
-CommonMark, tables and strikethrough, and what `app.markdown.rules` adds; task lists by their
-marks. Not read are raw HTML, which is shown as text, and link definitions, which could change
-what was shown long ago. A line's end within a paragraph stays one, as in most chats.
+Reads CommonMark, tables, strikethrough and the rules of `app.markdown.rules`; task lists by their
+marks. Does not read raw HTML, which is shown as text, or link definitions, which could change
+earlier text. A line end in a paragraph stays a line end, as in most chats.
 """
 
 import re
@@ -36,27 +36,27 @@ from app.markdown.page import (
     source_runs,
 )
 
-LONGEST_LINE = 1_000  # characters; a longer one of code or plain text is cut into several
+LONGEST_LINE = 1_000  # characters; longer code or plain text is cut into several lines
 _NESTING = 24  # levels; a list has two
 _LIST_LEFT = 24  # pixels
 _QUOTE_LEFT = 16
 _MOST_CELLS = 600
-_MOST_MARKS = 800  # which inline Markdown costs by
+_MOST_MARKS = 800  # the cost of inline Markdown grows with these
 _MARKS = re.compile(r"[*_~`\[\]!<&\\]")
 _SPACE = " \t\n\r\x0b\x0c"
 
-After = Shape | Literal["item"]  # what is above: a line of this shape, or the same list's item
+After = Shape | Literal["item"]  # what is above: a line of this shape, or the same item of a list
 
-Places = tuple[tuple[int, int], ...]  # where in a content, where in the source; both ascending
+Places = tuple[tuple[int, int], ...]  # places in a content and in the source; both ascending
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block at the top level: its first line in what was read, where in the source that
-    begins, and how the block looks.
+    """A block at the top level: its first line in the text, that line's place in the source, and
+    the block's lines on the page.
 
-    `entries` are the first lines of a list's. An `open` one holds a formula that the text ends in:
-    what comes decides whether it is one, and where the block before it ends.
+    `entries` are the first lines of a list's items. An `open` block holds a formula that the text
+    ends in: later text decides whether it is a formula, and where the block before it ends.
     """
 
     first: int
@@ -68,7 +68,7 @@ class Block:
 
 
 class BlockReader:
-    """Reads blocks. Holds the parser only, nothing of what it reads."""
+    """Reads blocks. Holds only the parser, no text."""
 
     def __init__(self) -> None:
         self._md = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
@@ -80,8 +80,8 @@ class BlockReader:
         self._md.validateLink = is_web  # type: ignore[assignment]
 
     def read(self, text: str, *, base: int, after: After | None) -> list[Block]:
-        """The blocks of `text`, which begins at `base` in the source, below a line of shape
-        `after`. One that is nested too deep to be shown is shown as the text it is."""
+        """Return the blocks of `text`, which begins at `base` in the source, below a line of shape
+        `after`. A block that is nested too deep is shown as plain text."""
         state = _State(text, self._md, {}, [])
         self._md.block.tokenize(state, 0, state.lineMax)
         blocks: list[Block] = []
@@ -106,7 +106,7 @@ class BlockReader:
 
 
 def space_above(shape: Shape, after: After | None) -> int:
-    """Pixels left free between a line and the one before it; on top of a page nothing."""
+    """Return the pixels between a line and the line before it; 0 at the top of a page."""
     if after is None:
         return 12 if shape == "label" else 0
     if shape == after and shape in ("code", "plain"):
@@ -120,7 +120,7 @@ def space_above(shape: Shape, after: After | None) -> int:
 def plain_lines(
     text: str, *, base: int, after: After | None, joined: bool = False, shape: Shape = "plain"
 ) -> list[Item]:
-    """`text` as it is, without reading it as anything. `joined`: it goes on a line."""
+    """Return `text` as plain lines. `joined`: it continues a line."""
     items: list[Item] = []
     place = base
     for row in text.removesuffix("\n").split("\n"):
@@ -136,8 +136,8 @@ def plain_lines(
 
 
 def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
-    """Where parts of at most so many characters begin, and the parts. They end with a space where
-    there is one, as each is shown as a line of its own."""
+    """Divide a line into parts of at most `most` characters, with their places. Parts end with a
+    space if possible, as each is shown as a line."""
     begin = 0
     while len(line) - begin > most:
         end = line.rfind(" ", begin, begin + most) + 1 or begin + most
@@ -149,9 +149,10 @@ def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
 def code_lines(
     text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
 ) -> Iterator[TextLine]:
-    """The lines of a code block or of a part of it; `places` says where they are in the source.
+    """Return the lines of a code block, or of a part of it. `places` are their places in the
+    source.
 
-    `joined`: the first goes on the line before.
+    `joined`: the first continues the line before.
     """
     begin = 0
     for row in text.removesuffix("\n").split("\n") if text else ():
@@ -176,7 +177,7 @@ def code_lines(
 def label_line(
     text: str, info: str, *, begin: int, base: int, block_style: BlockStyle, after: After | None
 ) -> TextLine:
-    """The line on top of a code block that begins at `begin` in `text`, with its language."""
+    """Return the label line above a code block that begins at `begin` in `text`: its language."""
     language = info.split(maxsplit=1)[0][:40] if info.strip() else ""
     place = text.find(language, begin) if language else -1
     style = Style(role="label")
@@ -190,7 +191,8 @@ def label_line(
 
 
 def located(runs: Sequence[TextRun], places: Places) -> list[TextRun]:
-    """Runs of a content, with their sources: cut where the content was not in one piece."""
+    """Return the runs of a content with their sources, cut where the content has gaps in the
+    source."""
     found: list[TextRun] = []
     starts = [start for start, _ in places]
     for run in runs:
@@ -198,12 +200,12 @@ def located(runs: Sequence[TextRun], places: Places) -> list[TextRun]:
         while run.exact and index + 1 < len(starts) and starts[index + 1] < run.end:
             cut = starts[index + 1] - run.source
             begin, end = _place(places, index, run.source), places[index + 1][1]
-            # Spaces that replace a part of a tab are more than it, and one for all.
+            # Spaces that replace a part of a tab are longer than it, and share its place.
             found.append(TextRun(run.text[:cut], run.style, begin, min(cut, end - begin)))
             run = TextRun(run.text[cut:], run.style, run.source + cut, run.length - cut)
             index += 1
         begin, end = _place(places, index, run.source), 0
-        if run.length and not run.exact:  # over a line's end, maybe
+        if run.length and not run.exact:  # perhaps over a line end
             index = bisect_right(starts, run.end - 1) - 1
         end = _place(places, index, run.end) if run.length else begin
         if index + 1 < len(places):
@@ -218,7 +220,7 @@ def _place(places: Places, index: int, offset: int) -> int:
 
 
 class _State(StateBlock):
-    """Notes in the tokens' `meta` where their contents come from, as the rules ask for them."""
+    """Records in the tokens' `meta` where their contents come from, when the rules ask for them."""
 
     def __init__(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> None:
         super().__init__(src, md, env, tokens)
@@ -278,7 +280,7 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 
 def _too_much(tokens: Sequence[Token], text: str) -> bool:
-    """Whether a block would take long to show, or markdown-it left out what is nested too deep."""
+    """Return whether a block would take long to show, or is nested too deep for markdown-it."""
     if tokens[0].type in ("fence", "code_block", "formula_block"):
         return False
     cells = sum(token.type in ("th_open", "td_open") for token in tokens)
@@ -290,7 +292,7 @@ def _too_much(tokens: Sequence[Token], text: str) -> bool:
 
 
 class _Builder:
-    """Walks the tokens of one block and collects its lines."""
+    """Goes through the tokens of one block and collects its lines."""
 
     def __init__(self, md: MarkdownIt, state: _State, *, base: int, after: After | None) -> None:
         self._md = md
@@ -373,14 +375,14 @@ class _Builder:
         self._marker = (TextRun(shown_as, Style(role="marker"), source, length),)
 
     def _write_marker(self) -> None:
-        """A line for a marker that has no text beside it."""
+        """Write a line for a marker without text beside it."""
         if self._marker:
             self._add(
                 TextLine(replace(self._block_style("text", tight=True), hanging=True), self._hang())
             )
 
     def _hang(self) -> tuple[TextRun, ...]:
-        """The marker, and the step to where the text begins."""
+        """Return the marker, and the step to the beginning of the text."""
         marker, self._marker = self._marker, ()
         end = marker[0].end
         return (*marker, TextRun("\t", Style(role="marker"), end, 0))
@@ -404,7 +406,7 @@ class _Builder:
             self._add_lines(block_style, runs)
 
     def _add_lines(self, block_style: BlockStyle, runs: Sequence[TextRun]) -> None:
-        """A paragraph, in which each formula that is set apart gets a line of its own."""
+        """Write a paragraph. Each display formula gets its own line."""
         if not runs:
             self._add(TextLine(block_style, ()))
         while runs:
@@ -420,7 +422,7 @@ class _Builder:
         return replace(self._block_style("formula"), alignment="center")
 
     def _write_formula(self, token: Token) -> None:
-        """A formula on lines of its own; one that is open is shown as it was written."""
+        """Write a display formula; the source of an open one."""
         self._write_marker()
         text, places = token.content, self._places(token)
         if token.meta["open"]:
@@ -432,8 +434,8 @@ class _Builder:
         self._add(TextLine(self._formula_style(), tuple(located([run], places))))
 
     def _places(self, token: Token) -> Places:
-        """Where the token's content is in the source."""
-        before = token.meta["text"].index(token.content)  # spaces were taken off it
+        """Return the places of the token's content in the source."""
+        before = token.meta["text"].index(token.content)  # spaces at its ends were removed
         return tuple((start - before, self._base + at) for start, at in token.meta["places"])
 
     def _place(self, token: Token, offset: int) -> int:
@@ -499,7 +501,7 @@ def _is_apart(run: TextRun) -> bool:
 
 
 def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
-    """What is left of a line that begins or ends with a tag, or beside a formula."""
+    """Return a line without the empty text at its ends, beside a tag or a formula."""
     first, end = 0, len(runs)
     while first < end and runs[first].text == BREAK:
         first += 1
@@ -514,9 +516,9 @@ def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
 
 
 def _cells(row: str) -> list[tuple[str, Places]]:
-    """The cells of a table's row, as markdown-it cuts them, and their places in it.
+    """Return the cells of a table's row, as markdown-it cuts them, and their places in it.
 
-    A bar behind a backslash is text, and the backslash is not.
+    A bar after a backslash is text; the backslash is not.
     """
     cells: list[tuple[str, Places]] = []
     text, places = "", [(0, 0)]

@@ -1,7 +1,7 @@
-"""A document's text as it was written: what a selection or a code block is copied as.
+"""Copies a document's text as it was written: a selection, or a code block.
 
-Leaves out what nobody wrote (labels, rejected tokens) and control characters; lines that were
-cut only to be shown are whole again, and a formula is its source.
+Leaves out labels, rejected tokens and control characters. Lines that were divided for display are
+joined, and a formula becomes its source.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _WRITTEN = {"text", "marker"}
 
 
 def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
-    """The stretches of one format in a block."""
+    """Iterate over the stretches of one format in a block."""
     place = block.begin()
     while not place.atEnd():
         yield place.fragment()
@@ -23,7 +23,8 @@ def fragments(block: QTextBlock) -> Iterator[QTextFragment]:
 
 
 def written_text(document: QTextDocument, start: int, end: int) -> str:
-    """The text from `start` to `end` in the document; a table's cells have tabs between them."""
+    """Return the text from `start` to `end` in the document, with tabs between the cells of a
+    table."""
     text = ""
     block, row = document.findBlock(start), -1
     first = True
@@ -44,7 +45,7 @@ def written_text(document: QTextDocument, start: int, end: int) -> str:
 
 
 def block_text(block: QTextBlock) -> str:
-    """What was written in one block."""
+    """Return the written text of one block."""
     return _written(block, block.position(), block.position() + block.length())
 
 
@@ -69,14 +70,14 @@ def _written(block: QTextBlock, start: int, end: int) -> str:
 
 
 def _cell(block: QTextBlock) -> int | None:
-    """Which row of a table the block is in."""
+    """Return the table row of the block; None outside of a table."""
     cursor = QTextCursor(block)
     table = cursor.currentTable()
     return table.cellAt(cursor).row() if table else None
 
 
 def _is_written(block: QTextBlock) -> bool:
-    """Whether the block is a line that somebody wrote, an empty one included."""
+    """Whether the block is a written line; it may be empty."""
     if block.length() > 1:
         return any(part.charFormat().property(ROLE) in _WRITTEN for part in fragments(block))
     return block.blockFormat().hasProperty(SHAPE)

@@ -1,8 +1,8 @@
-"""A growing text in a Qt document: what is finished stays, only the tail is written anew.
+"""A growing text in a Qt document: finished parts stay, and only the tail is rewritten.
 
-Also of the tail only what differs from before is written. `step` does a bounded piece of work, so
-that no text, however long or however made, keeps the window waiting. `ranges` says where in the
-document the characters of the text are. Knows pages and documents; no widgets, no time.
+In the tail, only what differs is rewritten. `step` does a limited piece of work, so that no text,
+however long, makes the window wait. `ranges` maps characters of the text to places in the document.
+Knows pages and documents; no widgets, no time.
 """
 
 from bisect import bisect_right
@@ -47,9 +47,10 @@ _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 @dataclass(frozen=True, slots=True)
 class DocumentMark:
-    """How to get back to where the document was: its end, and whether that was an empty block.
+    """How to return to an earlier state of the document: its end, and whether that was an empty
+    block.
 
-    `rejected`: so many rejected spans were written.
+    `rejected` is the number of rejected spans written so far.
     """
 
     position: int
@@ -59,10 +60,10 @@ class DocumentMark:
 
 
 class TextDocument:
-    """Writes into `document`, which must be empty and is nobody else's to change.
+    """Writes into `document`, which must be empty, and which nothing else may change.
 
-    `stream` says how the text is read. What follows from that is the same however it arrives.
-    Attributes: `rewritten` grows with each part that is taken back, to be written anew.
+    `stream` says how the text is read. The result does not depend on the pieces in which it
+    arrives. Attribute: `rewritten`, the number of times that a part was removed to be rewritten.
     """
 
     def __init__(
@@ -88,15 +89,15 @@ class TextDocument:
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._reasoning_title = ""
         self._restarted = False
-        self._reasoning_figures = ("", "")  # so far, and what it took
-        self._reasoning_folded: bool | None = None  # as the person wants it
+        self._reasoning_figures = ("", "")  # so far, and its time
+        self._reasoning_folded: bool | None = None  # as the person chose
         self._formulas_drawn = True
-        self._formulas: set[str] = set()  # those that are in the text, as written
-        self._first_formula = -1  # where the first of them is
-        self._panels: dict[int, tuple[int, str]] = {}  # where its label is, its language
+        self._formulas: set[str] = set()  # those in the text, as written
+        self._first_formula = -1  # the place of the first of them
+        self._panels: dict[int, tuple[int, str]] = {}  # the place of its label, and its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
-        self._colouring: tuple[int, Iterator[None]] | None = None  # the panel, and its slices
+        self._colouring: tuple[int, Iterator[None]] | None = None  # a panel, and its work
         document.setUndoRedoEnabled(False)
         document.setDocumentMargin(0)
         document.setDefaultFont(formats.font)
@@ -108,18 +109,18 @@ class TextDocument:
         return self._stream.given
 
     def append(self, delta: str) -> None:
-        """More text; shown by `step`."""
+        """Add text. `step` shows it."""
         self._stream.append(delta)
         self._stale = True
 
     def finish(self) -> None:
-        """No more text comes: code that was not closed is coloured too."""
+        """End the text, and so colour code that was not closed."""
         self._complete = self._stale = True
 
     def set_rejected(self, rejected: list[RejectedSpan]) -> None:
-        """Show these among the text, in the order of their places in the text that was given.
+        """Show these spans in the text, in the order of their places in the given text.
 
-        What is before the first that is new or gone stays as it is.
+        Everything before the first change stays.
         """
         old = self._given_rejected
         same = len(old)
@@ -142,28 +143,27 @@ class TextDocument:
 
     @property
     def reasoning(self) -> ReasoningSpan | None:
-        """Where in the given text the model's reasoning is; None where there is none."""
+        """The place of the model's reasoning in the given text; None if there is none."""
         return self._stream.reasoning
 
     def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
-        """Tell in the header of the reasoning how long it is; or was, and what that took, which is
-        shown when it has ended."""
+        """Show the length of the reasoning in its header, and its time once it has ended."""
         took = "" if seconds is None else f", {seconds:.{0 if seconds >= 10 else 1}f} s"
         counted = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}"
         self._reasoning_figures = (counted, took)
 
     def fold_reasoning(self) -> None:
-        """Hide the reasoning but for its header, or show it; follows with the next steps."""
+        """Fold or unfold the reasoning. Takes effect with the next steps."""
         span = self._stream.reasoning
         self._reasoning_folded = span is not None and not self._is_folded(span)
 
     def hides(self, place: int) -> bool:
-        """Whether this character of the given text is in reasoning that is folded."""
+        """Whether this character of the given text is in folded reasoning."""
         span = self._stream.reasoning
         return span is not None and span.start <= place < span.end and self._is_folded(span)
 
     def show_formulas(self, drawn: bool) -> None:
-        """Draw the formulas, or show them as they were written: so each token can be seen."""
+        """Draw the formulas, or show their source, so that each token is visible."""
         if drawn != self._formulas_drawn:
             self._formulas_drawn = drawn
             if self._formulas:
@@ -171,7 +171,8 @@ class TextDocument:
                 self._stale = True
 
     def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
-        """Give the formulas room whose outlines are known now. False where there are none."""
+        """Give these formulas, whose outlines are now known, their room. Returns False if the text
+        has none of them."""
         layouts = self._formats.formulas
         if layouts is None or self._formulas.isdisjoint(laid_out):
             return False
@@ -184,14 +185,14 @@ class TextDocument:
         return True
 
     def set_formats(self, formats: Formats) -> None:
-        """Write all of it anew, in other colours or another font."""
+        """Rewrite everything in other colours or another font."""
         self._formats = formats
         self.document.setDefaultFont(formats.font)
         self._rewind(0)
         self._stale = True
 
     def step(self) -> bool:
-        """Do a piece of what is to be done. False where nothing is left."""
+        """Do a piece of the waiting work. Returns False if there is none."""
         title, restarted = self._title_of_reasoning(), self._stream.restarted
         if restarted != self._restarted or not self._retitled(title):
             self._rewind(0)
@@ -201,7 +202,7 @@ class TextDocument:
         if part is not None:
             mark = self._passed[-1][1]
             if part.items:
-                # Those behind its last character belong to what comes, whatever that will be.
+                # Those behind its last character belong to the text that follows.
                 written = bisect_right(
                     self._rejected,
                     end_of(part.items) or -1,
@@ -230,34 +231,35 @@ class TextDocument:
         return self._colour()
 
     def settle(self) -> None:
-        """Do all that is to be done."""
+        """Do all waiting work."""
         while self.step():
             pass
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Where in the document the characters from `start` to `end` of the given text are."""
+        """Return the ranges of the document with the characters from `start` to `end` of the given
+        text."""
         place_of = self._stream.place_of
         return self._map.ranges(place_of(start), place_of(end))
 
     def source_at(self, position: int) -> int | None:
-        """Which character of the given text is shown at this place of the document."""
+        """Return the character of the given text at this place of the document, or None."""
         place = self._map.source_at(position)
         return None if place is None else self._stream.given_at(place)
 
     def source_before(self, position: int) -> int:
-        """Up to where the given text is shown before this place of the document."""
+        """Return the end of the given text that is shown before this place of the document."""
         return self._stream.given_at(self._map.source_before(position))
 
     def settled_until(self) -> int:
-        """All of the given text before this place is in the document for good."""
+        """Return the end of the given text that will not be rewritten."""
         return self._stream.given_at(self._place.source)
 
     def panels(self) -> dict[int, int]:
-        """The code blocks, by a number of their own, and where in the document they begin."""
+        """Return the code blocks: their numbers, and their beginnings in the document."""
         return {panel: position for panel, (position, _) in self._panels.items()}
 
     def code(self, panel: int) -> str:
-        """The text of a code block, as it was written."""
+        """Return the text of a code block as it was written."""
         if panel not in self._panels:
             return ""
         text = ""
@@ -266,7 +268,8 @@ class TextDocument:
         return text.removeprefix("\n")
 
     def _title_of_reasoning(self) -> str:
-        """The header of the reasoning, which also says whether it is folded; empty without one."""
+        """Return the header of the reasoning, which also shows whether it is folded; empty without
+        one."""
         span = self._stream.reasoning
         if span is None:
             return ""
@@ -278,7 +281,8 @@ class TextDocument:
         return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
 
     def _retitled(self, title: str) -> bool:
-        """Put this title in the place of the one that is there, where nothing behind it moves."""
+        """Replace the header's title if nothing behind it moves. Returns whether that was
+        possible."""
         old = self._reasoning_title
         if title == old:
             return True
@@ -294,7 +298,7 @@ class TextDocument:
         return span.closed if self._reasoning_folded is None else self._reasoning_folded
 
     def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
-        """`items` as they are shown: without reasoning that is folded, and with its header."""
+        """Return `items` as they are shown: without folded reasoning, and with its header."""
         if any(item.block.reasoning for item in items):
             folded = self._reasoning_title.startswith(_FOLDED)
             items = [
@@ -311,7 +315,7 @@ class TextDocument:
         return items if drawn else with_formulas_as_source(items)
 
     def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
-        """Those of these that are shown: none in reasoning that is folded, or in its marks."""
+        """Return the visible ones of these spans: none in folded reasoning, or in its marks."""
         shown = self._rejected[first:behind]
         if self._reasoning_title.startswith(_FOLDED):
             begin = len(self.given) - len(self.answer)
@@ -330,7 +334,7 @@ class TextDocument:
         )
 
     def _rewind(self, source: int) -> None:
-        """Take back what was written from the part on that this place is in."""
+        """Remove everything from the part with this place on."""
         if source > self._place.source:
             return
         while len(self._passed) > 1 and self._passed[-1][0].source >= source:
@@ -344,11 +348,11 @@ class TextDocument:
         cursor = QTextCursor(self.document)
         cursor.beginEditBlock()
         cursor.setPosition(mark.position)
-        # Where the block that stays is empty, Qt would give it the format of what is removed.
+        # If the remaining block is empty, Qt would give it the format of the removed text.
         block, characters = cursor.blockFormat(), cursor.blockCharFormat()
         if mark.fresh:
             block, characters = self._formats.gap()
-        # Of a code block that goes on behind the mark only the first lines stay.
+        # Of a code block that continues behind the mark, only the first lines stay.
         cut = cursor.block().next().blockFormat().property(PANEL)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
@@ -368,7 +372,7 @@ class TextDocument:
             self._colouring = None
 
     def _write(self, items: Sequence[Item]) -> None:
-        """Let the tail be `items`."""
+        """Write `items` as the tail."""
         same = 0
         for (old, _), new in zip(self._tail, items, strict=False):
             if old != new:
@@ -414,7 +418,7 @@ class TextDocument:
         cursor.endEditBlock()
 
     def _leave_room_on_top(self) -> None:
-        """Qt gives the first line no room above it: the page has it instead."""
+        """Leave the room above the first line to the page: Qt gives the first line none."""
         page = self.document.rootFrame()
         layout = page.frameFormat()
         above = self.document.firstBlock().blockFormat().topMargin()
@@ -426,7 +430,7 @@ class TextDocument:
         return mark.position if mark.fresh else mark.position + 1
 
     def _amend(self, old: TextLine, new: TextLine, position: int) -> None:
-        """Change one line, the document's last, into another with the same look."""
+        """Change one line, the document's last, into another of the same style."""
         cursor = QTextCursor(self.document)
         count = 0
         for before, after in zip(old.runs, new.runs, strict=False):
@@ -463,7 +467,7 @@ class TextDocument:
         self._write_runs(cursor, line, line.runs, cursor.position())
 
     def _note_panel(self, line: TextLine, position: int) -> None:
-        """Note a code block's language, if this line, which is written there, is its label."""
+        """Note the language of a code block, if this line, written there, is its label."""
         if line.block.shape == "label" and line.block.panel is not None:
             language = line.runs[0].text if line.runs and line.runs[0].length else ""
             self._panels[line.block.panel] = (position, language)
@@ -510,12 +514,12 @@ class TextDocument:
         self._fresh = True
 
     def _extend(self, old: Table, new: Table, position: int) -> None:
-        """Give a table, in which this place is, more rows and another last one."""
+        """Add rows to the table at this place, and rewrite its last row."""
         cursor = QTextCursor(self.document)
         cursor.setPosition(position)
         made = cursor.currentTable()
         if more := len(new.rows) - len(old.rows):
-            made.appendRows(more)  # which look like the gap behind the table
+            made.appendRows(more)  # they look like the gap after the table
         for number, row in enumerate(new.rows):
             for column, line in enumerate(row):
                 cell = made.cellAt(number, column)
@@ -527,7 +531,7 @@ class TextDocument:
                     self._note_runs(line.runs, cell.firstPosition())
 
     def _write_cell(self, cell: QTextTableCell, line: TextLine) -> None:
-        """Let a cell hold one line, whatever it held."""
+        """Replace the contents of a cell by one line."""
         inside = cell.firstCursorPosition()
         inside.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
         inside.removeSelectedText()
@@ -535,7 +539,7 @@ class TextDocument:
         self._write_runs(inside, line, line.runs, inside.position())
 
     def _colour(self) -> bool:
-        """A slice of colouring a code block. False where there is none to colour."""
+        """Do a piece of colouring a code block. Returns False if there is none to colour."""
         if self._colouring is not None:
             panel, slices = self._colouring
             if next(slices, self) is self:
@@ -558,7 +562,7 @@ class TextDocument:
 
 
 def _rows_grew(old: Table, new: Table) -> bool:
-    """Whether a table has only more rows, and another last one; not counting its header."""
+    """Return whether a table only got more rows and another last row; its header does not count."""
     kept = max(1, len(old.rows) - 1)
     return (
         old.block == new.block
@@ -569,7 +573,7 @@ def _rows_grew(old: Table, new: Table) -> bool:
 
 
 def _grew(old: TextRun, new: TextRun) -> bool:
-    """Whether a run only became longer."""
+    """Return whether a run only became longer."""
     return (
         old.style == new.style
         and old.source == new.source

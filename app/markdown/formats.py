@@ -1,7 +1,7 @@
-"""How the lines of a page look in a Qt document: fonts, margins, colours.
+"""The formats of a page's lines in a Qt document: fonts, margins, colours.
 
-Also says, by properties of the formats, what a document's text is made of, so that what is
-copied leaves out what nobody wrote. Knows pages and Qt; no widgets.
+Properties of the formats also record the kind of text, so that a copy leaves out what nobody wrote.
+Knows pages and Qt; no widgets.
 """
 
 from dataclasses import replace
@@ -31,8 +31,8 @@ SHAPE = ROLE + 1  # of blocks, as in their BlockStyle
 PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
-REJECTED = ROLE + 5  # of characters: which rejected or discarded token they are
-TOKEN = ROLE + 6  # of what is laid over a line: that it marks a token's kind
+REJECTED = ROLE + 5  # of characters: the number of the rejected or discarded token
+TOKEN = ROLE + 6  # of a layout format: it marks a token's kind
 UNDERLINES: dict[LineStyle, QTextCharFormat.UnderlineStyle] = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
@@ -47,13 +47,13 @@ CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
 _POINTS = int(QTextFormat.Property.FontPointSize)
 _HANG = 20  # pixels from a list's marker to its text
-_USUAL_HEIGHT = 17  # of the font that such distances are meant for; a larger one needs more
+_USUAL_HEIGHT = 17  # the font for which such distances are made; a larger font needs more
 
 
 class Formats:
-    """The formats for one font and one set of colours; each kind is made once.
+    """The formats for one font and one set of colours; each is made once.
 
-    `formulas` lays formulas out; without it they are shown as they were written.
+    `formulas` lays out formulas. Without it, their source is shown.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Formats:
         self._characters: dict[tuple[Style, int, bool, bool], QTextCharFormat] = {}
 
     def characters(self, style: Style, block_style: BlockStyle) -> QTextCharFormat:
-        """How characters of this style look in a line."""
+        """Return the format of characters of this style in a line."""
         if block_style.shape == "rule":
             return self.gap()[1]
         key = (
@@ -91,7 +91,7 @@ class Formats:
     def formula(
         self, style: Style, block_style: BlockStyle, *, layouts: FormulaLayouts
     ) -> QTextCharFormat:
-        """How the character of a formula looks; its size is that of the text around it."""
+        """Return the format of a formula's character; the text around it gives its size."""
         around = self.characters(replace(style, formula=""), block_style)
         source = self.characters(replace(style, formula="", code=True), block_style)
         font = QFont(self.font)
@@ -101,7 +101,7 @@ class Formats:
         return formula_format(source, style.formula, em=em, layouts=layouts)
 
     def block(self, block_style: BlockStyle) -> QTextBlockFormat:
-        """How a line is placed, and how far from the one above."""
+        """Return the format of a line: its margins and its distance from the line above."""
         made = QTextBlockFormat()
         made.setProperty(SHAPE, block_style.shape)
         made.setTopMargin(block_style.above)
@@ -139,14 +139,15 @@ class Formats:
         return made
 
     def gap(self) -> tuple[QTextBlockFormat, QTextCharFormat]:
-        """The empty block that a document must have around a table, as small as can be."""
+        """Return the formats of the empty block that a document needs around a table, as small as
+        possible."""
         block, characters = QTextBlockFormat(), QTextCharFormat()
         block.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
         characters.setFontPointSize(1)
         return block, characters
 
     def table(self, block_style: BlockStyle) -> QTextTableFormat:
-        """How a table is placed, and its lines."""
+        """Return the format of a table: its position and its lines."""
         made = QTextTableFormat()
         made.setBorder(1)
         made.setBorderCollapse(True)
@@ -155,14 +156,14 @@ class Formats:
         made.setCellPadding(6)
         made.setCellSpacing(0)
         made.setTopMargin(max(6, block_style.above))
-        made.setBottomMargin(13)  # Qt drops the margin of what follows a table
+        made.setBottomMargin(13)  # Qt drops the margin of the block after a table
         made.setLeftMargin(block_style.left * self._scale)
         made.setHeaderRowCount(1)
         made.setWidth(QTextLength())
         return made
 
     def header(self) -> QBrush:
-        """What is behind the text of a table's header."""
+        """The background of a table's header."""
         return QBrush(QColor(self.colours.code))
 
     def _make(self, style: Style, *, level: int, inside_panel: bool) -> QTextCharFormat:
@@ -175,7 +176,7 @@ class Formats:
                 self._code_font(),
                 QTextCharFormat.FontPropertiesInheritanceBehavior.FontPropertiesSpecifiedOnly,
             )
-            if not inside_panel:  # a line's own would cover what hangs down from the line above
+            if not inside_panel:  # it would cover descenders of the line above
                 made.setBackground(QColor(colours.code))
         if level:
             made.setFontPointSize(self._size * _HEADINGS[level - 1] * (0.95 if style.code else 1))

@@ -1,10 +1,10 @@
-"""LaTeX to outlines: a program of its own, so that no formula keeps a window waiting.
+"""Converts LaTeX to outlines, as a program of its own, so that no formula makes a window wait.
 
-It reads lines of JSON, {"latex": ..., "display": ...}, and answers each with the same and with the
-outlines, or without them where the formula is malformed. ziamath lays the formulas out, in STIX
-Two Math. Knows LaTeX; no Qt and no Markdown.
+Reads lines of JSON, {"latex": ..., "display": ...}, and answers each with the same object and the
+outlines, or without them for a malformed formula. ziamath lays out the formulas in STIX Two Math.
+Knows LaTeX; no Qt and no Markdown.
 
-Lengths are in hundredths of the font's size. `y` grows downwards, and the baseline is at 0.
+Lengths are hundredths of the font's size. `y` grows downwards from the baseline at 0.
 """
 
 import json
@@ -26,7 +26,7 @@ _KNOWN = re.compile(
     r"([pbBvV]|small)?matrix\*?|r?cases|align\*?|array|subarray|equation\*?|displaymath|math"
     r"|split|aligned|alignat\*?|alignedat|eqnarray\*?|gather(ed)?\*?|multline\*?"
 )
-# What models write and latex2mathml does not know, in words that it knows.
+# LaTeX that models write and latex2mathml does not know, in commands that it knows.
 _SAME = (
     (re.compile(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}"), ""),
     (re.compile(r"\\begin\{align(?:ed)?at\*?\}\{\d+\}"), r"\\begin{align*}"),
@@ -45,12 +45,13 @@ _CHEMICAL = re.compile(
     r"(?P<arrow><=>|<->|->)|(?<=[A-Za-z)\]])(?P<count>\d+)|\^(?P<charge>\d*[+-]|\{[^{}]*\})"
     r"|(?<=[A-Za-z0-9)\]])(?P<sign>[+-])(?=[\s,;.)]|$)"
 )
-# Operators between two terms, to which ziamath gives no space.
+# Binary operators that ziamath sets without space.
 _BETWEEN = re.compile("<mo>(&#x0(?:222A|2229|2227|2228|2295|2297|2216|228E|27FA|21D4);)</mo>")
 
 
 def lay_out(latex: str, *, display: bool) -> dict[str, Any]:
-    """The outlines of a formula. Raises ValueError, or what ziamath does, where it is malformed."""
+    """Return the outlines of a formula. For a malformed one, raises ValueError or an error of
+    ziamath."""
     if len(latex) > LONGEST or not _is_balanced(latex):
         raise ValueError("The formula is too long, or its braces do not match.")
     if any(_KNOWN.fullmatch(name) is None for name in _ENVIRONMENT.findall(latex)):
@@ -62,7 +63,7 @@ def lay_out(latex: str, *, display: bool) -> dict[str, Any]:
     if "\\" in mathml:
         raise ValueError("The formula uses a command that is not known.")
     mathml = _BETWEEN.sub(r'<mo lspace="0.22em" rspace="0.22em">\1</mo>', mathml)
-    config.svg2 = False  # outlines where they are drawn, not symbols that are used
+    config.svg2 = False  # outlines where they are drawn, instead of symbols and references
     node = Math(mathml, size=SIZE).node
     drawn = ElementTree.Element("svg")
     node.draw(-node.bbox.xmin, 0, drawn)
@@ -78,11 +79,11 @@ def lay_out(latex: str, *, display: bool) -> dict[str, Any]:
 
 
 def answer(line: str) -> str:
-    """The answer to one line of the input, without its end."""
+    """Return the answer to one line of input, without a line end."""
     asked = json.loads(line)
     try:
         asked |= lay_out(asked["latex"], display=asked["display"])
-    except Exception:  # whatever is wrong with a formula, it is shown as its source
+    except Exception:  # whatever is wrong with a formula, its source is shown
         asked["shapes"] = None
     return json.dumps(asked)
 
@@ -97,7 +98,7 @@ def _is_balanced(latex: str) -> bool:
 
 
 def _chemical(text: str) -> str:
-    """What mhchem would make of `text`: counts below, charges above, arrows."""
+    """Convert a chemical formula as mhchem does: counts below, charges above, arrows."""
 
     def write(found: re.Match[str]) -> str:
         match found.lastgroup:
@@ -113,8 +114,8 @@ def _chemical(text: str) -> str:
 
 
 def _shapes(drawn: ElementTree.Element) -> Iterator[tuple[str, float, str]]:
-    """Paths as SVG writes them; how thick they are stroked, 0 where they are filled; colours,
-    empty for the text's own."""
+    """Iterate over SVG paths with their stroke width, 0 for filled paths, and their colour, empty
+    for the text's own."""
     for element in drawn.iter():
         thickness = float(element.get("stroke-width", 0))
         colour = element.get("stroke" if thickness else "fill") or ""

@@ -1,7 +1,7 @@
-"""Formulas in a Qt document: laid out by a process of their own, and drawn as objects of the text.
+"""Formulas in a Qt document: laid out by another process, and drawn as objects of the text.
 
-A formula that is not laid out yet, or that is malformed, is drawn as its source. Knows outlines
-(`app.markdown.formula_layout` makes them), painters and formats; nothing of Markdown.
+A formula without outlines, because it is malformed or not laid out yet, is drawn as its source.
+Knows outlines (from `app.markdown.formula_layout`), painters and formats; no Markdown.
 """
 
 import json
@@ -31,14 +31,14 @@ from app.engine_client.child_process import ChildProcess
 from app.markdown.rules import latex_of
 
 FORMULA_OBJECT = int(QTextFormat.ObjectTypes.UserObject) + 1
-FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the formula as written
+FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the source of the formula
 _EM = FORMULA + 1  # of characters: the size of the text around, in pixels
 
 _COMMAND = (sys.executable, "-m", "app.markdown.formula_layout")
-_FOLDER = Path(__file__).parents[2]  # so that `-m app` is this copy's
+_FOLDER = Path(__file__).parents[2]  # so that `-m app` runs this copy
 _LONGEST_LINE_BYTES = 1 << 22
 _MOST_KEPT = 2_000
-_TOGETHER_MS = 30  # formulas that are laid out within this time are shown together
+_TOGETHER_MS = 30  # formulas laid out within this time are shown together
 _WRAPPED = int(Qt.TextFlag.TextWrapAnywhere | Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft)
 _X_HEIGHT = 0.5  # of the formulas' font
 _SMALLEST = 0.4  # of a formula that is wider than the text
@@ -46,8 +46,8 @@ _SMALLEST = 0.4  # of a formula that is wider than the text
 
 @dataclass(slots=True)
 class FormulaOutline:
-    """A formula that is laid out, in sizes of the font: where it ends above and below the
-    baseline, and how it is drawn."""
+    """A formula that is laid out: its extent above and below the baseline, and its paths, in units
+    of the font's size."""
 
     width: float
     ascent: float
@@ -56,8 +56,8 @@ class FormulaOutline:
     _paths: list[tuple[QPainterPath, float, str]] | None = None
 
     def draw(self, painter: QPainter, origin: QPointF, *, em: float, colour: QColor) -> None:
-        """Draw it with its baseline's beginning at `origin`."""
-        if self._paths is None:  # only what is seen is made, as it takes about a millisecond
+        """Draw it with the start of its baseline at `origin`."""
+        if self._paths is None:  # made only when seen, as it takes about a millisecond
             self._paths = [(_path(path), stroke, own) for path, stroke, own in self.shapes]
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -73,10 +73,10 @@ class FormulaOutline:
 
 
 class FormulaLayouts(QObject):
-    """Formulas as they are laid out, once each, by a process that starts with the first.
+    """Lays out each formula once, in a process that starts with the first.
 
     Signals:
-        laid_out(frozenset): of these formulas, as written, the outlines are known now.
+        laid_out(frozenset): the outlines of these formulas, given by their sources, are known now.
     """
 
     laid_out = Signal(object)
@@ -89,12 +89,12 @@ class FormulaLayouts(QObject):
         patience_seconds: float = 8.0,
         idle_seconds: float = 60.0,
     ) -> None:
-        """`patience_seconds` are for one formula, the start of its process included. After
-        `idle_seconds` without one the process is ended, as it takes some memory."""
+        """`patience_seconds` is the time for one formula, with the start of the process. After
+        `idle_seconds` without a formula the process is ended, as it takes memory."""
         super().__init__(parent)
         self._command = tuple(command)
         self._known: OrderedDict[str, FormulaOutline | None] = OrderedDict()
-        self._asked: dict[str, None] = {}  # in the order of asking
+        self._asked: dict[str, None] = {}  # in the order of the requests
         self._new: set[str] = set()
         self._child: ChildProcess | None = None
         self._closed = False
@@ -103,8 +103,8 @@ class FormulaLayouts(QObject):
         self._together = self._timer(_TOGETHER_MS, self._report)
 
     def find(self, written: str) -> FormulaOutline | None:
-        """The outline of a formula. None where it is malformed, or not laid out yet: then it will
-        be."""
+        """Return the outline of a formula; None if it is malformed, or not laid out yet: then it is
+        requested."""
         if written in self._known:
             self._known.move_to_end(written)
             return self._known[written]
@@ -115,7 +115,7 @@ class FormulaLayouts(QObject):
 
     @property
     def pid(self) -> int:
-        """Of the process; 0 where none is running."""
+        """The id of the process; 0 if none runs."""
         return self._child.pid if self._child is not None else 0
 
     @property
@@ -172,7 +172,7 @@ class FormulaLayouts(QObject):
         self.laid_out.emit(new)
 
     def _give_up(self) -> None:
-        """The formula that takes too long is taken as malformed; the others are asked again."""
+        """Treat a formula that takes too long as malformed, and request the others again."""
         if self._child is not None:
             self._child.kill()
 
@@ -246,9 +246,10 @@ class FormulaObjects(QPyTextObject):
 def formula_format(
     characters: QTextCharFormat, written: str, *, em: float, layouts: FormulaLayouts
 ) -> QTextCharFormat:
-    """How the object's character is to look: as `characters`, which is of the source's font.
+    """Return the format of the object's character. `characters` is the format of its source.
 
-    Qt puts an object as far below the baseline as its font goes: so it gets the font that does.
+    Qt places an object as far below the baseline as its font descends, so the format has a font
+    with the right descent.
     """
     made = QTextCharFormat(characters)
     made.setObjectType(FORMULA_OBJECT)
@@ -259,7 +260,7 @@ def formula_format(
 
 
 def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTextCharFormat:
-    """The format of a formula's character, when its outline may be known."""
+    """Return the format of a formula's character again, as its outline may be known now."""
     outline = layouts.find(str(characters.property(FORMULA)))
     if outline is None:
         return characters
@@ -276,12 +277,12 @@ def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTe
 
 
 def formula_size(font: QFont) -> float:
-    """The size in pixels at which the letters of a formula are as high as those of a font."""
+    """Return the pixel size at which a formula's letters are as high as those of `font`."""
     return QFontMetricsF(font).xHeight() / _X_HEIGHT
 
 
 def _size_that_descends(font: QFont, below: int) -> int:
-    """The size in pixels at which a font goes so many pixels below the baseline."""
+    """Return the pixel size at which a font descends `below` pixels under the baseline."""
     probe = QFont(font)
     probe.setPixelSize(100)
     size = max(1, round(100 * below / max(1, QFontMetrics(probe).descent())))
@@ -296,7 +297,7 @@ def _size_that_descends(font: QFont, below: int) -> int:
 
 
 def _below(characters: QTextCharFormat) -> int:
-    """How far Qt puts the object below the baseline."""
+    """Return how far Qt places the object below the baseline."""
     if characters.verticalAlignment() != QTextCharFormat.VerticalAlignment.AlignBaseline:
         return 0
     return QFontMetrics(characters.font()).descent()
@@ -308,13 +309,13 @@ def _em(characters: QTextCharFormat, outline: FormulaOutline, room: float) -> fl
 
 
 def _room(document: QTextDocument, place: int) -> float:
-    """The width that a line has in this place of the document."""
+    """Return the width of a line at this place of the document."""
     block = document.findBlock(place).blockFormat()
     return max(40.0, document.textWidth() - block.leftMargin() - block.rightMargin() - 1)
 
 
 def _path(written: str) -> QPainterPath:
-    """A path as SVG writes it: M, L, Q, C and Z, with absolute places."""
+    """Return the path of an SVG string with M, L, Q, C and Z and absolute coordinates."""
     made = QPainterPath()
     made.setFillRule(Qt.FillRule.WindingFill)
     words = iter(written.split())

@@ -1,7 +1,7 @@
-"""Code in colours: Pygments reads it once, when its block is finished, a slice at a time.
+"""Colours code: Pygments reads a code block once, when it is finished, in slices of time.
 
-The colours are laid over the document's lines, as QSyntaxHighlighter lays them: the text and its
-formats stay as they are. Knows documents and code blocks; nothing of Markdown.
+The colours are layout formats, as QSyntaxHighlighter uses them: the text and its own formats do not
+change. Knows documents and code blocks; no Markdown.
 """
 
 from bisect import bisect_right
@@ -47,8 +47,8 @@ _KINDS: tuple[tuple[_TokenType, Syntax], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _CodeLine:
-    """A line of code: its block, and where in it its text is, in UTF-16 units. Rejected
-    tokens and marks of control characters may be between."""
+    """A line of code: its block, and the place of its text in the block, in UTF-16 units. Rejected
+    tokens and marks of control characters may interrupt the text."""
 
     block: QTextBlock
     parts: tuple[tuple[int, str], ...]
@@ -59,7 +59,7 @@ class _CodeLine:
 
 
 def panel_blocks(document: QTextDocument, position: int) -> Iterator[QTextBlock]:
-    """The lines of the code block whose label is at `position`; not the label."""
+    """Iterate over the lines of the code block whose label is at `position`, without the label."""
     block = document.findBlock(position)
     panel = block.blockFormat().property(PANEL)
     block = block.next()
@@ -73,9 +73,9 @@ def panel_blocks(document: QTextDocument, position: int) -> Iterator[QTextBlock]
 def highlight(
     document: QTextDocument, position: int, *, language: str, colours: Mapping[Syntax, str]
 ) -> Iterator[None]:
-    """Colour the code block whose label is at `position`; a slice of the work each step.
+    """Colour the code block whose label is at `position`; each step is a slice of the work.
 
-    The document must not change before the last step, but behind the code block.
+    Until the last step, the document may only change behind the code block.
     """
     lexer = _lexer(language)
     lines = [_code_line(block) for block in panel_blocks(document, position)]
@@ -92,7 +92,7 @@ def highlight(
 
 
 def get_ready(language: str) -> None:
-    """Load what colouring this language takes: tens of milliseconds, the first time."""
+    """Load what this language's colours need: tens of milliseconds, the first time."""
     lexer = _lexer(language)
     if lexer is not None:
         for _ in lexer.get_tokens_unprocessed("a"):
@@ -100,7 +100,7 @@ def get_ready(language: str) -> None:
 
 
 class _Painter:
-    """Collects the ranges of each line."""
+    """Collects the coloured ranges of each line."""
 
     def __init__(self, lines: Sequence[_CodeLine], colours: Mapping[Syntax, str]) -> None:
         self._lines = lines
@@ -129,11 +129,11 @@ class _Painter:
             line += 1
 
     def paint(self, document: QTextDocument) -> None:
-        """Show the colours, all at once."""
+        """Show all colours at once."""
         for line, ranges in zip(self._lines, self._ranges, strict=True):
             if ranges:
                 layout = line.block.layout()
-                # What marks a token's kind lies over the colours.
+                # The marks of a token's kind lie over the colours.
                 tokens = [found for found in layout.formats() if found.format.hasProperty(TOKEN)]
                 layout.setFormats(ranges + tokens)
                 document.markContentsDirty(line.block.position(), line.block.length())

@@ -1,10 +1,10 @@
-"""Inline Markdown to runs that know which characters of the paragraph they come from.
+"""Converts inline Markdown to runs that know their characters in the paragraph.
 
-markdown-it reads it, and does not say where its tokens were; so its rules are watched here: where
-each began and ended says where its tokens come from. Knows no blocks and no Qt.
+markdown-it does not record the places of its tokens, so its rules are watched here: the begin and
+end of each rule are the places of its tokens. Knows no blocks and no Qt.
 
-Only http and https make links. An image is its description and a link: nothing is ever loaded.
-What CommonMark does not have is in `app.markdown.rules`.
+Only http and https become links. An image becomes its description and a link: nothing is ever
+loaded. What CommonMark lacks is in `app.markdown.rules`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,14 @@ def is_web(address: str) -> bool:
 
 
 def inline_runs(md: MarkdownIt, content: str, style: Style) -> list[TextRun]:
-    """The runs of a paragraph's text; their sources are places in `content`."""
+    """Return the runs of a paragraph's text. Their sources are places in `content`."""
     tokens: list[Token] = []
     md.inline.parse(content, md, {}, tokens)
     return list(_runs(tokens, style, base=0))
 
 
 class _State(StateInline):
-    """Knows where the text that is not a token yet began."""
+    """Knows the beginning of the text that is not a token yet."""
 
     since: int | None = None
 
@@ -54,12 +54,12 @@ class _State(StateInline):
 
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
         token = super().push(ttype, tag, nesting)
-        self.since = None  # spaces before a line's end are taken off what was pending
+        self.since = None  # spaces before a line end are removed from the pending text
         return token
 
 
 class WatchedInline(ParserInline):
-    """markdown-it's inline parser, whose tokens say in `meta` where they come from."""
+    """markdown-it's inline parser, whose tokens have their places in `meta`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def _watched(rule: _Rule) -> _Rule:
 
 
 def _place(tokens: Sequence[Token], begin: int, end: int) -> None:
-    """Say of each new token that does not know it yet where it comes from."""
+    """Give each new token without a place this place."""
     place = begin
     automatic = any(token.markup == "autolink" for token in tokens)
     for token in tokens:
@@ -102,7 +102,7 @@ def _place(tokens: Sequence[Token], begin: int, end: int) -> None:
             exact = len(token.content) == end - begin - 2
             token.meta["from"] = begin + 1 if exact else begin
             token.meta["to"] = end - 1 if exact else end
-        else:  # one of a row of marks that may come to nothing
+        else:  # one of a row of marks that may have no effect
             token.meta["from"], token.meta["to"] = place, place + len(token.content)
             place += len(token.content)
 
@@ -150,7 +150,7 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 yield from shown(token.content, now, begin, end - begin)
             case "code_inline" if token.content:
                 mark = len(token.markup)
-                spare = end - begin - 2 * mark - len(token.content)  # a space taken off each side
+                spare = end - begin - 2 * mark - len(token.content)  # spaces that were removed
                 start = begin + mark + spare // 2
                 yield from shown(token.content, replace(now, code=True), start, len(token.content))
             case "formula":

@@ -1,4 +1,4 @@
-"""Links: nothing is opened before the person has seen the full address and agreed."""
+"""Opens a link after a person has seen the full address and agreed."""
 
 from collections.abc import Callable
 
@@ -10,16 +10,16 @@ from app.markdown.inline import is_web
 
 
 def open_in_browser(address: str) -> None:
-    """Give the address to the system's browser."""
+    """Open the address in the system's browser."""
     QDesktopServices.openUrl(QUrl(address, QUrl.ParsingMode.StrictMode))
 
 
 def ask_to_open(
     parent: QWidget, address: str, *, opening: Callable[[str], None] = open_in_browser
 ) -> QMessageBox | None:
-    """Ask whether to open a web address; `opening` is called where the person says so.
+    """Ask whether to open a web address. `opening` is called if the person agrees.
 
-    The question does not block: it is returned. None for what is no web address.
+    Returns the question at once, without waiting; None if it is no web address.
     """
     if not is_web(address):
         return None

@@ -1,10 +1,10 @@
-"""A rendered answer as plain values: lines and tables, made of runs that know where they come from.
+"""A rendered answer as plain values: lines and tables made of runs, which know their sources.
 
-They are between the Markdown that was read and the document that shows it. Knows nothing of Qt or
-of Markdown. Everything shown goes through `shown`, which lets no control character past.
+These values are between the Markdown that is read and the document that shows it. Knows nothing of
+Qt or of Markdown. All shown text goes through `shown`, which replaces control characters.
 
-A *source* place is an index into the text that was rendered, in characters. The runs of a page
-come in the order of their sources, and no two share a character.
+A *source* place is an index into the rendered text, in characters. The runs of a page are in the
+order of their sources, and no two share a character.
 """
 
 import re
@@ -20,18 +20,18 @@ Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula", 
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
-_HAIR = "\u200a"  # keeps rejected tokens apart
-BREAK = "\u2028"  # a new line within a block, as Qt writes it
-OBJECT = "\ufffc"  # the character where Qt draws something else, a formula
+_HAIR = "\u200a"  # between rejected tokens
+BREAK = "\u2028"  # a line break within a block, as Qt writes it
+OBJECT = "\ufffc"  # the character for which Qt draws an object: a formula
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
     """How a run looks.
 
-    `href`: the address that it links to. `script`: whether it is small and above or below the
-    line. `key`: whether it names a key of a keyboard. `formula`: what was written for the formula
-    that the run is. `rejected`: the number of the rejected token that the run shows.
+    `href`: the address of a link. `script`: small, above or below the line. `key`: the name of a
+    keyboard key. `formula`: the source of a formula. `rejected`: the number of the rejected token
+    that the run shows.
     """
 
     bold: bool = False
@@ -50,8 +50,9 @@ class Style:
 class TextRun:
     """Text in one style, from `length` characters of the source.
 
-    Where the text is as long as that, it is the source character for character; else all for all.
-    A `length` of 0 is text that nobody wrote: a label, a rejected token.
+    If the text has the same length, it is the source, character for character; otherwise the whole
+    text stands for the whole source. A `length` of 0 is text that nobody wrote: a label, a rejected
+    token.
     """
 
     text: str
@@ -61,7 +62,7 @@ class TextRun:
 
     @property
     def end(self) -> int:
-        """Where in the source the run ends."""
+        """The end of the run in the source."""
         return self.source + self.length
 
     @property
@@ -72,12 +73,12 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class BlockStyle:
-    """How a line is placed: its shape, and in pixels what is left free `above` and at its `left`.
+    """How a line is placed: its shape, and the pixels left free `above` it and at its `left`.
 
     `level` is a heading's. `bars` are the places of the bars of the quotes around it. `hanging`
-    lines begin with a list's marker, in the free space at the left. Lines of one `panel` (the
-    source place of a code block) have one background. `joined`: the line before goes on here, cut
-    for being long. `reasoning`: a part of it; a line of that shape is its header.
+    lines begin with a list's marker in the free space at the left. Lines of one `panel` (the source
+    place of a code block) share a background. `joined`: the line before was cut, and continues
+    here. `reasoning`: it belongs to the reasoning; a line of that shape is its header.
     """
 
     shape: Shape = "text"
@@ -102,7 +103,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, the header first; each row has as many cells as that."""
+    """Rows of cells, the header first; all rows have the same number of cells."""
 
     block: BlockStyle
     rows: tuple[tuple[TextLine, ...], ...]
@@ -113,8 +114,8 @@ Item = TextLine | Table
 
 @dataclass(frozen=True, slots=True)
 class RejectedSpan:
-    """Text that was not written: it would have been at `source`. `number` is its own. `discarded`
-    is what comes behind a rejected token."""
+    """A drafted token that was not accepted, at the place `source`. `number` is its own.
+    `discarded`: it was drafted behind a rejected token."""
 
     source: int
     text: str
@@ -123,7 +124,7 @@ class RejectedSpan:
 
 
 def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun]:
-    """The runs that show `text`: a control character becomes a visible mark of its own."""
+    """Iterate over the runs that show `text`: a control character becomes a visible mark."""
     if CONTROLS.search(text) is None:
         yield TextRun(text, style, source, length)
         return
@@ -142,12 +143,12 @@ def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun
 
 
 def _name(control: str) -> str:
-    """Longer than one character, so that no mark is taken for the character itself."""
+    """Return the mark's text. It is longer than a character, so that it cannot be taken for one."""
     return f"[U+{ord(control):04X}]"
 
 
 def source_runs(text: str, source: int = 0) -> list[TextRun]:
-    """What was written for a formula, as text; it begins at `source`."""
+    """Return the source of a formula as text that begins at `source`."""
     runs: list[TextRun] = []
     place = source
     for number, row in enumerate(text.split("\n")):
@@ -160,7 +161,7 @@ def source_runs(text: str, source: int = 0) -> list[TextRun]:
 
 
 def with_formulas_as_source(items: Iterable[Item]) -> list[Item]:
-    """`items` with what was written in the place of each formula."""
+    """Return `items` with the source of each formula in place of the formula."""
 
     def without(line: TextLine) -> TextLine:
         if not any(run.style.formula for run in line.runs):
@@ -186,15 +187,15 @@ def _as_source(run: TextRun) -> list[TextRun]:
 
 
 def all_runs(items: Iterable[Item]) -> Iterator[TextRun]:
-    """The runs of a page, in reading order."""
+    """Iterate over the runs of a page, in reading order."""
     for item in items:
         for line in [item] if isinstance(item, TextLine) else (c for row in item.rows for c in row):
             yield from line.runs
 
 
 def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> list[Item]:
-    """`items` with all `rejected` among them, each behind the last character before its place, or
-    in front of the next where that is on another line.
+    """Return `items` with all `rejected` tokens in them. Each stands behind the last character
+    before its place, or in front of the next character if that is on another line.
 
     `rejected` are in the order of their places.
     """
@@ -212,7 +213,7 @@ def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> li
                 for row in item.rows
             )
             placed.append(Table(item.block, rows))
-    if waiting:  # nothing here shows a character
+    if waiting:  # shows no character
         placed.append(
             TextLine(BlockStyle(), tuple(_rejected_run(span) for span in reversed(waiting)))
         )
@@ -220,7 +221,7 @@ def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> li
 
 
 def end_of(items: Iterable[Item]) -> int | None:
-    """Where the last character of a page ends in the source; None where it shows none."""
+    """Return the end of a page's last character in the source; None if it shows none."""
     ends = (run.end for run in all_runs(items) if run.length and run.style.role != "marker")
     return max(ends, default=None)
 
@@ -228,7 +229,8 @@ def end_of(items: Iterable[Item]) -> int | None:
 def _line_with_rejected(
     line: TextLine, waiting: list[RejectedSpan], *, last: int | None
 ) -> TextLine:
-    """The line with those of `waiting` (the next one last) that belong into it taken out."""
+    """Return the line with its rejected tokens, which are removed from `waiting` (the next one
+    last)."""
     if not waiting or not line.runs:
         return line
     runs: list[TextRun] = []
@@ -248,7 +250,7 @@ def _line_with_rejected(
 
 
 def _release(waiting: list[RejectedSpan], runs: list[TextRun], *, until: int | None) -> None:
-    """Move the rejected tokens whose places are not behind `until` into the line."""
+    """Move the rejected tokens up to the place `until` into the line."""
     while waiting and (until is None or waiting[-1].source <= until):
         span = waiting.pop()
         runs += [_rejected_run(span), TextRun(_HAIR, Style(role="label"), span.source, 0)]
@@ -265,7 +267,8 @@ def _rejected_run(span: RejectedSpan) -> TextRun:
 class MappedSpan:
     """`length` characters of the source are in `size` places of the document from `position`.
 
-    A place is a UTF-16 unit. Equal lengths: character for character; else all for all.
+    A place is a UTF-16 unit. If the lengths are equal, they match character for character;
+    otherwise only as a whole.
     """
 
     source: int
@@ -275,10 +278,10 @@ class MappedSpan:
 
 
 class SourceMap:
-    """Where in a document the characters of its source are.
+    """Maps the characters of a source to places in a document.
 
-    Spans are appended in the order of their sources and dropped at the end only, so that a
-    growing text costs what grew.
+    Spans are appended in the order of their sources, and removed at the end only, so that adding
+    text costs only what is added.
     """
 
     def __init__(self) -> None:
@@ -290,7 +293,7 @@ class SourceMap:
         return len(self._spans)
 
     def append(self, run: TextRun, position: int) -> int:
-        """Say that `run` was written at `position`; returns where it ends."""
+        """Record that `run` was written at `position`. Returns its end."""
         if not run.length:
             return position + utf16(run.text)
         if not run.exact or run.text.isascii() or utf16(run.text) == run.length:
@@ -308,12 +311,12 @@ class SourceMap:
         return span.position + span.size
 
     def drop(self, count: int) -> None:
-        """Forget all but the first `count` spans."""
+        """Forget all spans but the first `count`."""
         del self._spans[count:], self._sources[count:], self._positions[count:]
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The stretches of the document, from and to, that show the source from `start` to `end`.
-        None for characters that are not shown, such as the marks of emphasis."""
+        """Return the ranges of the document that show the source from `start` to `end`. Hidden
+        characters, such as marks of emphasis, have none."""
         found: list[tuple[int, int]] = []
         index = max(0, bisect_right(self._sources, start) - 1)
         while index < len(self._spans) and self._sources[index] < end:
@@ -332,7 +335,7 @@ class SourceMap:
         return found
 
     def source_before(self, position: int) -> int:
-        """Up to where the source is shown before this place of the document."""
+        """Return the end of the source that is shown before this place of the document."""
         index = bisect_right(self._positions, position) - 1
         if index < 0:
             return 0
@@ -342,7 +345,7 @@ class SourceMap:
         return span.source + (span.length if position > span.position else 0)
 
     def source_at(self, position: int) -> int | None:
-        """The source character shown at this place; None where there is none."""
+        """Return the source character shown at this place, or None."""
         index = bisect_right(self._positions, position) - 1
         if index < 0:
             return None

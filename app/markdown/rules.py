@@ -1,8 +1,8 @@
-"""What models write and CommonMark does not have, as rules for markdown-it: formulas, addresses
-without marks around them, footnotes, and the HTML that is safe to understand.
+"""Rules for markdown-it for text that models write and CommonMark lacks: formulas, plain web
+addresses, footnotes, and safe HTML tags.
 
-Knows markdown-it's states and tokens; not how anything looks. A formula is not read: what counts
-are the marks around it, by the rules of pandoc.
+Knows markdown-it's states and tokens; not how anything looks. A formula is not parsed: only the
+marks around it count, by the rules of pandoc.
 """
 
 import re
@@ -15,7 +15,7 @@ from models.in_words import CONTROLS
 LONGEST_FORMULA = 4_000  # characters
 _CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 _ADDRESS = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
-_TRAILING = ".,:;!?'\"*_~"  # of an address: belongs to the sentence
+_TRAILING = ".,:;!?'\"*_~"  # at the end of an address: belongs to the sentence
 _FOOTNOTE = re.compile(r"\[\^([^\s\[\]^]{1,30})\]")
 _TAG = re.compile(r"<(/?)(sub|sup|kbd|br|details|summary)\s*(/?)>", re.IGNORECASE)
 _STYLED = ("sub", "sup", "kbd", "summary")
@@ -23,7 +23,7 @@ _AFTER_FORMULA = ".,;:"
 
 
 def latex_of(written: str) -> tuple[str, bool]:
-    """The LaTeX of a formula as it was written with its marks; whether it is set apart."""
+    """Return the LaTeX of a formula written with its marks, and whether it is a display formula."""
     opening = next(mark for mark in ("$$", "$", "\\(", "\\[") if written.startswith(mark))
     at = written.rindex(_CLOSING[opening])
     after = written[at + len(opening) :].strip()
@@ -31,8 +31,8 @@ def latex_of(written: str) -> tuple[str, bool]:
 
 
 def formula(state: StateInline, silent: bool) -> bool:
-    """A formula within a paragraph. A dollar that opens has no space behind it, one that closes
-    has none before it and no digit behind it: prices are no formulas."""
+    """Read a formula in a paragraph. An opening dollar has no space after it; a closing one has
+    none before it and no digit after it, so that prices are no formulas."""
     begin, text = state.pos, state.src
     opening = next((mark for mark in ("$$", "$", "\\(", "\\[") if text.startswith(mark, begin)), "")
     if not opening:
@@ -55,9 +55,10 @@ def formula(state: StateInline, silent: bool) -> bool:
 
 
 def formula_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """A formula on lines of its own, in which nothing else is Markdown: a minus is no list.
+    """Read a formula on lines of its own, in which nothing else is Markdown: a minus starts no
+    list.
 
-    No line of it is empty. Where the text ends before the formula does, it is open.
+    It has no empty line. If the text ends before the formula, it is open.
     """
     if state.is_code_block(start_line):
         return False
@@ -75,7 +76,7 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
             return False
         rows.append(row)
     is_open = end < 0
-    if is_open and line < state.env["lines"]:  # a quote has ended, not the text
+    if is_open and line < state.env["lines"]:  # a quote has ended, but not the text
         return False
     after, rows[-1] = rows[-1][end + 2 :], rows[-1][:end]
     is_formula = not after.strip(_AFTER_FORMULA + " \t") and _can_be_formula("\n".join(rows))
@@ -93,7 +94,7 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
 
 
 def address(state: StateInline, silent: bool) -> bool:
-    """An address of the web without marks around it; what ends a sentence is not a part of it."""
+    """Read a web address without marks. Punctuation that ends a sentence is not part of it."""
     if silent or not state.src.startswith("://", state.pos) or state.linkLevel:
         return False
     scheme = next((name for name in ("https", "http") if state.pending.lower().endswith(name)), "")
@@ -120,7 +121,7 @@ def address(state: StateInline, silent: bool) -> bool:
 
 
 def footnote(state: StateInline, silent: bool) -> bool:
-    """The mark of a footnote, in the text or, with a colon, before the footnote itself."""
+    """Read the mark of a footnote in the text; with a colon, before the footnote itself."""
     found = _FOOTNOTE.match(state.src, state.pos)
     if found is None:
         return False
@@ -134,8 +135,8 @@ def footnote(state: StateInline, silent: bool) -> bool:
 
 
 def safe_tag(state: StateInline, silent: bool) -> bool:
-    """A tag without attributes that only says how text looks. All others are shown as text, and
-    so is one of a pair without the other."""
+    """Read a tag without attributes that only changes how text looks. All other tags are shown as
+    text, and so is a tag without its partner."""
     found = _TAG.match(state.src, state.pos)
     if found is None:
         return False
@@ -159,7 +160,8 @@ def _row(state: StateBlock, line: int) -> str:
 
 
 def _find_closing(text: str, begin: int, mark: str) -> int:
-    """Where the mark is that no backslash takes away; -1 where there is none near."""
+    """Return the place of a closing mark that is not escaped by a backslash; -1 if there is none
+    near."""
     at = text.find(mark, begin, begin + LONGEST_FORMULA)
     while at >= 0:
         before = text[begin:at]

@@ -1,10 +1,8 @@
-"""Finding words in a text as it is shown: across bold, in code and in tables, not in its Markdown.
+"""Finds words in the text as it is shown: across bold, in code and in tables, not in the Markdown.
 
-A formula is searched as it was written; reasoning is, too, where it is folded.
-
-Case and accents do not matter, and any white space is as good as another. Reads the text by the
-same parts as a document would, a bounded piece at a time, and needs none. What is found are places
-of the given text. Knows pages; nothing of Qt.
+A formula is searched as its source. Folded reasoning is searched too. Case, accents and the kind of
+white space do not matter. Reads the text in the same parts as a document, a limited piece at a
+time, but needs no document. The hits are places of the given text. Knows pages; no Qt.
 """
 
 import re
@@ -21,17 +19,17 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """From `start` to `end` in the given text."""
+    """A hit, from `start` to `end` in the given text."""
 
     start: int
     end: int
 
 
 class SearchedText:
-    """A text that may grow, to be searched again and again; what is finished is read once."""
+    """A growing text to be searched again and again. Finished parts are read once."""
 
     def __init__(self, stream: StreamingMarkdown | StreamingPlainText) -> None:
-        """`stream`, which nobody else reads, says how the text is read."""
+        """`stream` reads the text. Nothing else may use it."""
         self._stream = stream
         self._place = ReadingPlace()
         self._lines: list[_ShownLine] = []  # of the finished parts
@@ -40,14 +38,14 @@ class SearchedText:
         self._restarted = False
 
     def grow(self, text: str) -> None:
-        """The whole text so far, which begins with what was given before."""
+        """Set the whole text so far, which begins with the text set before."""
         if len(text) > self._length:
             self._stream.append(text[self._length :])
             self._length = len(text)
             self._tail = None
 
     def step(self) -> bool:
-        """Read a bounded piece; False where all is read."""
+        """Read a limited piece. Returns False if all is read."""
         if self._stream.restarted != self._restarted:
             self._restarted = self._stream.restarted
             self._lines, self._place, self._tail = [], ReadingPlace(), None
@@ -62,7 +60,8 @@ class SearchedText:
         return False
 
     def find(self, wanted: re.Pattern[str]) -> tuple[FoundText, ...]:
-        """Where `wanted`, of `pattern_of` or `pattern_of_any`, is in what was read, in order."""
+        """Return the hits of `wanted` (from `pattern_of` or `pattern_of_any`) in the text read so
+        far."""
         given_at = self._stream.given_at
         return tuple(
             FoundText(given_at(start), given_at(end - 1) + 1)
@@ -72,19 +71,20 @@ class SearchedText:
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
-    """What a person typed, as it is looked for; None where that is nothing."""
+    """Return the pattern of what a person typed; None if it is empty."""
     words = _folded(text)[0].split()
     return re.compile(r"\s+".join(map(re.escape, words))) if words else None
 
 
 def pattern_of_any(text: str) -> re.Pattern[str] | None:
-    """Any of the words, where one begins: what the search through all conversations finds."""
+    """Return a pattern for the beginning of any of these words, as the search through all
+    conversations finds them."""
     words = sorted(set(_folded(text)[0].split()), key=len, reverse=True)
     return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, words)) + ")") if words else None
 
 
 class _ShownLine:
-    """The text of a line as it is looked through, and where its characters come from."""
+    """The text of a line as it is searched, and the sources of its characters."""
 
     def __init__(self, runs: Iterable[TextRun]) -> None:
         self._runs = [run for run in runs if run.length and run.style.role == "text"]
@@ -103,7 +103,7 @@ class _ShownLine:
             yield self._source(first)[0], self._source(last)[1]
 
     def _source(self, place: int) -> tuple[int, int]:
-        """From where to where in the source a shown character is."""
+        """Return the source range of a shown character."""
         number = bisect_right(self._starts, place) - 1
         run = self._runs[number]
         if not run.exact:
@@ -122,8 +122,8 @@ def _shown_lines(items: Iterable[Item]) -> Iterator[_ShownLine]:
 
 
 def _folded(text: str) -> tuple[str, list[int] | None]:
-    """The text without case and accents, and of which character each of its own is; None where
-    they are the same."""
+    """Return the text without case and accents, and for each of its characters the index of the
+    original; None if the text is the same."""
     if text.isascii():
         return text.lower(), None
     folded, places = "", []

@@ -1,8 +1,8 @@
-"""Code that is wider than its text scrolls sideways, each block by itself, under a bar of its own.
+"""Wide code scrolls sideways, each block under its own scroll bar.
 
-A document can only be scrolled as a whole: so the lines of the code are moved where they have been
-laid out, each time before they are painted. Nothing in the document changes. Knows a text edit and
-where its code blocks are; not what else it shows.
+Qt can only scroll a document as a whole. So the laid out lines of the code are moved each time
+before they are painted; the document does not change. Knows a text edit and the places of its code
+blocks; not what else it shows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,18 +27,18 @@ _STEP = 40  # pixels
 
 
 class _Panel:
-    """A code block: its label's place in the document, how wide it is as far as it was measured,
-    and the bar that says how far it is scrolled."""
+    """A code block: its label's place in the document, its width as far as it was measured, and its
+    scroll bar."""
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.measured = position  # where the last line begins that was measured
+        self.measured = position  # beginning of the last line that was measured
         self.width = 0.0
         self.bar: QScrollBar | None = None
-        self.moved = False  # whether lines of it were ever moved
+        self.moved = False  # whether its lines were ever moved
 
     def forget(self) -> None:
-        """It is to be measured again."""
+        """Measure it again."""
         self.measured, self.width = self.position, 0.0
 
     @property
@@ -47,10 +47,10 @@ class _Panel:
 
 
 class SidewaysCode(QObject):
-    """The code blocks of a view that are wider than it.
+    """The code blocks of a view that are wider than the view.
 
-    `panels` says where in the document the code blocks begin, each by a number of its own;
-    `below` is how far the paper under the code goes on below its last line, in pixels.
+    `panels` returns the beginnings of the code blocks in the document, by their numbers. `below` is
+    the height of the background below the last line of code, in pixels.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class SidewaysCode(QObject):
         self._numbers = panels
         self._below = below
         self._panels: dict[int, _Panel] = {}
-        # Wide lines make the document wide, which is not to be scrolled as a whole.
+        # Wide lines make the document wide, but it must not scroll as a whole.
         bar = view.horizontalScrollBar()
         bar.rangeChanged.connect(lambda *_: bar.setRange(0, 0))
         view.document().contentsChange.connect(self._on_change)
 
     def place(self) -> None:
-        """Measure what is new, and put the bars where they belong. For after each change."""
+        """Measure new lines, and place the scroll bars. Call this after each change."""
         numbers = self._numbers()
         for number in self._panels.keys() - numbers.keys():
             _drop_bar(self._panels.pop(number))
@@ -81,7 +81,7 @@ class SidewaysCode(QObject):
             self._place_bar(panel)
 
     def move_lines(self, clip: QRect) -> None:
-        """Move what is seen of scrolled code to where it is to be painted."""
+        """Move the visible lines of scrolled code to where they are to be painted."""
         if not any(panel.moved for panel in self._panels.values()):
             return
         layout = self._view.document().documentLayout()
@@ -93,7 +93,8 @@ class SidewaysCode(QObject):
             block = block.next()
 
     def parts(self, clip: QRect) -> Iterator[QRect]:
-        """`clip`, cut so that scrolled code is painted beside nothing but its own paper."""
+        """Iterate over parts of `clip`, so that scrolled code is painted only on its own
+        background."""
         top = clip.top()
         for panel in self._panels.values():
             area = self._area(panel) if panel.offset else QRect()
@@ -107,7 +108,7 @@ class SidewaysCode(QObject):
             yield QRect(clip.left(), top, clip.width(), clip.bottom() + 1 - top)
 
     def wheel(self, event: QWheelEvent) -> bool:
-        """Scroll the code under the pointer, if the wheel goes sideways; else False."""
+        """Scroll the code under the pointer if the wheel turns sideways. Returns whether it did."""
         delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
         across, down = delta.x(), delta.y()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and not across:
@@ -121,8 +122,8 @@ class SidewaysCode(QObject):
         return False
 
     def show_cursor(self) -> None:
-        """Scroll the code that the cursor is in so that the cursor is in sight. For after the
-        person has moved it."""
+        """Scroll the code at the cursor so that the cursor is visible. Call this after a person
+        moved it."""
         cursor = self._view.textCursor()
         block = cursor.block()
         panel = self._panels.get(block.blockFormat().property(PANEL))
@@ -132,7 +133,7 @@ class SidewaysCode(QObject):
         if not line.isValid():
             return
         self._move(panel, block, offset=0)  # Qt knows no place left of the view
-        x: Any = line.cursorToX(cursor.positionInBlock())  # a pair, whatever its annotation says
+        x: Any = line.cursorToX(cursor.positionInBlock())  # a pair, although the annotation differs
         place = round(block.layout().position().x() + x[0]) - panel.offset
         self._move(panel, block, offset=panel.offset)
         area = self._area(panel)
@@ -144,7 +145,7 @@ class SidewaysCode(QObject):
             panel.bar.setValue(panel.bar.value() + behind)
 
     def _measure(self, panel: _Panel) -> None:
-        """How wide its lines are; only those that were not measured, and the last that was."""
+        """Measure the width of its new lines, and of the last line measured before."""
         for block in self._blocks(panel):
             layout = block.layout()
             for number in range(layout.lineCount()):
@@ -196,21 +197,21 @@ class SidewaysCode(QObject):
                 line.setPosition(QPointF(left, line.y()))
 
     def _on_change(self, position: int, removed: int, added: int) -> None:
-        if removed == added:  # colours, mostly
+        if removed == added:  # mainly colours
             return
         for panel in self._panels.values():
             if position < panel.measured:
                 panel.forget()
 
     def _blocks(self, panel: _Panel) -> Iterator[QTextBlock]:
-        """Its lines from the last one on that was measured."""
+        """Iterate over its lines from the last measured line on."""
         document = self._view.document()
         if panel.measured != panel.position:
             yield document.findBlock(panel.measured)
         yield from panel_blocks(document, panel.measured)
 
     def _area(self, panel: _Panel) -> QRect:
-        """Its paper, in the viewport."""
+        """Return its background in the viewport."""
         document = self._view.document()
         layout = document.documentLayout()
         label = document.findBlock(panel.position)

@@ -1,14 +1,15 @@
-"""A growing text, cut into parts that are finished and a tail that is not.
+"""A growing text, divided into finished parts and a tail.
 
-Knows Markdown's blocks by `app.markdown.blocks`, and nothing of Qt or time. The same text gives the
-same parts, however it arrived: that a block is finished follows from the text alone.
+Knows Markdown's blocks through `app.markdown.blocks`; nothing of Qt or time. The same text gives
+the same parts in whatever pieces it arrives: whether a block is finished follows from the text
+alone.
 
-What a model writes before its answer, between marks such as `<think>` and `</think>`, is its
-reasoning. Some models are given the opening mark, and write the closing one alone: where it comes,
-all before it becomes reasoning, and the text has to be read again from its beginning.
+Text before the answer between marks such as `<think>` and `</think>` is the model's reasoning. Some
+models get the opening mark in the prompt and write only the closing mark: then all text before it
+becomes reasoning, and the text must be read again from its beginning.
 
-The work for one part is bounded: a list is cut between its entries, a fence between its lines,
-and any other block of more than `LONGEST_BLOCK` characters is shown as the text it is.
+The work for each part is limited: a list is cut between its entries, a fence between its lines, and
+any other block of more than `LONGEST_BLOCK` characters is shown as plain text.
 """
 
 import re
@@ -31,7 +32,7 @@ from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
 FENCE_LINES = 100
-_SETTLING_LINES = 2  # a table is known by its second line
+_SETTLING_LINES = 2  # the second line shows whether it is a table
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
 _REASONING = {
@@ -47,21 +48,22 @@ _REASONING_LEFT = 16  # pixels
 
 @dataclass(frozen=True, slots=True)
 class OpenFence:
-    """A code block that has not ended. Its closing line is a row of `mark`, at least as many."""
+    """A code block that has not ended. Its closing line is a row of `mark`, of at least that
+    length."""
 
     mark: str
     indent: int
     panel: int
     info: str
-    begun: bool  # whether its label was shown
+    begun: bool  # whether its label is written
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """How far the reading has come: `source` is the first character that is not in a finished part.
+    """How far the text was read: `source` is the first character that is not in a finished part.
 
-    `after`: what is above it. `joined`: within a line that was cut. `reasoning`: the mark that ends
-    the reasoning that it is in; empty outside of it.
+    `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: the mark that
+    ends the current reasoning; empty outside of it.
     """
 
     source: int = 0
@@ -73,7 +75,7 @@ class ReadingPlace:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningSpan:
-    """Where the reasoning is, without its marks, in the text that was given. `closed`: it ended."""
+    """The place of the reasoning in the given text, without its marks. `closed`: it has ended."""
 
     start: int
     end: int
@@ -82,9 +84,9 @@ class ReasoningSpan:
 
 @dataclass(frozen=True, slots=True)
 class FinishedPart:
-    """Items, and where the reading goes on behind them.
+    """Items, and the place behind them where reading continues.
 
-    `closed` are code blocks that ended here: nothing will be added to them.
+    `closed` are the code blocks that end here.
     """
 
     items: tuple[Item, ...]
@@ -93,26 +95,26 @@ class FinishedPart:
 
 
 class _StreamingText:
-    """The text so far, and its characters' places: only carriage returns are left out."""
+    """The text so far, and the places of its characters: only carriage returns are left out."""
 
     def __init__(self) -> None:
-        # Joined when it is read: adding to one string would copy it at each of a thousand pieces.
+        # Joined when read: adding to one string would copy it at each of a thousand pieces.
         self._parts = [""]
-        self._returns: list[int] = []  # in the text that was given, those before a "\n"
-        self._lone: list[int] = []  # in the text that was given, those without one
+        self._returns: list[int] = []  # in the given text, carriage returns before a "\n"
+        self._lone: list[int] = []  # in the given text, those without a "\n"
         self._given = 0
         self._held = ""
 
     @property
     def text(self) -> str:
-        """The text, with all its line ends alike."""
+        """The text with uniform line ends."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0]
 
     @property
     def given(self) -> str:
-        """The text as it was given, with the line ends that it had."""
+        """The text as it was given, with its own line ends."""
         characters = list(self.text)
         for lone in self._lone:
             characters[self.place_of(lone)] = "\r"
@@ -121,7 +123,7 @@ class _StreamingText:
         return "".join(characters) + self._held
 
     def append(self, delta: str) -> None:
-        """More text. A last carriage return waits for what it is."""
+        """Add text. A carriage return at its end waits for the next character."""
         delta, self._held = self._held + delta, ""
         if delta.endswith("\r"):
             delta, self._held = delta[:-1], "\r"
@@ -131,16 +133,16 @@ class _StreamingText:
         self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
     def place_of(self, given: int) -> int:
-        """Where in `text` the character is that was given at this place."""
+        """Return the place in `text` of the character at this place of the given text."""
         return given - bisect_left(self._returns, given)
 
     def given_at(self, place: int) -> int:
-        """Where in the text that was given the character of this place is."""
+        """Return the place in the given text of the character at this place."""
         return place + sum(given - n <= place for n, given in enumerate(self._returns))
 
 
 class StreamingPlainText(_StreamingText):
-    """Text that is shown as it is: what a person wrote."""
+    """Text that is shown unchanged: a person's."""
 
     restarted = False
     reasoning = None
@@ -151,7 +153,7 @@ class StreamingPlainText(_StreamingText):
         return self.given
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
-        """The next part that no more text can change; None where there is none yet."""
+        """Return the next part that later text cannot change; None if there is none yet."""
         begin = place.source
         if len(self.text) - begin <= GLANCE:
             return None
@@ -164,7 +166,7 @@ class StreamingPlainText(_StreamingText):
         return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))
 
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
-        """What is behind the finished parts. For when there is no next."""
+        """Return the tail as plain lines. Call this when `finished` returns None."""
         text = self.text[place.source :]
         if not text:
             return ()
@@ -175,17 +177,17 @@ class StreamingMarkdown(_StreamingText):
     """Text that is read as Markdown."""
 
     def __init__(self, reader: BlockReader | None = None) -> None:
-        """`reader` may be that of other texts, too: it takes a millisecond to make."""
+        """`reader` may be shared by several texts: making one takes a millisecond."""
         super().__init__()
         self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
-        self._searched = 0  # where the last line begins that was searched
-        self._seen = 0  # characters of the text, when that was last searched
-        self._lone_end = -1  # where there is one
+        self._searched = 0  # beginning of the last line that was searched
+        self._seen = 0  # length of the text at the last search
+        self._lone_end = -1  # where found
 
     @property
     def restarted(self) -> bool:
-        """Whether the text turned out to begin with reasoning, and has to be read again."""
+        """Whether the text turned out to begin with reasoning, so that it must be read again."""
         text = self.text
         if self._lone_end < 0 and self._seen < len(text) and not _OPENING.match(text):
             self._seen = len(text)
@@ -197,7 +199,7 @@ class StreamingMarkdown(_StreamingText):
 
     @property
     def reasoning(self) -> ReasoningSpan | None:
-        """Where the reasoning is; None where there is none."""
+        """The place of the reasoning; None if there is none."""
         found = self._opening()
         if found is None:
             return None
@@ -220,7 +222,7 @@ class StreamingMarkdown(_StreamingText):
         return given[behind:].lstrip()
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
-        """The next part that no more text can change; None where there is none yet."""
+        """Return the next part that later text cannot change; None if there is none yet."""
         if part := self._begun_reasoning(place):
             return part
         if not place.reasoning:
@@ -239,21 +241,22 @@ class StreamingMarkdown(_StreamingText):
         return replace(part, items=_reasoned(part.items)) if part else None
 
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
-        """What is behind the finished parts, as it looks now. For when there is no next."""
+        """Return the unfinished tail as it would look now. Call this when `finished` returns
+        None."""
         if found := self._opening_at(place):
             return (_reasoning_header(found[0]),)
         items = self._tail(self.text, place)
         return _reasoned(items) if place.reasoning else items
 
     def _opening(self) -> tuple[int, str] | None:
-        """Where the reasoning begins, and the mark that ends it."""
+        """The beginning of the reasoning, and the mark that ends it."""
         if self.restarted:
             return 0, "</think>"
         found = _OPENING.match(self.text)
         return (found.end(), _REASONING[found[1]]) if found else None
 
     def _begun_reasoning(self, place: ReadingPlace) -> FinishedPart | None:
-        """The header, where the reasoning begins here; nothing of reasoning that is empty."""
+        """Return the header if the reasoning begins here; nothing for empty reasoning."""
         found = self._opening_at(place)
         if found is None:
             return None
@@ -266,7 +269,7 @@ class StreamingMarkdown(_StreamingText):
         return FinishedPart((), ReadingPlace(end + len(mark))) if end >= 0 else None
 
     def _opening_at(self, place: ReadingPlace) -> tuple[int, str] | None:
-        """What `_opening` says, where nothing is before this place or the reading is at it."""
+        """Return `_opening` if the reading has reached it, or nothing stands before this place."""
         if place.reasoning or place.after or place.fence or place.joined:
             return None
         found = self._opening()
@@ -303,7 +306,7 @@ class StreamingMarkdown(_StreamingText):
         return tuple(item for block in blocks for item in block.items)
 
     def _finished_blocks(self, text: str, place: ReadingPlace) -> FinishedPart | None:
-        """Looks at little, and at more only where that holds no finished block."""
+        """Read little text first, and more only if that has no finished block."""
         left = len(text) - place.source
         for size in (GLANCE, LONGEST_BLOCK):
             window = text[place.source : place.source + size]
@@ -315,7 +318,7 @@ class StreamingMarkdown(_StreamingText):
                 return None
         end = place.source + len(window)
         if window.endswith("\n") and text.find("\n", end, end + LONGEST_BLOCK) < 0:
-            # The next line is too long to be read; what is above it need not suffer.
+            # The next line is too long to be read; the lines above it can still be finished.
             if len(text) - end < LONGEST_BLOCK:
                 return None
             blocks = list(takewhile(lambda block: not block.fence, self._read(window, place)))
@@ -326,7 +329,7 @@ class StreamingMarkdown(_StreamingText):
     def _finished_within(
         self, window: str, place: ReadingPlace, *, cut: bool
     ) -> FinishedPart | None:
-        settled = window.count("\n") - _SETTLING_LINES  # the last line where a block may begin
+        settled = window.count("\n") - _SETTLING_LINES  # the last line at which a block may begin
         if settled < 0:
             return None
         blocks = self._read(window, place)
@@ -337,7 +340,7 @@ class StreamingMarkdown(_StreamingText):
             count += 1
         if count:
             return _part(blocks[:count], ReadingPlace(blocks[count].begin, place.after))
-        # Nobody sees where a long list is cut: its markers are those of the source.
+        # The cut of a long list is invisible: its markers are those of the source.
         stops = [line for line in blocks[0].entries[1:] if line <= settled] if cut else []
         if not stops:
             return None
@@ -347,14 +350,15 @@ class StreamingMarkdown(_StreamingText):
         return replace(part, next=replace(part.next, after="item"))
 
     def _read(self, text: str, place: ReadingPlace) -> list[Block]:
-        """The blocks of `text`; where nothing in it is finished, it is at once the tail."""
+        """Return the blocks of `text`. If none of them is finished, they become the tail at
+        once."""
         if self._last[:2] != (text, place):
             blocks = self._reader.read(text, base=place.source, after=place.after)
             self._last = (text, place, blocks)
         return self._last[2]
 
     def _finished_plain(self, place: ReadingPlace, window: str) -> FinishedPart:
-        """A block that is too much, as far as it is looked at."""
+        """Return a too large block as plain text, as far as it was looked at."""
         items = plain_lines(window, base=place.source, after=place.after)
         end = place.source + len(window)
         return FinishedPart(
@@ -362,9 +366,9 @@ class StreamingMarkdown(_StreamingText):
         )
 
     def _finished_row(self, text: str, place: ReadingPlace) -> FinishedPart | None:
-        """The rest of a line that was cut, or as much of it as is looked at once."""
+        """Return the rest of a line that was cut, or as much of it as is looked at once."""
         begin = place.source
-        # Of such a line every character may be a run of its own.
+        # Every character of such a line may be a run.
         end = text.find("\n", begin, begin + GLANCE) + 1
         if not end and len(text) - begin <= GLANCE:
             return None
@@ -386,7 +390,7 @@ class StreamingMarkdown(_StreamingText):
             end, lines = stop + 1, lines + 1
         if lines < FENCE_LINES and len(text) <= limit:
             return None
-        joined = end == begin  # one line, longer than what is looked at
+        joined = end == begin  # one line that is longer than the part looked at
         end = limit if joined else end
         items = self._fence_items(text[begin:end], place, fence)
         return FinishedPart(
@@ -415,7 +419,7 @@ class StreamingMarkdown(_StreamingText):
             places.append((len(content), at + spare))
             content += row[spare:] + "\n"
             at += len(row) + 1
-        content = content.removesuffix("\n")  # what split found behind the last line's end
+        content = content.removesuffix("\n")  # `split` adds an empty text after the last line end
         joined = place.joined
         items += code_lines(
             content, block_style=block_style, places=tuple(places), after=after, joined=joined
@@ -430,7 +434,7 @@ def _part(blocks: Sequence[Block], next: ReadingPlace) -> FinishedPart:
 
 
 def _panels(items: Sequence[Item]) -> tuple[int, ...]:
-    """The code blocks that begin in `items`."""
+    """Return the code blocks that begin in `items`."""
     panels = (item.block.panel for item in items if item.block.shape == "label")
     return tuple(panel for panel in panels if panel is not None)
 
@@ -441,7 +445,7 @@ def _reasoning_header(source: int) -> TextLine:
 
 
 def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
-    """`items` as a part of the reasoning: beside a bar of its own."""
+    """Return `items` as a part of the reasoning, beside its bar."""
     return tuple(
         item
         if item.block.reasoning
@@ -459,13 +463,13 @@ def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def _without_begun(text: str, mark: str) -> str:
-    """`text` without the first characters of `mark` at its end."""
+    """Return `text` without a beginning of `mark` at its end."""
     begun = next((n for n in range(len(mark) - 1, 0, -1) if text.endswith(mark[:n])), 0)
     return text[: len(text) - begun]
 
 
 def _closes(fence: OpenFence, row: str) -> bool:
-    """Whether a line ends a code block."""
+    """Return whether a line ends a code block."""
     mark = row.strip(" \t")
     indent = len(row) - len(row.lstrip(" "))
     closing = mark.startswith(fence.mark) and not mark.strip(fence.mark[0])

@@ -1,8 +1,7 @@
-"""The text of a message on the screen: as high as it is long, selectable, and closed to the world.
+"""The text of a message on the screen: as high as it is long, selectable, without any access.
 
-Nothing is loaded and nothing opened: what a link leads to is only asked about. Paints what a
-document cannot: the paper under code, the bars of quotes, rules. Knows documents and formats; not
-what a message is.
+Loads and opens nothing: a link is only asked about. Paints what a document cannot: the background
+of code, the bars of quotes, rules. Knows documents and formats; not messages.
 """
 
 import math
@@ -44,7 +43,7 @@ from app.theme.hover_button import HoverButton
 from app.theme.palette import LineStyle, tinted
 from models.in_words import clean
 
-_PADDING = 7  # pixels between code and the edge of its paper
+_PADDING = 7  # pixels between code and the edge of its background
 _BAR = 3
 _NARROWEST = 160
 _LETTER, _RAISED = 0.56, 3  # of the text's size; pixels
@@ -53,8 +52,7 @@ _REWRITE_SECONDS = 0.006
 
 @dataclass(frozen=True, slots=True)
 class TextMark:
-    """Something that was found: from `start` to `end` in the given text. `current`: the one that
-    the person is at."""
+    """A hit of a search, from `start` to `end` in the given text. `current`: the current hit."""
 
     start: int
     end: int
@@ -63,8 +61,8 @@ class TextMark:
 
 @dataclass(frozen=True, slots=True)
 class TextShade:
-    """A part of the given text, from `start` to `end`, that has a line under it, and lies on a
-    little of its `colour` where it is `tinted`. `letter`: stands small behind it."""
+    """A line under the given text from `start` to `end`, and some of its `colour` behind it if it
+    is `tinted`. `letter` stands small after it."""
 
     start: int
     end: int
@@ -81,7 +79,7 @@ class TextView(QTextBrowser):
         link_asked: a link was chosen; its full address, as it would be sent.
         code_copied: a code block was copied.
         seen_changed: another part of the text is in sight.
-        chosen: this place of the document was clicked.
+        chosen: a person clicked on this place of the document.
     """
 
     link_asked = Signal(str)
@@ -104,7 +102,7 @@ class TextView(QTextBrowser):
         self.setWordWrapMode(self.wordWrapMode().WrapAtWordBoundaryOrAnywhere)
         self.viewport().setAutoFillBackground(False)
         self.text = TextDocument(self.document(), formats, stream)
-        self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
+        self.tip: Callable[[int], str] = lambda position: ""  # for a place
         self._formats = formats
         self._seen = QRect()
         self._marks: tuple[TextMark, ...] = ()
@@ -122,7 +120,7 @@ class TextView(QTextBrowser):
         self._fit()
 
     def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font; the text is written anew by the next steps."""
+        """Use another font and other colours. The next steps rewrite the text."""
         self._formats = formats
         for button in self._buttons.values():
             button.set_appearance(formats.font, formats.colours)
@@ -130,14 +128,14 @@ class TextView(QTextBrowser):
         self.text.set_formats(formats)
 
     def step(self) -> bool:
-        """A bounded piece of writing, laid out; False where nothing is left to write."""
+        """Write and lay out a limited piece. Returns False if nothing is left to write."""
         more = self.text.step()
         self._fit()
         return more
 
     def visible_places(self) -> tuple[int, int] | None:
-        """From where to where in the document the text can be seen, a screen around it included;
-        None where none can."""
+        """Return the range of the document in sight and a screen around it; None if it is out of
+        sight."""
         seen = self.visibleRegion().boundingRect()
         if seen.isEmpty():
             return None
@@ -152,9 +150,9 @@ class TextView(QTextBrowser):
         return tuple(sorted(self._buttons.values(), key=lambda button: button.y()))
 
     def place_buttons(self) -> None:
-        """Put a button to copy on every code block, and a bar under wide code.
+        """Place a copy button on every code block, and a scroll bar under wide code.
 
-        For after each change of the text.
+        Call this after each change of the text.
         """
         self._sideways.place()
         panels = self.text.panels()
@@ -172,32 +170,32 @@ class TextView(QTextBrowser):
             )
 
     def set_marks(self, marks: tuple[TextMark, ...]) -> None:
-        """Mark these, and nothing else."""
+        """Mark these hits, and no others."""
         if marks != self._marks:
             self._marks = marks
             self._paint_marks()
 
     def set_shades(self, shades: tuple[TextShade, ...]) -> None:
-        """Shade these parts, and nothing else; marks lie above them."""
+        """Draw these shades, and no others. Marks lie above them."""
         if shades != self._shades:
             self._shades = shades
             self._paint_marks()
 
     def lay_marks(self) -> None:
-        """Put the marks where their text is now. For after each change of the text."""
+        """Place the marks where their text is now. Call this after each change of the text."""
         if self._marks or self._shades:
             self._paint_marks()
 
     def line_of(self, start: int) -> QRectF:
-        """Where the line is that shows the character at `start` of the given text, or the next
-        one that is shown."""
+        """Return the rectangle of the line with the character at `start` of the given text, or with
+        the next visible one."""
         ranges = self.text.ranges(start, start + 1) or self.text.ranges(start, start + 1000)
         cursor = QTextCursor(self.document())
         cursor.setPosition(ranges[0][0] if ranges else 0)
         return QRectF(self.cursorRect(cursor))
 
     def copy_as_written(self) -> None:
-        """Put those lines of the given text on the clipboard that the selection is from."""
+        """Copy the lines of the given text that the selection is from."""
         cursor = self.textCursor()
         given = self.text.given
         begin = self.text.source_before(cursor.selectionStart())
@@ -210,9 +208,9 @@ class TextView(QTextBrowser):
         event.ignore()  # the message has a menu of its own
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Nothing, whatever is asked for: no file is read and no address visited.
+        """Return nothing, whatever is requested: no file is read and no address visited.
 
-        A picture gets a clear point: given none, Qt would look for a file of that name itself.
+        For a picture, return a transparent point: otherwise Qt would look for a file of that name.
         """
         if kind == QTextDocument.ResourceType.ImageResource.value:
             point = QImage(1, 1, QImage.Format.Format_ARGB32)
@@ -234,7 +232,7 @@ class TextView(QTextBrowser):
         return super().viewportEvent(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        # The transcript scrolls, not the message; but wide code does.
+        # The transcript scrolls, not the message; wide code scrolls too.
         event.setAccepted(self._sideways.wheel(event))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -282,14 +280,14 @@ class TextView(QTextBrowser):
             self.seen_changed.emit()
 
     def position_at(self, point: QPoint) -> int:
-        """The place of the document whose character is shown at a point of the viewport."""
+        """Return the place of the document at a point of the viewport."""
         cursor = self.cursorForPosition(point)
         if self.cursorRect(cursor).left() > point.x():  # the right half of a character
             cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter)
         return cursor.position()
 
     def is_link(self, position: int) -> bool:
-        """Whether the character at a place of the document belongs to a link."""
+        """Return whether the character at a place of the document belongs to a link."""
         cursor = QTextCursor(self.document())
         cursor.setPosition(position)
         cursor.movePosition(QTextCursor.MoveOperation.NextCharacter)
@@ -300,7 +298,7 @@ class TextView(QTextBrowser):
         address = self.anchorAt(event.pos())
         if address and address != REASONING_ADDRESS:
             tip = f"{tip}\n{address}" if tip else address
-        # Qt would take what looks like HTML for it.
+        # Qt would take text that looks like HTML for HTML.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
         QToolTip.showText(event.globalPos(), text, self.viewport())
 
@@ -340,7 +338,7 @@ class TextView(QTextBrowser):
         return laid
 
     def _paint_letters(self, painter: QPainter, clip: QRect) -> None:
-        """The letters of shades, raised, behind what they belong to."""
+        """Paint the letters of the shades, raised, after their text."""
         font = QFont(self._formats.font)
         font.setPointSizeF(_LETTER * font.pointSizeF())
         font.setBold(True)
@@ -415,7 +413,7 @@ class TextView(QTextBrowser):
             self.place_buttons()
 
     def _rewrite(self) -> None:
-        """Write for as long as a frame may take; for what changes without a frame of its own."""
+        """Write for the time of one frame, after a change outside of frames."""
         end = time.monotonic() + _REWRITE_SECONDS
         while self.step():
             if time.monotonic() > end:
@@ -437,7 +435,7 @@ class TextView(QTextBrowser):
             "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
         )
         button.setAccessibleName("Copy this code")
-        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop at every block
+        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop at every code block
         button.clicked.connect(lambda: self._copy(panel))
         button.show()
         return button

@@ -1,1 +1,1 @@
-"""Which target answers, which drafter drafts for it and how far; the Library of models."""
+"""Chooses the target, its drafter and the draft length; the Library of models."""

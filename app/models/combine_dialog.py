@@ -1,5 +1,6 @@
-"""Lets a person combine drafters, which are asked in the order of the list, and say how many of
-the target's layers draft as early exit. Knows choices and names; nothing of how they draft.
+"""A dialog in which a person combines drafters in an order, and sets the layers of early exit.
+
+Knows choices and names; not how they draft.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QPushButton,
@@ -19,25 +19,25 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice
-from app.models.widgets import ToneLabel
-from app.models.words import drafter_name
+from app.models.formatting import drafter_name
+from app.theme.labels import ToneLabel, plain_label
 
 _EARLY_EXIT = "early-exit"
-_ALONE = ("auto", "none")  # which are combined with nothing
+_ALONE = ("auto", "none")  # cannot be combined
 _MOST_LAYERS = 200
 _VALUE = int(Qt.ItemDataRole.UserRole)
 
 
 class CombineDialog(QDialog):
-    """Attribute: `value`, as `--drafter` takes it; empty where nothing is ticked.
+    """Attribute: `value`, for `--drafter`; empty if nothing is ticked.
 
-    Signals: `chosen(str)`, the value that a person accepted.
+    Signals: `chosen(str)`: a person accepted this value.
     """
 
     chosen = Signal(str)
 
     def __init__(self, choices: Sequence[Choice], chosen: str, *, parent: QWidget) -> None:
-        """`choices` as in the drafters' menu; those that cannot be chosen are left out."""
+        """`choices` are those of the drafters' menu; unavailable ones are not listed."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Combine drafters")
@@ -113,7 +113,7 @@ class CombineDialog(QDialog):
         words = ToneLabel()
         words.say(
             "With a fixed draft length, the first of these that has something to propose drafts a "
-            "round. With an automatic one, the one that is expected to gain most does."
+            "round. With an automatic length, the drafter with the highest expected gain does."
         )
         self.list.setSpacing(2)
         self.list.setAccessibleName("Drafters, in the order in which they are asked")
@@ -125,8 +125,7 @@ class CombineDialog(QDialog):
         row = QHBoxLayout()
         row.addWidget(self.list, 1)
         row.addLayout(moves)
-        label = QLabel("Early exit drafts with")
-        label.setBuddy(self.layers)
+        label = plain_label("Early exit drafts with", buddy=self.layers)
         below = QHBoxLayout()
         below.addWidget(label)
         below.addWidget(self.layers)

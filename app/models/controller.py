@@ -1,6 +1,7 @@
-"""Carries out what a person asks for in the Library's window, and loads a pair that was chosen
-when its download finishes. There is one such window, whichever window of the chat it was opened
-from. How a model is loaded is the loader's business.
+"""Carries out what a person asks for in the Library's window, and loads a pair that was chosen when
+its download finishes.
+
+There is one such window for all windows of the chat. The loader knows how a model is loaded.
 """
 
 from functools import partial
@@ -9,7 +10,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox
 
 from app import files
-from app.models import words
+from app.models import formatting
 from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
 from app.models.loader import ModelLoader
@@ -21,19 +22,19 @@ from models import in_words
 from models.errors import Problem
 from models.records import Download, Installed, PairOffer
 
-_FOLLOW_MS = 3000  # between two looks at the downloads of another process
+_FOLLOW_MS = 3000  # between two checks of another process's downloads
 
 
 class LibraryController(QObject):
-    """Attributes: `dialog`, None until it is opened; `pending_offer`, the offer that will be used
-    when its download finishes.
+    """Attributes: `dialog`, None until it is opened; `pending_offer`, the offer to be used when its
+    download finishes.
 
     Signals:
-        chosen(Pair): load this.
-        drafter_chosen(str): draft with this, as `--drafter` takes it.
-        forgotten(): a folder that a person opened is to be listed no longer.
-        ready(Pair): this finished downloading, but another pair was chosen in the meantime.
-        reported(str): something happened while the Library's window was closed.
+        chosen(Pair): load this pair.
+        drafter_chosen(str): draft with this value of `--drafter`.
+        forgotten(): a folder that a person opened was removed from the lists.
+        ready(Pair): this pair finished downloading, but another was chosen in the meantime.
+        reported(str): an event while the Library's window was closed.
     """
 
     chosen = Signal(object)
@@ -64,9 +65,9 @@ class LibraryController(QObject):
         self._watch.timeout.connect(self.follow)
 
     def open(self, page: PageName = "offers") -> None:
-        """Show the Library's window, and refresh what it shows."""
+        """Show the Library's window, and refresh its contents."""
         if self.dialog is None or self._presenter is None:
-            self.dialog = LibraryDialog()  # without a parent: it outlasts any window
+            self.dialog = LibraryDialog()  # without a parent, as it outlasts any window
             self._connect(self.dialog)
             self._presenter = LibraryPresenter(
                 self._library,
@@ -140,7 +141,7 @@ class LibraryController(QObject):
                 self.drafter_chosen.emit(drafter)
 
     def _forget(self, kind: str, path: str) -> None:
-        """List what a person opened no longer."""
+        """Remove a path that a person opened from the lists."""
         self._settings.forget_path(kind, path)
         self.forgotten.emit()
         if self._presenter is not None:
@@ -217,21 +218,21 @@ class LibraryController(QObject):
         delete.clicked.connect(partial(self._library.remove, name))
         box.open()
 
-    # What happens after them
+    # Results
 
     def _on_completed(self, repository: str) -> None:
         if self.pending_offer is None or repository not in _repositories(self.pending_offer):
             self._say(f"{repository} finished downloading.")
 
     def _on_broken(self, download: Download) -> None:
-        """Say that a download failed; why is in its row where the Library's window is open."""
+        """Report that a download failed. Its row in the Library's window says why."""
         if self.dialog is None or not self.dialog.isVisible():
             self.reported.emit(f"{download.repository}: {download.problem} {download.remedy}")
         elif self.dialog.page != "downloads":
             self.dialog.line.say(f"{download.repository} failed. See Downloads.", "warning")
 
     def _on_inventory(self) -> None:
-        """Use the pending offer if its models are on this machine now."""
+        """Use the pending offer if its models are installed now."""
         inventory = self._library.inventory
         if self.pending_offer is None or inventory.asking or inventory.problem is not None:
             return
@@ -255,10 +256,10 @@ class LibraryController(QObject):
     def _use(self, name: str) -> None:
         installed = self._find(name)
         if installed is not None:
-            self._load(self._pair(installed), words.short_name(installed.name))
+            self._load(self._pair(installed), formatting.short_name(installed.name))
         elif name in self._settings.paths("targets"):
             length = self._loader.pair.draft_length
-            self._load(Pair(name, "auto", length), words.target_name(name))
+            self._load(Pair(name, "auto", length), formatting.target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name
@@ -266,7 +267,7 @@ class LibraryController(QObject):
         self.chosen.emit(pair)
 
     def _pair(self, target: Installed, drafter: Installed | None = None) -> Pair:
-        """The pair for the loader; without a drafter, the engine picks one."""
+        """Return the pair for the loader. Without a drafter, the engine chooses one."""
         return Pair(
             "" if target.origin == "starter" else target.path,
             drafter.name if drafter else "auto",
@@ -285,18 +286,18 @@ class LibraryController(QObject):
             self._presenter.refresh()
 
     def _on_not_loaded(self, problem: Problem) -> None:
-        """Show the problem here too; the main window shows it in any case."""
+        """Show the problem in this window too; the main window shows it in any case."""
         if self._loading and self.dialog is not None:
             self._loading = ""
             self.dialog.line.say(str(problem), "warning")
 
     @property
     def following(self) -> bool:
-        """Whether it looks for downloads of other processes."""
+        """Whether it checks for downloads of other processes."""
         return self._watch.isActive()
 
     def follow(self) -> None:
-        """Look again if another process is downloading; stop where the window is closed."""
+        """Check again while another process is downloading. Stop when the window is closed."""
         if self.dialog is None or not self.dialog.isVisible():
             self._watch.stop()
         elif self._library.downloads.elsewhere and not self._library.inventory.asking:
@@ -328,5 +329,5 @@ class LibraryController(QObject):
 
 
 def _repositories(offer: PairOffer) -> tuple[str, ...]:
-    """The repositories of an offer's models."""
+    """Return the repositories of an offer's models."""
     return tuple(filter(None, (offer.target, offer.drafter)))

@@ -1,6 +1,6 @@
-"""The Library's window: its pages as tabs, and a line that says what was done last.
+"""The Library's window: its pages as tabs, and a line about the last action.
 
-Knows its widgets. The presenter fills the pages, and the controller does what is asked there.
+Knows its widgets. The presenter fills the pages, and the controller carries out the actions.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine
 from app.theme.style import STYLE_SHEET, TABS
 
 PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
@@ -18,7 +18,7 @@ PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
 class LibraryDialog(QDialog):
     """Not modal, so that the chat can go on. Attributes: the pages.
 
-    Signals: `shown(str)`, another page was opened.
+    Signals: `shown(str)`: another page was opened.
     """
 
     shown = Signal(str)

@@ -1,8 +1,8 @@
-"""The downloads as the queue on the disk has them, and the commands that ask it for something.
+"""The downloads in the queue on the disk, and the commands that change it.
 
-The queue is the owner: it knows what waits, what failed and why, and what was asked of a running
-one. Here is only what it told last, and, as long as a command of this window has not been answered,
-what that command asks for. Knows `models pull` and its lines.
+The queue decides: it knows which downloads wait, which failed and why, and what was asked of a
+running one. This module keeps its last report, and what commands of this window ask for until they
+are answered. Knows `models pull` and its lines.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ Verb = Literal["pull", "pause", "cancel"]
 
 @dataclass(slots=True)
 class _Asked:
-    """A command that still runs, and of its downloads those of which the queue has not told yet."""
+    """A command that still runs, and those of its downloads that the queue has not reported yet."""
 
     verb: Verb
     names: tuple[str, ...]
@@ -28,11 +28,11 @@ class _Asked:
 
 class Downloads(QObject):
     """Signals:
-    changed(): a download, or what is asked of it.
+    changed(): a download, or a request for it, changed.
     completed(str): this repository is downloaded.
     broke(Download): a download failed.
     failed(Problem): a request could not be carried out.
-    disk_changed(): the disk may hold other things now.
+    disk_changed(): models on the disk may have changed.
     """
 
     changed = Signal()
@@ -44,17 +44,17 @@ class Downloads(QObject):
     def __init__(self, commands: CommandRunner, *, parent: QObject) -> None:
         super().__init__(parent)
         self._commands = commands
-        self._queue: dict[str, Download] = {}  # by the name in small letters, as the hub has it
-        self._told_since: set[str] = set()  # that was told since the whole queue was asked for
+        self._queue: dict[str, Download] = {}  # by the name in small letters, as on the hub
+        self._told_since: set[str] = set()  # reported since the whole queue was requested
         self._asked: dict[RunningCommand, _Asked] = {}
-        self._runs = False  # whether a process worked through the queue when it was told
+        self._runs = False  # whether a process was downloading at that time
 
     @property
     def all(self) -> tuple[Download, ...]:
-        """Those that are not over, in the order of the queue, with what is being asked of them.
+        """The downloads that are not over, in the order of the queue, with what is asked of them.
 
-        One that is queued is told as paused where no process works through the queue, because the
-        one that did was killed: it can be resumed.
+        A queued download is shown as paused if no process works on the queue, because that process
+        was killed: it can be resumed.
         """
         shown = dict(self._queue)
         for asked in self._asked.values():
@@ -78,34 +78,34 @@ class Downloads(QObject):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether only another process is downloading, of which only the disk tells."""
+        """Whether only another process is downloading; its progress is read from the disk."""
         return self._runs and not self.running
 
     def find(self, repository: str) -> Download | None:
-        """The download of a repository; None where it is over or not asked for."""
+        """Return the download of a repository; None if it is over or not requested."""
         wanted = repository.lower()
         return next((one for one in self.all if one.repository.lower() == wanted), None)
 
     def pull(self, *repositories: str) -> None:
-        """Start these, or resume them where they stopped."""
+        """Start these downloads, or resume them."""
         wanted = [name for name in dict.fromkeys(repositories) if not self._goes_on(name)]
         if wanted:
             self._ask("pull", "--with-parent", names=wanted)
 
     def pause(self, repository: str) -> None:
-        """Stop it for now, keeping what is downloaded."""
+        """Stop a download for now, and keep what is downloaded."""
         self._ask("pause", "--pause", names=[repository])
 
     def cancel(self, repository: str) -> None:
-        """Take it off the queue."""
+        """Remove a download from the queue."""
         self._ask("cancel", "--cancel", names=[repository])
 
     def begin_look(self) -> None:
-        """The whole queue is being asked for: what is told from now on is newer than the answer."""
+        """Mark the start of a refresh: reports from now on are newer than its result."""
         self._told_since.clear()
 
     def take_queue(self, downloads: tuple[Download, ...], *, downloading: bool) -> None:
-        """Take over the queue on the disk as it was a moment ago."""
+        """Replace the downloads by the queue on the disk, as read a moment ago."""
         before = self._queue
         newer = {name: before[name] for name in self._told_since & set(before)}
         self._queue = {one.repository.lower(): one for one in downloads} | newer
@@ -152,8 +152,8 @@ class Downloads(QObject):
             self.disk_changed.emit()
 
     def _on_failed(self, running: RunningCommand, problem: Problem) -> None:
-        """Report a problem that the queue does not know, and will not: it knows what fails there,
-        and that the process of a running download was killed."""
+        """Report a problem that is not in the queue. The queue records failed downloads, also when
+        the process was killed."""
         of_this = (self._queue.get(name.lower()) for name in self._asked[running].names)
         if not any(one is not None and one.status in ("running", "failed") for one in of_this):
             self.failed.emit(problem)

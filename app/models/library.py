@@ -1,5 +1,5 @@
-"""Everything the Library knows: models on this machine, pairs on offer, search results, downloads
-and drafters for a target.
+"""Everything the Library knows: installed models, offered pairs, search results, downloads, and
+drafters for a target.
 
 Knows the arguments and answers of `slipstream models`; not how commands run, and shows nothing.
 """
@@ -23,7 +23,7 @@ from models.records import (
 
 
 def read_inventory(answer: JsonObject) -> Inventory:
-    """The answer of `list`. Raises Problem."""
+    """Return the answer of `list`. Raises Problem."""
     return Inventory(
         read_answer(tuple[Installed, ...], answer, "installed"),
         read_answer(tuple[Incomplete, ...], answer, "incomplete"),
@@ -35,26 +35,27 @@ def read_inventory(answer: JsonObject) -> Inventory:
 
 
 def read_found(answer: JsonObject) -> tuple[SearchResult, ...]:
-    """The answer of `search`. Raises Problem."""
+    """Return the answer of `search`. Raises Problem."""
     return read_answer(tuple[SearchResult, ...], answer, "found")
 
 
 def read_offers(answer: JsonObject) -> tuple[PairOffer, ...]:
-    """The answer of `pair`. Raises Problem."""
+    """Return the answer of `pair`. Raises Problem."""
     return read_answer(tuple[PairOffer, ...], answer, "offers")
 
 
 def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
-    """The answer of `pair --target`. Raises Problem."""
+    """Return the answer of `pair --target`. Raises Problem."""
     return read_answer(tuple[Candidate, ...], answer, "candidates")
 
 
 class Library(QObject):
     """Attributes: the questions `inventory`, `offers`, `found` and `candidates`; `downloads`;
-    `searched`, the text that was searched for; `target`, the folder whose candidates these are.
+    `searched`, the text of the last search; `target`, the folder of the target of the candidates.
 
     Signals:
-        done(int | None): a request was carried out; the bytes that it freed, if it could free any.
+        done(int
+     None): a request was carried out; the bytes that it freed, if it could free any.
         failed(Problem): a request failed.
     """
 
@@ -68,7 +69,7 @@ class Library(QObject):
         hostfile: Callable[[], str] = lambda: "",
         parent: QObject | None = None,
     ) -> None:
-        """`hostfile`: of the Macs that hold targets together; empty where it is this one alone."""
+        """`hostfile` returns the path for several Macs; empty for this Mac alone."""
         super().__init__(parent)
         self._hostfile = hostfile
         self._asks_macs = False
@@ -95,25 +96,25 @@ class Library(QObject):
         self.downloads.failed.connect(self.failed)
 
     def refresh(self) -> None:
-        """Ask what is on this machine and in the queue."""
+        """Ask for the installed models and the queue."""
         self.downloads.begin_look()
         self.inventory.ask("list", "--json")
 
     def refresh_offers(self) -> None:
-        """Ask which pairs the catalog has for this machine, or for several Macs together."""
+        """Ask for the catalog's pairs for this machine, or for several Macs together."""
         hostfile = self._hostfile()
         self._asks_macs = bool(hostfile)
         self.offers.ask("pair", "--json", *(("--hosts", hostfile) if hostfile else ()))
 
     def refresh_candidates(self, target: str) -> None:
-        """Ask what can draft for the model in this folder."""
+        """Ask for the drafters that can draft for the model in this folder."""
         if target != self.target:
             self.target = target
             self.candidates.forget()
         self.candidates.ask("pair", "--json", "--target", target)
 
     def search(self, text: str) -> None:
-        """Search the hub; an empty text only clears the results."""
+        """Search the hub. An empty text only clears the results."""
         self.searched = text = " ".join(text.split())
         self.found.forget()
         if text:
@@ -124,7 +125,7 @@ class Library(QObject):
         self._do("remove", "--json", "--yes", "--", name)
 
     def clean(self, name: str) -> None:
-        """Delete what an interrupted download left."""
+        """Delete the leftovers of an interrupted download."""
         self._do("remove", "--json", "--yes", "--incomplete", "--", name)
 
     def add_folder(self, folder: str) -> None:
@@ -132,7 +133,7 @@ class Library(QObject):
         self._do("folders", "--json", "--add", folder)
 
     def remove_folder(self, folder: str) -> None:
-        """List the models in a folder no longer; nothing is deleted."""
+        """Stop listing the models in a folder. Nothing is deleted."""
         self._do("folders", "--json", "--remove", folder)
 
     def close(self) -> None:
@@ -160,13 +161,13 @@ class Library(QObject):
             self.downloads.take_queue(inventory.downloads, downloading=inventory.downloading)
 
     def _on_offers(self) -> None:
-        """A Mac that does not answer is no reason to show no pairs: then it is this machine's."""
+        """If the Macs do not answer, ask for the pairs for this machine alone."""
         if self._asks_macs and self.offers.problem is not None and not self.offers.asking:
             self._asks_macs = False
             self.offers.ask("pair", "--json")
 
     def _refresh_all(self) -> None:
-        """Ask again whatever was asked, as the disk has changed."""
+        """Repeat all earlier questions, as the disk has changed."""
         if self._closed:
             return
         self.refresh()

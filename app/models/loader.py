@@ -1,6 +1,6 @@
-"""Has the engine load a pair: the last one, or the starter model, which may have to be downloaded.
+"""Has the engine load a pair: the last one, or the starter model, which may need a download.
 
-Knows which targets must be prepared first, and how the engine is asked; shows nothing.
+Knows which targets must be prepared first, and how to ask the engine; shows nothing.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_client.engine_process import EngineProcess
+from app.models.formatting import target_name
 from app.models.target_process import Progress, open_target
-from app.models.words import target_name
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
@@ -21,18 +21,18 @@ OpenTarget = Callable[[str, Progress], Path]
 
 
 class ModelLoader(QObject):
-    """Attributes: `pair`, the one that was chosen; `loaded`, what the engine has; `fetching`;
-    `resting`, whether the model was unloaded until it is asked again; `problem`, why there is no
-    model, None where one is loaded or being loaded.
+    """Attributes: `pair`, the chosen pair; `loaded`, the engine's pair; `fetching`; `resting`,
+    whether the model was unloaded until the next request; `problem`, why there is no model, None
+    while a model is loaded or loading.
 
     Signals:
-        chosen(): `pair` is another one.
-        fetch_began(): the starter model is being prepared, with a download if needed, or a GGUF
-            file is being imported.
-        fetch_progress(int, int): how much of how much is done, in bytes or parts of the file.
+        chosen(): `pair` changed.
+        fetch_began(): the starter model is being prepared, perhaps downloaded, or a GGUF file is
+            being imported.
+        fetch_progress(int, int): done and total, in bytes or parts of the file.
         load_requested(): the engine was asked to load; requests for answers can follow.
         loaded_now(Loaded): the engine has loaded a pair.
-        rested(): the model was unloaded to give its memory back; `wake` loads it again.
+        rested(): the model was unloaded to free its memory; `wake` loads it again.
         failed(Problem): loading or preparing failed.
     """
 
@@ -52,8 +52,8 @@ class ModelLoader(QObject):
         opening: OpenTarget | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`opening` replaces `open_target`, which makes a model folder of a target; it is called
-        in another thread."""
+        """`opening` replaces `open_target`, which makes a model folder of a target. It is called in
+        another thread."""
         super().__init__(parent)
         self._engine, self._settings = engine, settings
         self._opening = opening or open_target
@@ -63,11 +63,11 @@ class ModelLoader(QObject):
         self.fetching = False
         self.resting = False
         self.problem: Problem | None = None
-        self._asked = self._wanted  # of what was loaded
+        self._asked = self._wanted  # of the loaded pair
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
-        for told in (engine.happened, engine.told_guest):
-            told.connect(lambda event: self._wait_for_rest())
+        for signal in (engine.happened, engine.told_guest):
+            signal.connect(lambda event: self._wait_for_rest())
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.unloaded.connect(self._on_rested)
@@ -76,7 +76,7 @@ class ModelLoader(QObject):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The target's and the drafter's names, for a person."""
+        """The target's and the drafter's names, to be shown."""
         if self.loaded is not None:
             return target_name(self.loaded.target), self.loaded.drafter
         name = self._settings.starter_name if self.starter else target_name(self.pair.target)
@@ -93,7 +93,7 @@ class ModelLoader(QObject):
         self.load(self.pair)
 
     def close(self) -> None:
-        """Load nothing any more, as the engine is about to stop."""
+        """Load nothing more: the engine is about to stop."""
         self._idle.stop()
         self._stepper.close()
 
@@ -110,7 +110,8 @@ class ModelLoader(QObject):
             self._stepper.run(self._prepare(pair.target), failed=self._on_unprepared)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
-        """Change the drafter or draft length from the next answer on; None keeps it."""
+        """Change the drafter or draft length from the next answer on. None keeps the current
+        one."""
         pair = self.pair
         self._choose(
             Pair(
@@ -126,19 +127,19 @@ class ModelLoader(QObject):
 
     @property
     def memory(self) -> Memory:
-        """What a conversation with the chosen target may take."""
+        """The memory limits of conversations with the chosen target."""
         return self._settings.memory(self.pair.target)
 
     def use_memory(self, memory: Memory) -> None:
-        """Let conversations with the chosen target take this, which loads it again."""
+        """Set the memory limits of conversations with the chosen target, which is loaded again."""
         if memory != self.memory:
             self._settings.keep_memory(self.pair.target, memory)
             self.load(self.pair)
 
     @property
     def outdated(self) -> bool:
-        """Whether what is loaded was asked to answer in another way than is set now: side by side,
-        from earlier answers, or with what is kept of documents."""
+        """Whether the engine was loaded with other settings than the current ones: for answers at
+        once, for earlier answers, or for documents kept on disk."""
         return self.loaded is not None and self._asked != self._wanted
 
     @property
@@ -147,12 +148,12 @@ class ModelLoader(QObject):
         return wanted.parallel, wanted.exact, wanted.learn, wanted.keep_documents
 
     def measure_again(self) -> None:
-        """Calibrate the pair again, in place of what is stored for this machine."""
+        """Calibrate the pair again, and replace the stored calibration of this machine."""
         if self.loaded is not None:
             self._engine.measure_again()
 
     def unload(self) -> None:
-        """Give the model's memory back until it is asked again."""
+        """Unload the model to free its memory, until the next request."""
         if self.loaded is not None and not self.resting:
             self.resting = True
             self._engine.unload()
@@ -163,7 +164,7 @@ class ModelLoader(QObject):
             self.load(self.pair)
 
     def rest_after(self, minutes: int) -> None:
-        """Unload the model whenever it was not asked for so long; 0 for never."""
+        """Unload the model after that many minutes without requests; 0 for never."""
         self._settings.unload_minutes = minutes
         self._wait_for_rest()
 
@@ -217,7 +218,7 @@ class ModelLoader(QObject):
         self._fail(problem)
 
     def _fail(self, problem: Problem) -> None:
-        """Choose the pair that is still loaded, if one is."""
+        """Return to the pair that is still loaded, if any."""
         if self.loaded is not None:
             self._choose(self._last_loaded)
         else:
@@ -240,5 +241,5 @@ class ModelLoader(QObject):
 
 
 def is_gguf(target: str) -> bool:
-    """Whether a target is a file that must be imported first."""
+    """Return whether a target is a GGUF file, which must be imported first."""
     return target.lower().endswith(".gguf")

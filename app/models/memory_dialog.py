@@ -1,6 +1,5 @@
-"""Lets a person choose how long conversations with the chosen target may be, which numbers its
-caches hold, and when it is unloaded. Knows the loader and the settings.
-"""
+"""A dialog for the memory of conversations with the chosen target: their length, the number type of
+the caches, and when the model is unloaded. Knows the loader and the settings."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -14,13 +13,13 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.models.loader import ModelLoader
-from app.models.widgets import ToneLabel
 from app.settings import Settings
+from app.theme.labels import ToneLabel
 from engine.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _CACHES = (
-    Choice("0", "As the model\u2019s", "Exact, and what is quickest to read"),
+    Choice("0", "As the model\u2019s own", "Exact, and the fastest to read"),
     Choice("8", "8-bit", "Half the memory of 16 bits, in conversations of 5,000 tokens and more"),
     Choice("4", "4-bit", "A quarter of it; answers may become worse"),
 )
@@ -33,7 +32,7 @@ _MINUTES = (
 
 
 class MemoryDialog(QDialog):
-    """Attributes: `context`, `caches` and `rest`, the boxes."""
+    """Attributes: the boxes `context`, `caches` and `rest`."""
 
     def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
         super().__init__(parent)
@@ -56,8 +55,9 @@ class MemoryDialog(QDialog):
         self.rest.set_value(str(settings.unload_minutes))
         words = ToneLabel()
         words.say(
-            f"For {loader.names[0]}. A pair that would not fit with so long a conversation is "
-            "not loaded, and the memory that it needs is shown. Changes load the model again."
+            f"For {loader.names[0]}. If a pair does not fit with a conversation of this length, "
+            "it is not loaded, and the memory that it needs is shown. A change loads the model "
+            "again."
         )
         rows = QFormLayout()
         rows.setSpacing(10)

@@ -1,4 +1,4 @@
-"""The pairs of the catalog as plain values: how far each one is, and what is said about it.
+"""The catalog's pairs as plain values: their progress and their texts.
 
 Pure functions from records to text; knows no widgets.
 """
@@ -6,7 +6,7 @@ Pure functions from records to text; knows no widgets.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.models import words
+from app.models import formatting
 from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
 from models.records import KIND_NAMES, Download, Inventory, PairOffer
@@ -14,8 +14,8 @@ from models.records import KIND_NAMES, Download, Inventory, PairOffer
 
 @dataclass(frozen=True, slots=True)
 class OfferState:
-    """An offer and how far it is: `downloads` are those of its repositories, `pending` is whether
-    it will be loaded as soon as they finish, `in_use` whether its target is loaded now."""
+    """An offer and its progress. `downloads` are those of its repositories. `pending`: it will be
+    loaded as soon as they finish. `in_use`: its target is loaded."""
 
     offer: PairOffer
     downloads: tuple[Download, ...] = ()
@@ -37,7 +37,7 @@ class OfferState:
 
     @property
     def progress(self) -> float | None:
-        """0 to 1; None where nothing is being downloaded."""
+        """From 0 to 1; None if nothing is being downloaded."""
         if not self.downloads:
             return None
         done, total = self._bytes
@@ -45,7 +45,7 @@ class OfferState:
 
     @property
     def status_text(self) -> str:
-        """How far it is, in a few words; empty where nothing is under way."""
+        """Its progress in a few words; empty if nothing is under way."""
         if not self.downloads:
             return ""
         if failed := self.failed:
@@ -59,7 +59,7 @@ class OfferState:
 
     @property
     def action(self) -> Action:
-        """What its button does."""
+        """The action of its button."""
         if self.in_use:
             return Action("use", "In use", "This pair is already in use.")
         if self.offer.reason:
@@ -73,7 +73,7 @@ class OfferState:
 
     @property
     def _bytes(self) -> tuple[int, int]:
-        """Of its downloads together: done, and all."""
+        """The bytes of its downloads: done, and total."""
         return (
             sum(download.done_bytes for download in self.downloads),
             sum(download.total_bytes for download in self.downloads),
@@ -88,7 +88,8 @@ def offer_states(
     loaded: LoadedPair,
     pending: str,
 ) -> tuple[OfferState, ...]:
-    """Each offer with how far it is. `pending` is the key of the one that will be loaded."""
+    """Return each offer with its progress. `pending` is the key of the offer that will be
+    loaded."""
     states = []
     for offer in offers:
         own = tuple(one for one in downloads if one.repository in (offer.target, offer.drafter))
@@ -99,43 +100,43 @@ def offer_states(
 
 
 def offer_key(offer: PairOffer) -> str:
-    """Tells offers apart: the catalog may pair one target with two drafters."""
+    """Return a key that is unique: the catalog may pair one target with two drafters."""
     return f"{offer.target}+{offer.drafter}"
 
 
 def offer_title(offer: PairOffer) -> str:
-    name = words.short_name(offer.target)
-    return f"{name} with {words.short_name(offer.drafter)}" if offer.drafter else name
+    name = formatting.short_name(offer.target)
+    return f"{name} with {formatting.short_name(offer.drafter)}" if offer.drafter else name
 
 
 def offer_facts(offer: PairOffer) -> str:
-    """What is left to download, the context and the licence, in one line."""
+    """Return the remaining download, the context and the licence, in one line."""
     download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     facts = (
         "On this machine" if offer.installed else download and f"{download} to download",
-        words.context(offer.context),
-        words.licence(offer.licence),
+        formatting.format_context(offer.context),
+        formatting.format_licence(offer.licence),
         "" if offer.verified else "Not verified on the hub",
     )
     return DOT.join(filter(None, facts))
 
 
 def drafters_line(offer: PairOffer) -> str:
-    """What can draft for it, as far as the catalog knows."""
+    """Return a line about the drafters that the catalog knows for it."""
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
     kinds = [names.get(kind) or KIND_NAMES.get(kind, kind) for kind in offer.drafter_kinds]
     return f"Drafters: {', '.join(kinds)}" if kinds else ""
 
 
 def memory_line(offer: PairOffer) -> str:
-    """What it needs of the memory that there is."""
+    """Return a line about the memory it needs, of the memory of this machine."""
     available = in_words.size(offer.available_bytes)
     place = "these Macs together" if offer.macs > 1 else "this machine"
     return f"{_needs(offer)}, of the {available} that models can use on {place}"
 
 
 def _needs(offer: PairOffer) -> str:
-    """The memory it needs, and at which context."""
+    """Return the memory it needs, and its context."""
     as_float = ", with its weights as float32" if offer.expanded else ""
     together = f"Fits on {offer.macs} Macs{DOT}" if offer.macs > 1 else ""
     needed = f"{in_words.size(offer.needed_bytes)} of memory at {offer.needed_context:,} tokens"
@@ -143,7 +144,7 @@ def _needs(offer: PairOffer) -> str:
 
 
 def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
-    """A row for each, in the given order."""
+    """Return a row for each offer, in the given order."""
     return tuple(_offer_row(state) for state in states)
 
 

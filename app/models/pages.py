@@ -1,12 +1,12 @@
-"""The Library's pages: rows, and a status line above them where there is something to say.
+"""The Library's pages: rows, and a status line above them if there is something to say.
 
-Knows widgets alone. An empty page always says why it is empty.
+Knows widgets only. An empty page always says why it is empty.
 """
 
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -27,8 +27,10 @@ from app.models.offers import (
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
-from app.theme.style import colours_of, draw_card
+from app.theme.card import Card
+from app.theme.labels import ShortenedLabel, ToneLabel
+from app.theme.style import colours_of
+from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
@@ -39,8 +41,8 @@ class Page(QWidget):
     """Attributes: `rows`, `status`.
 
     Signals:
-        asked(str, str): a row's subject, and the action that was chosen.
-        retry_asked(): ask again for what failed.
+        asked(str, str): a person chose this action of a row; its subject, and the action's name.
+        retry_asked(): try again after a failure.
     """
 
     asked = Signal(str, str)
@@ -66,7 +68,7 @@ class Page(QWidget):
         problem: Problem | None = None,
         empty: str = "",
     ) -> None:
-        """Show rows. `asking` says what the page waits for, `empty` why it has no rows."""
+        """Show rows. `asking` says what the page waits for, and `empty` why it has no rows."""
         self.rows.show_rows(data)
         has_rows = bool(data) or self._has_more()
         self.rows.setVisible(has_rows)
@@ -80,19 +82,20 @@ class Page(QWidget):
             self.status.show_status("none", "")
 
     def _has_more(self) -> bool:
-        """Whether the page shows something beside rows."""
+        """Return whether the page shows more than rows."""
         return False
 
 
-class PairCard(QWidget):
+class PairCard(Card):
     """The recommended pair: what it is good for, what it needs, and one button.
 
-    Signals: `asked(str, str)`, the offer's key and the action's name."""
+    Signals: `asked(str, str)`: the offer's key and the action's name.
+    """
 
     asked = Signal(str, str)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(radius=10)
         self._offer_state: OfferState | None = None
         self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
         self._title = ToneLabel(scale=1.5, bold=True)
@@ -105,7 +108,7 @@ class PairCard(QWidget):
         self._progress = ThinBar()
         self.button = QPushButton()
         self._arrange()
-        self.button.clicked.connect(self._tell)
+        self.button.clicked.connect(self._ask)
 
     def _arrange(self) -> None:
         font = self.button.font()
@@ -163,11 +166,7 @@ class PairCard(QWidget):
             self._recolour()
             self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            draw_card(painter, self, radius=10)
-
-    def _tell(self) -> None:
+    def _ask(self) -> None:
         if self._offer_state is not None:
             self.asked.emit(self._offer_state.key, self._offer_state.action.name)
 
@@ -214,7 +213,8 @@ class OffersPage(Page):
 
 
 class SearchPage(Page):
-    """A search field, and what the hub found. Signals: `searched(str)`, the text to search for."""
+    """A search field, and the results from the hub. Signals: `searched(str)`: search for this
+    text."""
 
     searched = Signal(str)
 
@@ -232,11 +232,11 @@ class SearchPage(Page):
         row.addWidget(self.field, 1)
         row.addWidget(self._search)
         self.column.insertLayout(0, row)
-        self.field.returnPressed.connect(self._tell)
-        self._search.clicked.connect(self._tell)
+        self.field.returnPressed.connect(self._ask)
+        self._search.clicked.connect(self._ask)
         self.setFocusProxy(self.field)
 
-    def _tell(self) -> None:
+    def _ask(self) -> None:
         self.searched.emit(self.field.text())
 
 
@@ -249,7 +249,7 @@ class TitledPage(Page):
         self._row = QHBoxLayout()
         self._row.setContentsMargins(10, 0, 8, 0)
         self._row.addWidget(self._title, 1)
-        self._row.addStretch()  # where there is no title
+        self._row.addStretch()  # if there is no title
         self.column.insertLayout(0, self._row)
 
     def set_title(self, title: str) -> None:
@@ -266,7 +266,7 @@ class TitledPage(Page):
 class PageStatus(QWidget):
     """Says what a page waits for, why it is empty, or what failed.
 
-    Attributes: `kind`; `text`, empty where it is hidden. Signals: `retry_asked()`.
+    Attributes: `kind`; `text`, empty while hidden. Signals: `retry_asked()`.
     """
 
     retry_asked = Signal()
@@ -299,9 +299,9 @@ class PageStatus(QWidget):
         return "" if self.kind == "none" else self._words.words
 
     def show_status(self, kind: StatusKind, text: str, *, alone: bool = True) -> None:
-        """Show this, with a bar while it waits and a button after a problem.
+        """Show this status, with a bar while the page waits and a button after a problem.
 
-        `alone` where the page shows nothing else.
+        `alone`: the page shows nothing else.
         """
         self.kind = kind
         self._words.say(text, "warning" if kind == "problem" else "muted")

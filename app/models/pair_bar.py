@@ -1,17 +1,16 @@
-"""The pair bar: which target answers, which drafter drafts for it, and how many tokens at a time.
+"""The pair bar: the target, its drafter, and the draft length.
 
 Knows names and the status of loading; not where records of models come from, nor who loads them.
-What cannot be chosen is listed with the reason.
+Unavailable choices are listed with the reason.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QProgressBar,
     QPushButton,
     QSizePolicy,
@@ -20,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.words import drafter_name, target_name
-from app.status_line import StatusLine
+from app.models.formatting import drafter_name, target_name
+from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of
 from models.records import Candidate, Installed
 
@@ -48,16 +47,16 @@ _OWN = (
 class PairBar(QWidget):
     """Three boxes to choose from, and the status of loading.
 
-    Attributes: `status`; `target`, `drafter` and `length`, the values that are chosen.
+    Attributes: `status`; `target`, `drafter` and `length`, the chosen values.
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
-            length, the latter two written as for `engine.pair`.
-        open_folder_asked, open_file_asked: let a person choose a target's folder, or a GGUF file.
-        open_drafter_asked: let a person choose a drafter's folder.
-        combine_asked: let a person combine drafters, or say how many layers are early.
+            length; the latter two in the format of `engine.pair`.
+        open_folder_asked, open_file_asked: ask for a target's folder, or for a GGUF file.
+        open_drafter_asked: ask for a drafter's folder.
+        combine_asked: show the dialog that combines drafters.
         more_targets_asked, more_drafters_asked: show all of them, downloaded or not.
-        retry_asked: load again what failed.
+        retry_asked: load again after a failure.
     """
 
     pair_chosen = Signal(str, str, str)
@@ -104,9 +103,7 @@ class PairBar(QWidget):
             (self._drafter, "Drafter", 7, 2),
             (self._length, "Draft length", 5, 0),
         ):
-            label = QLabel(text)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setBuddy(box)
+            label = plain_label(text, buddy=box)
             box.setMinimumContentsLength(width)
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             if stretch:
@@ -119,7 +116,7 @@ class PairBar(QWidget):
         self._progress.setParent(
             self
         )  # over the bar's lower edge, so that nothing moves when it appears
-        self._progress.setRange(0, 0)  # the time it takes is unknown
+        self._progress.setRange(0, 0)  # the remaining time is unknown
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Loading")
         below = QHBoxLayout()
@@ -168,14 +165,14 @@ class PairBar(QWidget):
         )
 
     def set_pair(self, target: str, *, drafter: str, length: str) -> None:
-        """Show what is chosen, without a signal. A value that was not listed is added."""
+        """Show the chosen pair without a signal. A value that was not listed is added."""
         self._target.set_value(target)
         self._drafter.set_value(drafter)
         self._length.set_value(length)
         self._enable()
 
     def set_answering(self, answering: bool) -> None:
-        """Whether an answer is being written; the pair can be changed between answers only."""
+        """Set whether an answer is being written: the pair can only be changed between answers."""
         self._answering = answering
         self._enable()
 
@@ -184,9 +181,9 @@ class PairBar(QWidget):
         self._show("empty", _NO_MODEL)
 
     def set_resting(self) -> None:
-        """Show that the model was unloaded until it is asked again."""
+        """Show that the model was unloaded until the next request."""
         self._show("empty", "Unloaded")
-        self._status.setToolTip("The model is loaded again with the next message.")
+        self._status.setToolTip("The next message loads the model again.")
 
     def set_loading(self, what: str) -> None:
         """Show that `what`, the name of a model or drafter, is being loaded."""
@@ -200,19 +197,19 @@ class PairBar(QWidget):
         )
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
-        """Show that the pair is ready. `precision` in words; `context_length` in tokens."""
+        """Show that the pair is ready. `precision` is a text, `context_length` in tokens."""
         self._loaded_tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
         self._show_loaded()
 
     def set_activity(self, word: str, *, tip: str = "") -> None:
-        """Show what the loaded pair is doing; nothing: it is ready. `tip` says more about it."""
+        """Show the activity of the loaded pair; empty: it is ready. `tip` is the tooltip."""
         if (word, tip) != (self._activity, self._activity_tip):
             self._activity, self._activity_tip = word, tip
             if self.status == "loaded":
                 self._show_loaded()
 
     def set_failed(self, message: str, remedy: str, *, retry: bool = True) -> None:
-        """Show that loading failed, with a button where it can be tried again."""
+        """Show that loading failed, with a button if trying again may help."""
         self._show("failed", "Not loaded")
         self._failure.say(f"{message} {remedy}".strip(), "warning")
         self._failure.show()
@@ -253,7 +250,7 @@ class PairBar(QWidget):
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
         ready = status == "loaded" and not self._activity
-        self._status.say(text, "good" if ready else "plain")
+        self._status.say(text, "good" if ready else "muted")
         self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
         self._progress.setVisible(status == "loading")
@@ -290,10 +287,10 @@ class PairBar(QWidget):
 
 
 def _lengths() -> tuple[Choice, ...]:
-    """The draft lengths: automatic, or a number of tokens, behind each other or as a tree."""
+    """Return the draft lengths: automatic, or a number of tokens in a chain or a tree."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     trees = (
-        Choice(f"tree:{n}", f"Tree {n}", "With alternatives; else a chain as deep") for n in _TREES
+        Choice(f"tree:{n}", f"Tree {n}", "With alternatives, or a chain as deep") for n in _TREES
     )
     return (
         Choice("auto", "Auto", "As long as drafting pays off"),
@@ -306,7 +303,7 @@ def _lengths() -> tuple[Choice, ...]:
 def target_choices(
     installed: Sequence[Installed], *, starter: Choice, opened: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """The starter model, the paths that a person `opened`, and the installed models.
+    """Return the starter model, the paths that a person `opened`, and the installed models.
 
     Models that only draft are left out.
     """
@@ -332,10 +329,11 @@ def target_choices(
 def drafter_choices(
     candidates: Sequence[Candidate], *, opened: Sequence[str] = (), chosen: str = ""
 ) -> tuple[Choice, ...]:
-    """What can draft, and why the rest cannot; `opened` are folders that a person chose before.
+    """Return all drafters, the unsuitable ones with the reason. A person chose the folders
+    `opened`.
 
     Before the candidates are known, every drafter can be chosen, and the engine decides. `chosen`
-    is listed in any case.
+    is always listed.
     """
     known = {candidate.drafter: candidate for candidate in candidates}
     choices: dict[str, Choice] = {}

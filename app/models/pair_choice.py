@@ -1,7 +1,7 @@
-"""The pair that a person wants: loaded once no answer is being written, whichever window asked.
+"""Loads the pair that a person chose in any window, as soon as no answer is being written.
 
-Lists what was opened from elsewhere once it works, and asks which drafters suit the target. Knows
-the loader, the answers and the Library; no widget.
+Lists an opened folder or file once it works, and asks which drafters suit the target. Knows the
+loader, the answers and the Library; no widget.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from engine.protocol import Loaded
 
 
 class PairChoice(QObject):
-    """Takes what was chosen in the pair bar, the Library and the menu Engine."""
+    """Carries out choices from the pair bar, the Library and the Engine menu."""
 
     def __init__(
         self,
@@ -30,32 +30,32 @@ class PairChoice(QObject):
         super().__init__(parent)
         self._loader, self._answers = loader, answers
         self._settings, self._library = settings, library
-        self._next: Pair | None = None  # to load when the answer has finished
-        self._opened: dict[str, str] = {}  # what a person opened and is not loaded yet, by kind
+        self._next: Pair | None = None  # to be loaded when the answer has finished
+        self._opened: dict[str, str] = {}  # opened by a person and not loaded yet, by kind
         answers.finished.connect(self._load_next)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(lambda problem: self._opened.clear())
 
     def use(self, pair: Pair) -> None:
-        """Load this pair now, or when the answer that is being written has finished."""
+        """Load this pair now, or when the current answer has finished."""
         self._next = pair
         self._load_next()
 
     def load_again(self) -> None:
-        """Load what is loaded once more, where it is not as the settings want it now."""
+        """Load the current pair again if the settings have changed for it."""
         if self._loader.outdated:
             self.reload()
 
     def reload(self) -> None:
-        """Load the pair that is wanted, or wanted next, whatever is loaded."""
+        """Load the chosen pair again, in any case."""
         self.use(self._next or self._loader.pair)
 
     def use_drafter(self, drafter: str) -> None:
-        """Draft with this from the next answer on."""
+        """Use this drafter from the next answer on."""
         self._loader.draft(drafter=drafter)
 
     def change(self, wanted: Pair) -> None:
-        """Load another target; for the same one, change only what is another."""
+        """Load another target; for the same target, change only what differs."""
         pair = self._loader.pair
         if wanted.target != pair.target:
             self._loader.load(wanted)
@@ -68,12 +68,13 @@ class PairChoice(QObject):
             )
 
     def open_target(self, path: Path) -> None:
-        """Load a model's folder or a GGUF file; once it is loaded it is listed from then on."""
+        """Load a model's folder or a GGUF file. When it has loaded, it is listed from then on."""
         self._opened["targets"] = str(path)
         self._loader.load(Pair(str(path), "auto", self._loader.pair.draft_length))
 
     def open_drafter(self, drafter: Path) -> None:
-        """Draft with the model or head in this folder; once it drafts it is listed from then on."""
+        """Draft with the model or head in this folder. When it has loaded, it is listed from then
+        on."""
         self._opened["drafters"] = str(drafter)
         self._loader.draft(drafter=str(drafter))
 
@@ -86,7 +87,7 @@ class PairChoice(QObject):
         for kind, now in (("targets", self._loader.pair.target), ("drafters", loaded.drafter)):
             if self._opened.pop(kind, "") == now != "":
                 self._settings.remember_path(kind, now)
-        self.load_again()  # as the settings may have changed meanwhile
+        self.load_again()  # the settings may have changed meanwhile
         if not self._library.inventory.answered:
             self._library.refresh()
         if loaded.target != self._library.target:

@@ -1,4 +1,4 @@
-"""Keeps the pair bar of a window in step with the engine, and passes on what is chosen there.
+"""Connects the pair bar of a window to the engine and the pair choice.
 
 Knows which choices there are, and when; not how a model is loaded.
 """
@@ -6,27 +6,27 @@ Knows which choices there are, and when; not how a model is loaded.
 from PySide6.QtCore import QObject
 
 from app import files
-from app.chat.activity import in_a_line, of_several
+from app.chat.activity import long_status, status_of_several
 from app.chat.answers import Answers
 from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.combine_dialog import CombineDialog
+from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
 from app.models.pair_choice import PairChoice
-from app.models.words import target_name
 from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
 from models.errors import Problem
 
-_STARTER = "starter"  # its value in the bar; an empty one would mean no choice
+_STARTER = "starter"  # its value in the bar, as an empty value means no choice
 _GGUF = "GGUF files (*.gguf *.GGUF)"
 _ON_THE_WAY = (EngineState.STARTING, EngineState.LOADING)
 
 
 class PairController(QObject):
-    """Shows the pair that is chosen, in whichever window, and how far its loading is."""
+    """Shows the chosen pair, whichever window chose it, and the progress of loading."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class PairController(QObject):
         loader.rested.connect(bar.set_resting)
 
     def ask_for_folder(self) -> None:
-        """Let a person choose a model's folder."""
+        """Ask for a model's folder."""
         files.ask_for_folder(self._bar, "Choose a model\u2019s folder", self._choice.open_target)
 
     def ask_for_file(self) -> None:
-        """Let a person choose a GGUF file."""
+        """Ask for a GGUF file."""
         files.ask_to_open(self._bar, "Choose a GGUF file", _GGUF, self._choice.open_target)
 
     def _ask_for_drafter(self) -> None:
@@ -83,7 +83,7 @@ class PairController(QObject):
         )
 
     def _combine(self) -> None:
-        """Let a person combine the drafters that work."""
+        """Show the dialog that combines the drafters that work."""
         choices = self._drafter_choices(self._loader.pair.drafter)
         dialog = CombineDialog(choices, self._loader.pair.drafter, parent=self._bar)
         dialog.chosen.connect(self._choice.use_drafter)
@@ -118,16 +118,16 @@ class PairController(QObject):
         self._bar.set_answering(self._answers.busy)
 
     def _show_activity(self) -> None:
-        """Tell what is being done for all answers; the tool tip tells it for each."""
+        """Show the activity of all answers; the tooltip has a line for each."""
         doing = {one: one.activity for one in self._answers.unfinished if one.activity is not None}
         lines = [
-            f"{writing.title}: {in_a_line(activity)}" if writing.title else in_a_line(activity)
+            f"{writing.title}: {long_status(activity)}" if writing.title else long_status(activity)
             for writing, activity in doing.items()
         ]
-        self._bar.set_activity(of_several(tuple(doing.values())), tip="\n".join(lines))
+        self._bar.set_activity(status_of_several(tuple(doing.values())), tip="\n".join(lines))
 
     def _show_stage(self, engine: EngineProcess) -> None:
-        """Show how far the model is: the window may be opened at any time."""
+        """Show the state of the model, for a window that is opened later."""
         loader = self._loader
         if loader.loaded is not None:
             self._show_loaded(loader.loaded)
@@ -168,7 +168,7 @@ class PairController(QObject):
 
     def _on_failed(self, problem: Problem) -> None:
         loaded = self._loader.loaded
-        self._show_pair()  # first, as the boxes list what is chosen in them
+        self._show_pair()  # first, as the boxes list the chosen values
         self.show_choices()
         if loaded is None:
             self._bar.set_failed(problem.message, problem.remedy)

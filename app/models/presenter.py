@@ -1,5 +1,5 @@
-"""Shows what the Library knows on the pages of its window. Knows which answer is on which page;
-handles no actions.
+"""Shows the contents of the Library on the pages of its window. Knows which page shows which
+answer; handles no actions.
 
 Only the visible page is kept up to date; the others are refreshed when they are opened.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 
 from app.models.dialog import LibraryDialog, PageName
+from app.models.formatting import target_name
 from app.models.library import Library
 from app.models.offers import offer_states
 from app.models.row_data import (
@@ -20,7 +21,6 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from app.models.words import target_name
 
 
 class LibraryPresenter(QObject):
@@ -35,8 +35,8 @@ class LibraryPresenter(QObject):
         opened: Callable[[str], tuple[str, ...]],
         pending_key: Callable[[], str],
     ) -> None:
-        """`loaded` returns what is loaded now, `opened` the targets, or drafters, that a person
-        opened, `pending_key` the key of the offer that will be loaded."""
+        """`loaded` returns the loaded pair, `opened` the targets or drafters that a person opened,
+        and `pending_key` the key of the offer that will be loaded."""
         super().__init__(dialog)
         self._opened = opened
         self._library, self._dialog = library, dialog
@@ -56,7 +56,7 @@ class LibraryPresenter(QObject):
         dialog.shown.connect(lambda page: self.refresh())
 
     def refresh(self, *changed: PageName) -> None:
-        """Refresh the visible page if it is one of `changed`; without any, in every case."""
+        """Refresh the visible page if it is one of `changed`, or if `changed` is empty."""
         self._dialog.set_download_count(len(self._library.downloads.all))
         page = self._dialog.page
         if self._dialog.isVisible() and page in (changed or self._pages):
@@ -91,7 +91,7 @@ class LibraryPresenter(QObject):
             problem=found.problem,
             empty=nothing
             if found.answered
-            else "Search the hub for a model by name. Models that cannot be used show the reason.",
+            else "Search the hub for a model by name. Models that cannot be used have a reason.",
         )
 
     def _show_drafters(self) -> None:

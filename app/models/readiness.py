@@ -1,7 +1,7 @@
-"""Whether messages can be answered: holds them back while there is no model to ask, and knows why
-none will come, and what else there is to tell about the engine and the disk.
+"""Decides whether messages can be answered: holds them back while there is no model, and knows the
+current problems of the engine and the disk.
 
-Knows the engine, the loader and the answers; not how a person is told.
+Knows the engine, the loader and the answers; not how problems are shown.
 """
 
 from typing import Literal
@@ -19,16 +19,16 @@ RESTART = "Restart the engine"
 
 
 class Readiness(QObject):
-    """Attributes: `blocked`, why nothing can be sent, empty where it can; `remedy`, what
-    `try_again` does then, in words; `matters`, what there is to tell, a text for each.
+    """Attributes: `blocked`, why nothing can be sent, empty if it can; `remedy`, the label for
+    `try_again` in that case; `matters`, the text of each current problem.
 
     Signals:
-        blocked_changed(): `blocked` or `remedy` is another.
-        told(str): there is a text on this matter, or none any more.
+        blocked_changed(): `blocked` or `remedy` changed.
+        matter_changed(str): the text on this matter changed, or disappeared.
     """
 
     blocked_changed = Signal()
-    told = Signal(str)
+    matter_changed = Signal(str)
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class Readiness(QObject):
         self._engine, self._loader, self._answers = engine, loader, answers
         self.blocked = self.remedy = ""
         self.matters: dict[Matter, str] = {}
-        answers.hold()  # until there is a model to ask
+        answers.hold()  # until there is a model
         answers.unsaved.connect(self._on_unsaved)
-        answers.saving_again.connect(lambda: self._tell("disk"))
+        answers.saving_again.connect(lambda: self._set_matter("disk"))
         answers.begun.connect(lambda writing: loader.wake())
         loader.fetch_began.connect(self._on_fetch)
         loader.load_requested.connect(self._on_requested)
@@ -52,13 +52,13 @@ class Readiness(QObject):
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.hung.connect(self._on_hung)
-        engine.responsive.connect(lambda: self._tell("silence"))
+        engine.responsive.connect(lambda: self._set_matter("silence"))
         engine.died.connect(self._on_died)
 
     def try_again(self) -> None:
         """Start the engine and load its model again."""
         self._block()
-        self._tell("engine")
+        self._set_matter("engine")
         stopped = self._engine.state in (EngineState.STOPPED, EngineState.GIVEN_UP)
         if stopped or self._loader.loaded is None:
             self._loader.begin()
@@ -66,20 +66,20 @@ class Readiness(QObject):
             self._engine.restart()
 
     def restart(self) -> None:
-        """End the engine's process, whatever it does, and start another."""
+        """Kill the engine's process and start another."""
         self._engine.restart()
 
     def _block(self, reason: str = "", *, remedy: str = "") -> None:
-        """Nothing can be sent, for this reason; without one, messages can be sent."""
+        """Block sending for this reason; without a reason, allow it."""
         self.blocked, self.remedy = reason, remedy
         self.blocked_changed.emit()
 
-    def _tell(self, matter: Matter, text: str = "") -> None:
-        """There is this to tell; nothing where it is empty."""
+    def _set_matter(self, matter: Matter, text: str = "") -> None:
+        """Set the text on a matter; an empty text removes it."""
         self.matters.pop(matter, None)
         if text:
             self.matters[matter] = text
-        self.told.emit(matter)
+        self.matter_changed.emit(matter)
 
     def _on_fetch(self) -> None:
         self._answers.hold()
@@ -91,8 +91,8 @@ class Readiness(QObject):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self._block()
-        self._tell("engine")
-        self._tell("machine", loaded.remark)
+        self._set_matter("engine")
+        self._set_matter("machine", loaded.remark)
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:
@@ -100,20 +100,22 @@ class Readiness(QObject):
             self._block(str(problem), remedy="Try again")
         else:
             self._answers.release()
-            self._tell("engine", str(problem))
+            self._set_matter("engine", str(problem))
 
     def _on_hung(self, seconds: float) -> None:
-        self._tell(
+        self._set_matter(
             "silence",
             f"The engine has not responded for {seconds:.0f} seconds. It may still be working.",
         )
 
     def _on_died(self, reason: str) -> None:
         if self._engine.state is EngineState.GIVEN_UP:
-            self._tell("engine")
+            self._set_matter("engine")
             self._block(f"The engine stopped too often to be restarted. {reason}", remedy=RESTART)
         else:
-            self._tell("engine", f"The engine is restarting. {reason}")
+            self._set_matter("engine", f"The engine is restarting. {reason}")
 
     def _on_unsaved(self, problem: Problem) -> None:
-        self._tell("disk", f"{problem} The answer is kept in memory and saved as soon as possible.")
+        self._set_matter(
+            "disk", f"{problem} The answer is kept in memory and saved as soon as possible."
+        )

@@ -1,4 +1,4 @@
-"""The rows of the Library's pages as plain values: what each says, and what can be done with it.
+"""The rows of the Library's pages as plain values: their texts and their actions.
 
 Pure functions from records to text; knows no widgets.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.models import words
+from app.models import formatting
 from models import in_words
 from models.records import (
     KIND_NAMES,
@@ -31,7 +31,7 @@ ActionName = Literal["get", "use", "pause", "resume", "cancel", "delete", "clean
 class Action:
     """A button of a row: `name` is for the program, `text` for a person.
 
-    `reason` says why it is disabled; empty where it is not.
+    `reason` says why it is disabled; empty if it is enabled.
     """
 
     name: ActionName
@@ -41,11 +41,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowData:
-    """What a row shows. `heading` is shown above it where the row before has another one.
+    """The contents of a row. `heading` is shown above it if it differs from the row before.
 
-    `key` is unique on a page; `subject` is what the actions are about, the key where it is empty.
-    `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
-    as a warning with `warns`; `progress`, 0 to 1, is None where nothing is under way.
+    `key` is unique on a page. `subject` is what the actions apply to; if empty, the key. `line`
+    explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong; with
+    `warns`, as a warning. `progress` is from 0 to 1, or None if nothing is under way.
     """
 
     key: str
@@ -62,7 +62,7 @@ class RowData:
 
     @property
     def reasons(self) -> str:
-        """Why not all of the actions are enabled; empty where they are."""
+        """The reasons why actions are disabled; empty if all are enabled."""
         disabled = dict.fromkeys(action.reason for action in self.actions)
         return self.reason or " ".join(
             reason for reason in disabled if reason and reason != self.line
@@ -78,7 +78,7 @@ class RowData:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPair:
-    """What is loaded now: the target's folder, and the drafter as `--drafter` takes it."""
+    """The loaded pair: the target's folder, and the drafter as a value of `--drafter`."""
 
     target: str = ""
     drafter: str = ""
@@ -95,7 +95,7 @@ _GETTING = Action("get", "Download", "It is already downloading; see Downloads."
 def found_rows(
     found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """The results of a search, each with the reason where it cannot be chosen."""
+    """Return the results of a search. Those that cannot be chosen have a reason."""
     under_way = {download.repository: download for download in downloads}
     return tuple(
         _found_row(result, inventory.find(result.repository), under_way.get(result.repository))
@@ -106,8 +106,8 @@ def found_rows(
 def named_row(
     name: str, found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """A row for a repository, or a GGUF file in one, that was searched by its full name and not
-    found; none where `name` is not such a name."""
+    """Return a row for a repository, or a GGUF file in one, that a person searched by its full name
+    and that was not found; none if `name` is not such a name."""
     known = {result.repository.lower() for result in found}
     known |= {download.repository.lower() for download in downloads}
     if _NAME.fullmatch(name) is None or name.lower() in known or inventory.find(name) is not None:
@@ -121,8 +121,8 @@ def _found_row(
 ) -> RowData:
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
-        f"{words.count(found.downloads)} downloads",
-        words.licence(found.licence),
+        f"{formatting.format_count(found.downloads)} downloads",
+        formatting.format_licence(found.licence),
         "consent required" if found.gated else "",
         f"updated {found.updated[:10]}" if found.updated else "",
     ]
@@ -147,7 +147,7 @@ def _found_row(
 
 
 def download_rows(downloads: Sequence[Download]) -> tuple[RowData, ...]:
-    """The queue, in order. What failed for the same reason as one before does not repeat it."""
+    """Return the queue, in order. A reason is not repeated for later downloads."""
     reasons: set[str] = set()
     rows = []
     for download in downloads:
@@ -192,8 +192,8 @@ def disk_rows(
     opened: Sequence[str] = (),
     now: float | None = None,
 ) -> tuple[RowData, ...]:
-    """What is on this machine: models, those that a person `opened` from elsewhere, what
-    interrupted downloads left, added folders."""
+    """Return rows for what is on this machine: installed models, paths that a person `opened`,
+    leftovers of interrupted downloads, added folders."""
     now = time.time() if now is None else now
     known = {model.path for model in inventory.installed}
     return (
@@ -219,7 +219,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
         "" if model.role == "head" else KIND_NAMES.get(model.drafter_kind, ""),
         "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
         model.model_type,
-        "" if model.context_length is None else words.context(model.context_length),
+        "" if model.context_length is None else formatting.format_context(model.context_length),
         role,
         origin,
         "" if model.last_used is None else f"used {in_words.ago(max(0.0, now - model.last_used))}",
@@ -241,7 +241,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
 
 
 def _why_kept(model: Installed, *, in_use: bool) -> str:
-    """Why a model cannot be deleted; empty where it can."""
+    """Return why a model cannot be deleted; empty if it can."""
     if in_use:
         return _IN_USE
     if model.removable:
@@ -253,7 +253,7 @@ def _why_kept(model: Installed, *, in_use: bool) -> str:
 
 def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...]:
     if in_use or model.role != "chat":
-        return ()  # the row says so: a drafter is chosen among the drafters
+        return ()  # the row says so: a drafter is chosen on the page of drafters
     return (Action("use", "Use", model.problem),)
 
 
@@ -272,7 +272,7 @@ def _folder_row(folder: str) -> RowData:
     return RowData(
         f"folder:{folder}",
         folder,
-        "Models in this folder are listed too. Slipstream changes and deletes nothing in it",
+        "Models in this folder are listed too. Slipstream does not change or delete anything in it",
         actions=(Action("forget", "Remove from the list"),),
         heading="Added folders",
         subject=folder,
@@ -280,7 +280,7 @@ def _folder_row(folder: str) -> RowData:
 
 
 def disk_summary(inventory: Inventory) -> str:
-    """How many models there are, what they take, and how much room is left, in one line."""
+    """Return the number of models, their size and the free space, in one line."""
     number = len(inventory.installed)
     taken = sum(model.size_bytes for model in inventory.installed)
     taken += sum(left.size_bytes for left in inventory.incomplete)
@@ -296,7 +296,7 @@ def candidate_rows(
     downloads: Sequence[Download],
     opened: Sequence[str] = (),
 ) -> tuple[RowData, ...]:
-    """What can draft for the target, and why the rest cannot.
+    """Return the drafters for the target, and why others cannot draft for it.
 
     `opened` are folders of drafters that a person chose.
     """
@@ -317,10 +317,10 @@ def candidate_rows(
 
 
 def _opened_row(path: str, *, in_use: bool) -> RowData:
-    """A folder that a person opened, and can take off the list."""
+    """Return the row of a folder that a person opened and can remove from the list."""
     return RowData(
         f"opened:{path}",
-        words.target_name(path),
+        formatting.target_name(path),
         path,
         badge="In use" if in_use else "",
         actions=(*(() if in_use else (_USE,)), Action("forget", "Remove from the list")),
@@ -334,9 +334,10 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
     facts = [kind or KIND_NAMES.get(candidate.kind, ""), size]
     if not candidate.tried:
-        known = words.licence(candidate.licence) if candidate.licence else "License: not known"
-        licence = "" if candidate.installed else known
-        facts += [licence, "Not tried by the makers of Slipstream"]
+        licence = "License: not known"
+        if candidate.licence:
+            licence = formatting.format_licence(candidate.licence)
+        facts += ["" if candidate.installed else licence, "Not tried by the makers of Slipstream"]
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason
     heading = "Available" if candidate.works else "Not available"
@@ -353,7 +354,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     in_use_now = candidate.works and candidate.drafter in in_use
     return RowData(
         candidate.drafter,
-        words.drafter_name(candidate.drafter),
+        formatting.drafter_name(candidate.drafter),
         DOT.join(filter(None, facts)),
         remark=candidate.reason if candidate.works else "",
         reason=reason,

@@ -1,7 +1,7 @@
-"""Rows with buttons, each button with a reason where it is disabled.
+"""Rows with buttons; a disabled button has a reason.
 
-A row widget lives as long as its key is shown, so that a change in it does not move the focus.
-Knows no models.
+A row's widget stays while its key is shown, so that a change does not move the focus. Knows no
+models.
 """
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -16,12 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.row_data import RowData
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of
+from app.theme.thin_bar import ThinBar
 
 
 class LibraryRow(QWidget):
-    """One row. Signals: `asked(str, str)`, the subject and the action's name."""
+    """One row. Signals: `asked(str, str)`: the subject and the action's name."""
 
     asked = Signal(str, str)
 
@@ -69,7 +70,7 @@ class LibraryRow(QWidget):
         column.addWidget(self._body)
 
     def show_data(self, data: RowData, *, heading: str) -> None:
-        """Show this from now on, under `heading` if it is not empty."""
+        """Show this row, under `heading` if it is not empty."""
         if (data, heading) == self._shown:
             return
         self.data, self._shown = data, (data, heading)
@@ -89,11 +90,11 @@ class LibraryRow(QWidget):
         self._buttons[name].click()
 
     def button(self, name: str) -> QPushButton | None:
-        """The button of an action, if the row has it."""
+        """Return the button of an action, or None."""
         return self._buttons.get(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter runs the first enabled action."""
+        """Let Enter run the first enabled action."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             for action in self.data.actions:
                 if not action.reason:
@@ -136,7 +137,7 @@ class LibraryRow(QWidget):
             button = self._buttons[action.name]
             button.setText(action.text)
             if action.reason and button.hasFocus():
-                self.setFocus()  # rather than moving to the next widget
+                self.setFocus()  # instead of moving to the next widget
             button.setEnabled(not action.reason)
             button.setToolTip(action.reason)
             button.setAccessibleName(f"{action.text} {self.data.title}")
@@ -156,7 +157,7 @@ class LibraryRow(QWidget):
 class Rows(QScrollArea):
     """A list of rows; the arrow keys move between them.
 
-    Signals: `asked(str, str)`, a row's subject and the action's name.
+    Signals: `asked(str, str)`: a row's subject and the action's name.
     """
 
     asked = Signal(str, str)
@@ -165,7 +166,7 @@ class Rows(QScrollArea):
         """`name` is for screen readers."""
         super().__init__()
         self._rows: dict[str, LibraryRow] = {}
-        self._above = 0  # widgets before the first row
+        self._above = 0  # widgets above the first row
         self._inner = QWidget()
         self._column = QVBoxLayout(self._inner)
         self._column.setContentsMargins(0, 0, 8, 0)
@@ -193,7 +194,7 @@ class Rows(QScrollArea):
         self._above += 1
 
     def show_rows(self, rows_data: tuple[RowData, ...]) -> None:
-        """Show exactly these, in this order."""
+        """Show exactly these rows, in this order."""
         wanted = {data.key: data for data in rows_data}
         removed = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
         for row in removed:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -26,7 +25,7 @@ from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
@@ -36,18 +35,18 @@ from models.errors import Problem
 from models.in_words import clean
 
 _BOTH_READ = "Both are reading the prompt."
-_ALONE = "A race runs alone: it begins when other answers have ended."
+_ALONE = "A race runs alone: it starts when other answers have ended."
 _RULES = (
-    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever this "
-    "conversation samples with, so they must write the same. They write in turns: whatever else "
-    "this computer does slows both. A clock runs only in its own turns."
+    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever the sampling "
+    "of this conversation, so they must write the same text. They write in turns, so that other "
+    "work of this computer slows both. A clock runs only in its own turns."
 )
 _FRAME_MS = 33
-_SAID_MS = 1_500  # how long a button says that it was done
+_SAID_MS = 1_500  # how long a button shows that it has copied
 
 
 class RaceDialog(QDialog):
-    """Starts a race as soon as it is opened, and again on request."""
+    """Starts a race when it is opened, and again on request."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class RaceDialog(QDialog):
         super().__init__(parent)
         target, drafter = names
         self._race, self._messages, self._request = race, tuple(messages), request
-        self._running = False  # the race here, not one that another dialog has started
+        self._running = False  # the race of this dialog, not one that another dialog started
         self.tracks = {
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
             "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
@@ -72,8 +71,8 @@ class RaceDialog(QDialog):
         larger = self.result_line.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.15)
         self.result_line.setFont(larger)
-        self._question = _label(clean(_shortened(messages[-1].content)))
-        self._rules = _label(_RULES)
+        self._question = plain_label(clean(_shortened(messages[-1].content)))
+        self._rules = plain_label(_RULES)
         self._copy = QPushButton("Copy result")
         self._export = QPushButton("Export…")
         self._again = QPushButton("Race again")
@@ -153,7 +152,7 @@ class RaceDialog(QDialog):
         return "\n\n".join(lines) + "\n"
 
     def copy(self) -> None:
-        """Put the result and the figures on the clipboard."""
+        """Copy the result and the figures."""
         if self._result is None:
             return
         lines = [result_text(self._result)]
@@ -188,9 +187,9 @@ class RaceDialog(QDialog):
             case Prefill():
                 self.result_line.say(_BOTH_READ)
             case Round(verdict=Verdict()):
-                self._tell_progress()
+                self._show_progress()
 
-    def _tell_progress(self) -> None:
+    def _show_progress(self) -> None:
         tokens = [self.tracks[racer].stats.committed for racer in RACERS]
         self.result_line.say(
             f"Speculative decoding has {figures.count(tokens[1], 'token')}, "
@@ -234,7 +233,7 @@ class RaceDialog(QDialog):
 
 
 class RaceAnswer(QScrollArea):
-    """The answer of one racer as Markdown; its newest line stays in sight while it is there."""
+    """The answer of one racer as Markdown. The newest line stays in sight while it is there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +254,7 @@ class RaceAnswer(QScrollArea):
         return self._view.text.given
 
     def clear(self) -> None:
-        """Begin an answer."""
+        """Start an answer."""
         self._timer.stop()
         self._pinned = True
         self._view = TextView(Formats(self.font(), colours_of(self)), StreamingMarkdown())
@@ -269,12 +268,12 @@ class RaceAnswer(QScrollArea):
         self.setWidget(page)
 
     def append(self, delta: str) -> None:
-        """More text; shown with the next frame."""
+        """Add text. The next frame shows it."""
         self._view.text.append(delta)
         self._write_soon()
 
     def finish(self) -> None:
-        """No more text comes."""
+        """End the text."""
         self._view.text.finish()
         self._write_soon()
 
@@ -303,17 +302,21 @@ class RaceAnswer(QScrollArea):
 
 
 class RaceTrack(QWidget):
-    """One racer: its clock, its figures, its text, and the draft lane where it drafts."""
+    """One racer: its clock, its figures, its text, and the draft lane if it drafts."""
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
         self.title = clean(title)
-        self._heading, self.clock, self.figures = _label(self.title), _label("\u2013"), _label("")
+        self._heading, self.clock, self.figures = (
+            plain_label(self.title),
+            plain_label("\u2013"),
+            plain_label(""),
+        )
         self.answer = RaceAnswer()
         self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
         self._lane = DraftLane()
-        # A racer without drafts has as much room for its text.
+        # A racer without drafts gets the same height for its text.
         policy = self._lane.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._lane.setSizePolicy(policy)
@@ -346,7 +349,7 @@ class RaceTrack(QWidget):
         self._lane.clear()
 
     def push(self, happening: EventOrRound) -> None:
-        """One more step of this racer."""
+        """Show the next event or round of this racer."""
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
@@ -379,7 +382,7 @@ class RaceTrack(QWidget):
 
 
 def result_text(result: RaceResult) -> str:
-    """Whether both answers are identical, and how much faster one was, in words."""
+    """Say whether both answers are identical, and how much faster one was."""
     difference = result.difference
     if difference is None:
         same = f"Identical: all {figures.count(result.tokens, 'token')} are the same."
@@ -421,9 +424,3 @@ def _outcome(token: Token | None) -> str:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 160 else line[:159] + "\u2026"
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label

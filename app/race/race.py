@@ -1,8 +1,8 @@
 """A race: the same prompt through plain and through speculative decoding, in turns.
 
-The engine lets whichever has had less time go on, so that whatever else the machine does slows
-both. Both are greedy, so that they must write the same. What is timed is the decoding, as the
-engine measures it; reading the prompt is left out for both. Knows the engine; shows nothing.
+The next turn goes to the answer with less time so far, so that other load on the machine slows
+both. Both are greedy, so they must write the same. The decoding is timed, by the engine; reading
+the prompt is not. Knows the engine; shows nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,9 +30,10 @@ EXACT = Sampling(temperature=0.0)
 
 @dataclass(frozen=True, slots=True)
 class RaceDifference:
-    """Where two answers differ first: their `place`-th tokens, from 1; None where one has ended.
+    """The first difference of two answers: their `place`-th tokens, from 1; None if an answer has
+    ended.
 
-    `fork`: what the engine measured there; None where it could not.
+    `fork` is the engine's measurement there; None if there is none.
     """
 
     place: int
@@ -42,15 +43,15 @@ class RaceDifference:
 
     @property
     def near_tie(self) -> bool:
-        """Whether rounding explains it: then both are what plain decoding may write here."""
+        """Whether rounding explains it: then plain decoding may write either of them."""
         return self.fork is not None and self.fork.near_tie
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """How a race went. `tokens` is how many both answers begin with; `difference` is None where
-    they are identical. `ratio` is how many times as fast speculative decoding was, or why that
-    cannot be said."""
+    """The result of a race. Both answers begin with `tokens` equal tokens; `difference` is None if
+    they are identical. `ratio` is the speed of speculative decoding over that of plain decoding, or
+    why it is not known."""
 
     tokens: int
     difference: RaceDifference | None
@@ -62,8 +63,8 @@ class RaceResult:
 def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
     """Compare two answers to the same prompt, token by token.
 
-    What is compared in time is the speculative answer and the plain rounds that were written
-    meanwhile: what plain decoding still wrote afterwards met another machine.
+    Times are compared between the speculative answer and the plain rounds of the same period: later
+    plain rounds no longer shared the machine.
     """
     tokens, difference = 0, None
     for ours, theirs in zip_longest(plain.committed, speculative.committed):
@@ -80,7 +81,7 @@ def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
 
 
 def _until(seconds: float, events: Iterable[Event]) -> Iterator[Event]:
-    """The rounds that had begun when so many seconds of decoding had passed."""
+    """Iterate over the rounds that began within the first `seconds` of decoding."""
     passed = 0.0
     for event in events:
         if isinstance(event, Verdict):
@@ -91,12 +92,12 @@ def _until(seconds: float, events: Iterable[Event]) -> Iterator[Event]:
 
 
 class Race(QObject):
-    """Attributes: `running`; `waits`, whether others were being answered when it was asked for, who
-    come first; `traces`, by racer.
+    """Attributes: `running`; `waits`, whether the race must wait for other answers; `traces`, by
+    racer.
 
     Signals:
-        happened(str, EventOrRound): one more step of a racer.
-        finished(RaceResult): both answers ended by themselves.
+        happened(str, EventOrRound): the next event or round of a racer.
+        finished(RaceResult): both answers ended.
         failed(Problem): the race failed, or was stopped.
     """
 
@@ -113,14 +114,14 @@ class Race(QObject):
         engine.happened.connect(self._on_event)
 
     def start(self, messages: Sequence[ChatMessage], request: Request) -> None:
-        """Start both, with the drafter that is loaded."""
+        """Start both answers, with the loaded drafter."""
         request = replace(request, sampling=EXACT, max_tokens=min(request.max_tokens, MOST_TOKENS))
         self.traces = {racer: Trace() for racer in RACERS}
         self.running, self.waits = True, self._engine.answering
         self._generation = self._engine.generate("race", messages, request, race=True)
 
     def stop(self) -> None:
-        """Stop the race; `failed` is emitted when it has stopped."""
+        """Stop the race. `failed` is sent when it has stopped."""
         if self.running:
             self._engine.cancel(self._generation)
 
@@ -136,8 +137,8 @@ class Race(QObject):
         if isinstance(event, Failed):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
-            self._give_up(Problem("The race was stopped.", "Race again when you like."))
-        elif isinstance(event, Done) and racer == "speculative":  # the last that comes
+            self._give_up(Problem("The race was stopped.", "Start another race at any time."))
+        elif isinstance(event, Done) and racer == "speculative":  # the last one that comes
             self.running = False
             self.finished.emit(compare_answers(self.traces["plain"], self.traces["speculative"]))
 

@@ -1,1 +1,1 @@
-"""The rounds of an answer: what was drafted, what the target made of it, and how both are shown."""
+"""The rounds of an answer: their drafts and verdicts, and how they are shown."""

@@ -27,7 +27,7 @@ _BAR_HEIGHT = 12.0
 
 
 class PositionChart(QWidget):
-    """A bar for each position in the draft, as high as the share that was accepted there."""
+    """A bar for each position in the draft, as high as the share accepted there."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,11 +53,11 @@ class PositionChart(QWidget):
         return super().event(event)
 
     def tip_at(self, x: float) -> str:
-        """The counts of the bar at `x`; empty where there is no bar."""
+        """Return the counts of the bar at `x`; empty if there is none."""
         for column, box in zip(self._columns, self._boxes(), strict=True):
             if box.left() <= x <= box.right():
                 of = f"{column.accepted:,} of {column.proposed:,} accepted"
-                few = ", too few to say much" if column.few else ""
+                few = ", too few to mean much" if column.few else ""
                 return f"Position {column.position}: {of}{few}"
         return ""
 
@@ -85,7 +85,7 @@ class PositionChart(QWidget):
         bar = QRectF(box.left() + gap, base - height, box.width() - 2 * gap, height)
         accepted = QColor(colours.accepted)
         painter.fillRect(bar, QColor(tinted(colours.paper, colours.accepted)))
-        if column.few:  # an outline, so that few do not look like many
+        if column.few:  # an outline, so that a few drafts do not look like many
             painter.setPen(QPen(accepted, 1.0, Qt.PenStyle.DashLine))
             painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5))
         else:
@@ -95,7 +95,7 @@ class PositionChart(QWidget):
         above = QRectF(box.left(), bar.top() - self._small_height(), box.width(), 0.0)
         above.setHeight(self._small_height())
         painter.setPen(QColor(colours.muted if column.few else colours.text))
-        # The title says "%": sixteen such signs would leave no room for the figures.
+        # The title says "%": sixteen signs would leave no room for the figures.
         value = f"{column.rate * 100:.0f}"
         place = middle | Qt.AlignmentFlag.AlignBottom
         written = painter.boundingRect(above, place, value)
@@ -112,7 +112,7 @@ class PositionChart(QWidget):
         return [QRectF(i * width, 0, width, self.height()) for i in range(len(self._columns))]
 
     def _value_font(self, room: float) -> QFont:
-        """The largest font in which "100" fits."""
+        """Return the largest font in which "100" fits."""
         font = figures_font(small_font(self.font()))
         while QFontMetricsF(font).horizontalAdvance("100") > room and font.pointSizeF() > 5.5:
             font.setPointSizeF(font.pointSizeF() - 0.5)
@@ -123,9 +123,9 @@ class PositionChart(QWidget):
 
 
 class TimeBar(QWidget):
-    """One bar divided into shares, and below it each share's name, time and percentage.
+    """One bar divided into shares, with the name, time and percentage of each below it.
 
-    The shares are hatched differently, so that they do not differ by colour alone.
+    The shares have different hatchings, so that they differ by more than colour.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -1,11 +1,10 @@
-"""How a round is laid out and painted in the draft lane, before and after its verdict.
+"""Lays out and paints a round in the draft lane, before and after its verdict.
 
-The upper row, number 0, is what the round adds to the answer; a chain is drafted in the row below.
-A tree has a row below for each of its branches, and a column for each depth, with lines from token
-to token.
+The upper row, number 0, is what the round adds to the answer. A chain is drafted in the row below
+it. A tree has a lower row for each branch, a column for each depth, and lines between tokens.
 
-Knows rounds, widths of texts and colours; nothing of time: how far the verdict has come in is
-given as a number from 0 to 1. Lengths are in pixels from the top left of the lane's token area.
+Knows rounds, widths of texts and colours; no time: the progress of the verdict is a number from 0
+to 1. Lengths are in pixels from the top left of the lane's token area.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,11 +20,11 @@ from engine.rounds import Fate, Round, Token, branches
 from engine.tree import COMMITTED, Tree
 
 _GAP = 4.0
-_TREE_GAP = 16.0  # between columns, with room for a line that turns
+_TREE_GAP = 16.0  # between columns, with room for the turns of lines
 _BETWEEN_BRANCHES = 4.0
 _PADDING = 5.0
 _RADIUS = 4.0
-_WIDEST_CHARACTERS = 16  # a token with more is elided
+_WIDEST_CHARACTERS = 16  # a wider token is shortened
 WHY_DISCARDED = "because a token before it was rejected"
 WHY_FORCED = "the grammar allows only this token"
 PEN_STYLES = {
@@ -40,7 +39,7 @@ PEN_STYLES = {
 
 
 class Ruler:
-    """The sizes that follow from the lane's font and from the smaller font of its labels."""
+    """The sizes that follow from the lane's font and the smaller font of its labels."""
 
     def __init__(self, font: QFont, small: QFont) -> None:
         self.font, self.small_font = font, small
@@ -51,16 +50,16 @@ class Ruler:
         self.branch = self.chip + _BETWEEN_BRANCHES
 
     def top(self, row: int) -> float:
-        """Where the tokens of this row begin."""
+        """Return the top of the tokens in this row."""
         below = (row - 1) * self.branch + self.row if row else 0.0
         return below + (self.row - self.chip) / 2
 
     def below(self, rows: int) -> float:
-        """Where so many rows end, but for the upper one."""
+        """Return the bottom of this many lower rows."""
         return 2 * self.row + (rows - 1) * self.branch
 
     def elided(self, text: str) -> str:
-        """`text`, with its middle left out where it is too long for a token."""
+        """Return `text`, shortened in the middle if it is too long for a token."""
         most = self.text.averageCharWidth() * _WIDEST_CHARACTERS
         shown, kept = text, min(len(text), 4 * _WIDEST_CHARACTERS)
         while kept > 2 and self.text.horizontalAdvance(marked(shown)) > most:
@@ -74,18 +73,18 @@ class Ruler:
 
     @property
     def overflow(self) -> float:
-        """The width of the note that says how many tokens do not fit."""
+        """The width of the note that counts the tokens without room."""
         return self.text.horizontalAdvance("+16") + 2 * _GAP
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBox:
-    """A token and where it is drawn. `text` is the token's text, elided where it is long.
+    """A token and where it is drawn. `text` may be shortened.
 
-    `position` is the token's place in the draft, or among the forced ones, from 1; it is 0 for the
-    target's own token. `rows`: the one that it is in before the verdict, and the one after it; None
-    where it is not shown. In a tree, `number` is the token's, and `alternative` says which of how
-    many in its place it is.
+    `position` is the token's place in the draft, or among the forced tokens, from 1; 0 for the
+    target's own token. `rows` are its rows before and after the verdict; None if it is not shown.
+    In a tree, `number` is the token's, and `alternative` its place among the alternatives, and
+    their number.
     """
 
     token: Token
@@ -99,17 +98,17 @@ class TokenBox:
 
     @property
     def own(self) -> bool:
-        """Whether the target wrote the token, so that it appears with the verdict."""
+        """Whether it is the target's own token, which appears with the verdict."""
         return self.position == 0
 
     @property
     def committed(self) -> bool:
-        """Whether the token ends in the upper row, which is what the round adds to the answer."""
+        """Whether the token ends in the upper row, which the round adds to the answer."""
         return self.own or self.token.fate in ("accepted", "forced")
 
     @property
     def tip(self) -> str:
-        """The token's figures."""
+        """The token's figures, for a tooltip."""
         token = self.token
         if token.fate == "forced":
             return f"{marked(token.text)}\nforced: {WHY_FORCED}"
@@ -127,14 +126,14 @@ class TokenBox:
         return f"{marked(token.text)}\n{fate}\nq {token.q:.3f}{sure}{judged}"
 
     def rectangle(self, ruler: Ruler, verdict: float, shift: float) -> QRectF:
-        """Where the token is drawn when the verdict has come in this far, from 0 to 1."""
+        """Return the token's rectangle at this progress of the verdict, from 0 to 1."""
         before, after = self.rows
         tops = [ruler.top(row) for row in (before, after) if row is not None]
         top = (1.0 - verdict) * tops[0] + verdict * tops[-1]
         return QRectF(self.left - shift, top, self.width, ruler.chip)
 
     def opacity(self, verdict: float) -> float:
-        """How much of it is to be seen then."""
+        """Return the token's opacity at this progress."""
         before, after = self.rows
         if before is None:
             return verdict
@@ -143,7 +142,7 @@ class TokenBox:
 
 @dataclass(frozen=True, slots=True)
 class FateLabel:
-    """A fate in words, beside the tokens that had it, or below them all."""
+    """A fate in words, beside the tokens that had it, or below all tokens."""
 
     text: str
     fate: Fate
@@ -155,12 +154,12 @@ class FateLabel:
 
 @dataclass(frozen=True, slots=True)
 class RoundLayout:
-    """A round laid out in a lane of this width.
+    """A round laid out in a lane of a certain width.
 
-    `shift` is how far the verdict moves everything to the left, so that the round's end is seen.
-    `tokens` is how many the round has but for the target's own, also those without a box; `rows`
-    is how many rows there are below the upper one, before and after the verdict; `lines` has the
-    boxes of a tree, each with the number of the token that it stands behind.
+    `shift` is how far the verdict moves everything to the left, so that the end of the round is
+    seen. `tokens` counts the round's tokens without the target's own, also those without a box.
+    `rows` is the number of lower rows before and after the verdict. `lines` are the lines of a
+    tree: a box, and the number of the token before it.
     """
 
     boxes: tuple[TokenBox, ...]
@@ -172,7 +171,7 @@ class RoundLayout:
     rows: tuple[int, int] = (1, 1)
 
     def fitting(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
-        """The tokens that fit the lane, with room for a note of how many do not."""
+        """Return the tokens that fit the lane, with room for a note that counts the others."""
         shift = self.shift * verdict
         cut = self.cut(ruler, verdict)
         present = [
@@ -191,8 +190,8 @@ class RoundLayout:
         )
 
     def cut(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
-        """The accepted tokens that the verdict has moved out of the lane at the left, with those in
-        the place of a note of how many they are."""
+        """Return the accepted tokens that the verdict moved out of the lane at the left, and those
+        whose place the note with their number takes."""
         shift = self.shift * verdict
         accepted = [box for box in self.boxes if box.committed and not box.own]
         if all(box.left >= shift for box in accepted):
@@ -201,12 +200,12 @@ class RoundLayout:
 
 
 def row_count(round: Round, *, most: int) -> int:
-    """How many rows a lane needs below the upper one, which shows at `most` so many."""
+    """Return the number of lower rows that the round needs, at most `most`."""
     return max(1, min(len(branches(round.drafted)), most))
 
 
 def lay_out(round: Round, ruler: Ruler, *, width: float, most_rows: int = 1) -> RoundLayout:
-    """Lay `round` out in a lane of this width, with at most so many rows below the upper one."""
+    """Lay `round` out in a lane of this width, with at most `most_rows` lower rows."""
     forced = (token for token in round.tokens if token.fate == "forced")
     tokens = round.drafted or tuple(replace(t, parent=n - 1) for n, t in enumerate(forced))
     tree = Tree(tuple(token.parent for token in tokens))
@@ -259,10 +258,9 @@ def lay_out(round: Round, ruler: Ruler, *, width: float, most_rows: int = 1) -> 
 
 
 def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
-    """The row of each token that is shown, by its number. The accepted ones are in the upper row;
-    of the branches the most promising are shown. A branch is below the one that it begins at, and
-    what begins later above what begins earlier, so that no two lines cross.
-    """
+    """Return the row of each shown token, by its number. Accepted tokens are in the upper row; of
+    the branches, the most promising are shown. A branch is below the one that it starts from, and
+    branches that start later are above those that start earlier, so that no two lines cross."""
     accepted = [n for n, token in enumerate(tokens) if token.fate in ("accepted", "forced")]
     found = [[n for n in branch if n not in accepted] for branch in branches(tokens)]
     shown = [branch for branch in found if branch][:most]
@@ -280,8 +278,8 @@ def _rows(tree: Tree, tokens: Sequence[Token], most: int) -> dict[int, int]:
 
 
 def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
-    """The words that say what became of a chain's tokens, each beside those that it is about."""
-    free = 0.0  # from where on there is room below both rows
+    """Iterate over the fates of a chain's tokens in words, each beside its tokens."""
+    free = 0.0  # the left edge of the room below both rows
     fates: tuple[Fate, ...] = ("accepted", "forced", "rejected", "discarded")
     for fate in fates:
         of_fate = [box for box in boxes if box.token.fate == fate]
@@ -290,7 +288,7 @@ def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
         left, last = of_fate[0].left, of_fate[-1]
         text = fate if len(of_fate) == 1 else f"{len(of_fate)} {fate}"
         stays = fate in ("accepted", "forced")
-        if stays:  # stands where the tokens stood, beside the first rejected one
+        if stays:  # below the place of the tokens, beside the first rejected one
             room = last.left + last.width - left
             alone = all(box.committed for box in boxes)
             if ruler.small.horizontalAdvance(text) > room and not alone:
@@ -304,7 +302,7 @@ def _labels(boxes: Sequence[TokenBox], ruler: Ruler) -> Iterator[FateLabel]:
 
 
 def _labels_of_tree(tokens: Sequence[Token], ruler: Ruler, start: QPointF) -> Iterator[FateLabel]:
-    """How many of a tree's tokens had each fate, in a line below it."""
+    """Iterate over the number of a tree's tokens with each fate, in a line below the tree."""
     left = start.x()
     fates: tuple[Fate, ...] = ("accepted", "rejected", "discarded")
     for fate in fates:
@@ -323,7 +321,8 @@ def _own_label(own: TokenBox, ruler: Ruler) -> FateLabel:
 
 
 def _line(start: QRectF, end: QRectF) -> QPainterPath:
-    """From the right edge of a token to the left edge of one behind it, with round corners."""
+    """Return a line from the right edge of a token to the left edge of a later token, with round
+    corners."""
     y, turn = round(start.center().y()) + 0.5, round(end.left() - _TREE_GAP / 2) + 0.5
     path = QPainterPath(QPointF(start.right(), y))
     below = round(end.center().y()) + 0.5
@@ -344,13 +343,13 @@ class LanePainter:
         self._painter, self._colours, self.ruler = painter, colours, ruler
 
     def surface(self, whole: QRectF) -> None:
-        """Paint the lane's own surface."""
+        """Paint the lane's background."""
         self._painter.setPen(QPen(QColor(self._colours.edge), 1.0))
         self._painter.setBrush(QColor(self._colours.card))
         self._painter.drawRoundedRect(whole.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
 
     def token(self, box: TokenBox, *, verdict: float, shift: float = 0.0) -> None:
-        """Paint a token. Before the verdict all drafted tokens look alike."""
+        """Paint a token. Before the verdict, all drafted tokens look alike."""
         painter = self._painter
         if box.own and verdict == 0.0:
             return
@@ -362,7 +361,7 @@ class LanePainter:
         painter.setOpacity(outer)
 
     def chip(self, text: str, fate: Fate, place: QRectF, *, verdict: float = 1.0) -> None:
-        """Paint a token's text on its surface, with the colour and the line of its fate."""
+        """Paint a token's text on its background, with the colour and line of its fate."""
         colour, surface = QColor(self._colours.of(fate)), self._token_surface(fate)
         edge = self._colours.edge if fate != "discarded" else surface
         self._painter.setPen(QPen(QColor(edge), 1))
@@ -375,7 +374,7 @@ class LanePainter:
         """Paint a label, which fades in with the verdict."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.small_font)
-        painter.setOpacity(max(0.0, 2 * verdict - 1.0))  # only when the tokens have left its place
+        painter.setOpacity(max(0.0, 2 * verdict - 1.0))  # after the tokens have left its place
         muted = label.fate in ("discarded", "plain")
         painter.setPen(QColor(self._colours.muted if muted else self._colours.of(label.fate)))
         left = max(label.left - shift, 0.0) if label.pinned else label.left - shift
@@ -386,7 +385,7 @@ class LanePainter:
         painter.setOpacity(1.0)
 
     def lines(self, layout: RoundLayout, fitting: Sequence[TokenBox], *, verdict: float) -> None:
-        """Draw the lines of a tree to the tokens that fit; those of the answer are lit."""
+        """Draw the lines of a tree to the tokens that fit; those of the answer are highlighted."""
         painter, shift = self._painter, layout.shift * verdict
         places = {box.number: box.rectangle(self.ruler, verdict, shift) for box in layout.boxes}
         top = (1.0 - verdict) * self.ruler.top(1) + verdict * self.ruler.top(0)
@@ -397,7 +396,7 @@ class LanePainter:
             (before, box)
             for before, box in layout.lines
             if box.number in shown
-            # A note is in the place of those that are cut.
+            # A note takes the place of those that are cut.
             and (before not in cut or places[box.number].left() > self.ruler.overflow + _TREE_GAP)
         ]
         for number in cut:
@@ -414,7 +413,7 @@ class LanePainter:
         painter.setOpacity(1.0)
 
     def overflow(self, count: int, *, left: float) -> None:
-        """Say behind the last drafted token that fits how many more there are."""
+        """Write the number of further tokens behind the last drafted token that fits."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.font)
         painter.setPen(QColor(self._colours.muted))
@@ -422,7 +421,7 @@ class LanePainter:
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, f"+{count}")
 
     def more(self, count: int, layout: RoundLayout, *, verdict: float) -> None:
-        """Say below a tree how many more tokens it has."""
+        """Write the number of further tokens below a tree."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.small_font)
         painter.setPen(QColor(self._colours.muted))
@@ -433,7 +432,7 @@ class LanePainter:
         painter.drawText(place, flags, f"+{count}")
 
     def cut(self, count: int) -> None:
-        """Say before the first accepted token that fits how many came before it."""
+        """Write the number of earlier tokens before the first accepted token that fits."""
         painter, ruler = self._painter, self.ruler
         painter.setFont(ruler.font)
         painter.setPen(QColor(self._colours.muted))
@@ -447,7 +446,7 @@ class LanePainter:
         return tinted(card, self._colours.of(fate))
 
     def _text(self, text: str, place: QRectF, colour: QColor) -> None:
-        """White space is drawn as fainter signs, so that a space cannot be taken for a dot."""
+        """Draw white space as fainter signs, so that a space cannot be taken for a dot."""
         painter = self._painter
         painter.setFont(self.ruler.font)
         left = place.left() + (place.width() - self.ruler.text.horizontalAdvance(marked(text))) / 2
@@ -460,7 +459,7 @@ class LanePainter:
             left += self.ruler.text.horizontalAdvance(run)
 
     def _line(self, fate: Fate, place: QRectF, colour: QColor, verdict: float) -> None:
-        """Draw the line that belongs to the fate; a strike grows as the verdict comes in."""
+        """Draw the line of the fate; a strike grows with the verdict."""
         line = line_of(fate)
         struck = line.endswith("strike")
         pen = QPen(colour, 1.4 if struck else 1.6, PEN_STYLES[line])

@@ -1,6 +1,6 @@
-"""What the colours and figures of the rounds mean, in plain words: for tool tips and for a dialog.
+"""Explains the colours and figures of the rounds in plain words: in tooltips and in a dialog.
 
-Knows words, colours and lines; nothing of an answer.
+Knows words, colours and lines; no answer.
 """
 
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
+from app.theme.labels import plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
 from engine.events import TokenVerdict, Verdict, WrittenToken
@@ -30,39 +31,39 @@ KINDS: dict[PieceKind, str] = {
     "saves a pass of the target.",
     "correction": "The drafter proposed another token here, which the target rejected. This is "
     "the target\u2019s own token in its place.",
-    "bonus": "The draft was accepted to its end, and the same pass of the target gave this token "
-    "on top.",
+    "bonus": "The draft was accepted to its end, and the same pass of the target gave this extra "
+    "token.",
     "plain": "The target wrote this token in a pass of its own, without a draft.",
     "forced": "The grammar allows only this token. It was written without a draft, and without a "
     "pass of the target.",
     "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
     "the answer.",
     "discarded": "The drafter proposed this token behind one that was rejected, so it was "
-    "discarded with it, however good it was. It is not part of the answer.",
+    "discarded too, however good it was. It is not part of the answer.",
 }
 FIGURES: dict[str, str] = {
-    "speed": "Tokens a second over the whole answer so far. Reading the prompt is not counted. The "
-    "time of other answers that are written meanwhile is.",
+    "speed": "Tokens a second over the whole answer so far. The time for reading the prompt does "
+    "not count; the time for other answers that are written meanwhile does.",
     "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
     "each pass. It is compared with plain passes in this answer, or with a few that are measured "
-    "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
+    "right after it, under the same conditions; and it is stored with the answer. It is "
     "never more than the tokens per pass. Where the machine was busier at one time than at the "
     "other, there is no figure.",
     "rate": "The share of the drafted tokens that became part of the answer. Of a tree only one "
     "path can.",
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1. "
-    "Tokens that a grammar forces are among them, and take no pass.",
+    "This includes tokens that a grammar forces, which take no pass.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
-    "who drafts, and how many tokens, by what passes and drafts cost here and by what was "
-    "accepted so far. 0 is plain decoding. A drafter that does not pay at the moment is parked, "
-    "and tried now and then.",
-    "cache": "How much of the prompt was known from before, so that it was not read again.",
+    "the drafter and the number of tokens, by the time of passes and drafts on this machine and "
+    "by what was accepted so far. 0 is plain decoding. A drafter that does not pay off at the "
+    "moment is parked, and tried now and then.",
+    "cache": "How much of the prompt was in the cache already, so that it was not read again.",
     "positions": "The share of the drafts with a token at this position of which it was accepted; "
-    "in a tree, one of the alternatives there. It sinks along a draft, as whatever is behind a "
-    "rejected token is discarded. A faint bar is of fewer than 20 drafts and says little.",
-    "time": "What the time between the first and the last token was spent on: on drafting, on the "
-    "target\u2019s passes (verifying), and on everything else, such as other answers that are "
-    "written at the same time.",
+    "in a tree, one of the alternatives there. It falls along a draft, as everything behind a "
+    "rejected token is discarded. A faint bar stands for fewer than 20 drafts and means little.",
+    "time": "The time between the first and the last token: for drafting, for the target\u2019s "
+    "passes (verifying), and for everything else, such as other answers that are written at the "
+    "same time.",
     "not shown": "Rounds come faster than an eye can follow, so the draft lane shows some of them. "
     "The text of the answer has them all, and a replay shows each.",
 }
@@ -90,12 +91,12 @@ _TREES = (
 
 
 def as_tip(text: str) -> str:
-    """A plain text as a tool tip that breaks its lines."""
+    """Return a plain text as a tooltip that breaks its lines."""
     return f"<p>{text}</p>"
 
 
 class KindWord(QWidget):
-    """The name of a kind of tokens, in its colour and with its line; the tool tip explains it."""
+    """The name of a kind of tokens, in its colour and with its line; the tooltip explains it."""
 
     def __init__(self, kind: PieceKind) -> None:
         super().__init__()
@@ -125,7 +126,7 @@ class KindWord(QWidget):
 
 
 class RoundsExplained(QDialog):
-    """\u201cWhat am I looking at?\u201d: a round as a picture, then every kind and every figure."""
+    """\u201cWhat am I looking at?\u201d: a round as a picture, then each kind and each figure."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -138,7 +139,7 @@ class RoundsExplained(QDialog):
         grid.setVerticalSpacing(9)
         grid.setColumnStretch(1, 1)
         for words, sample in ((_STORY, sample_round()), (_TREES, sample_tree())):
-            grid.addWidget(_label(words), grid.rowCount(), 0, 1, 2)
+            grid.addWidget(plain_label(words, wraps=True), grid.rowCount(), 0, 1, 2)
             lane = DraftLane()
             lane.show_round(sample)
             grid.addWidget(lane, grid.rowCount(), 0, 1, 2)
@@ -151,7 +152,7 @@ class RoundsExplained(QDialog):
         self._add_heading(grid, "Figures")
         for key, name in FIGURE_NAMES.items():
             row = grid.rowCount()
-            grid.addWidget(_label(name.removesuffix(" (%)")), row, 0, top)
+            grid.addWidget(plain_label(name.removesuffix(" (%)"), wraps=True), row, 0, top)
             grid.addWidget(self._explaining(FIGURES[key]), row, 1)
         grid.setRowStretch(grid.rowCount(), 1)
         scroll = QScrollArea()
@@ -172,7 +173,7 @@ class RoundsExplained(QDialog):
         self.resize(720, 760)
 
     def _add_heading(self, grid: QGridLayout, text: str) -> None:
-        heading = _label(text)
+        heading = plain_label(text, wraps=True)
         font = heading.font()
         font.setWeight(QFont.Weight.DemiBold)
         heading.setFont(font)
@@ -180,7 +181,7 @@ class RoundsExplained(QDialog):
         grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
 
     def _explaining(self, text: str) -> QLabel:
-        label = _label(text)
+        label = plain_label(text, wraps=True)
         self._muted.append(label)
         return label
 
@@ -195,7 +196,7 @@ class RoundsExplained(QDialog):
 
 
 def sample_round() -> Round:
-    """A round with a token of every fate that a draft can have."""
+    """Return a round with a token of every fate that a draft can have."""
     drafted = (
         Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
         Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0, parent=0),
@@ -206,7 +207,7 @@ def sample_round() -> Round:
 
 
 def sample_tree() -> Round:
-    """A round of a tree, of which a path in the second branch was accepted."""
+    """Return a round of a tree, with a path accepted in the second branch."""
     drafted = (
         Token(1, " light", "rejected", q=0.58, p=0.21, chance=0.36),
         Token(2, " waves", "discarded", q=0.64, p=0.5, chance=0.78, parent=0),
@@ -224,10 +225,3 @@ def _sample(number: int, drafted: tuple[Token, ...], own: WrittenToken) -> Round
     verdict = Verdict("", number, len(path), judged, own, 0, 0, 0, "", parents=parents, path=path)
     last = Token(own.id, own.text, own.origin, p=own.p)
     return Round(number, "drafter", (*drafted, last), verdict)
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

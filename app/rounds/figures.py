@@ -1,7 +1,8 @@
-"""An answer's figures in words, made from its statistics alone. Knows nothing of Qt."""
+"""Formats an answer's figures, from its statistics alone. Knows no Qt."""
 
 from dataclasses import dataclass
 
+from app.conversations.answer_figures import AnswerFigures
 from engine.draft_length import LONGEST
 from engine.events import Stats
 from engine.rounds import Round
@@ -9,12 +10,12 @@ from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
 from engine.stats import against_plain as ratio_to_plain
 
 NOT_YET = "–"
-FEW_DRAFTS = 20  # with a token at a position; a share of fewer says little
+FEW_DRAFTS = 20  # with a token at a position; a share of fewer means little
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value, and a remark of one or two lines on what it is made of."""
+    """A value, and a remark of one or two lines about it."""
 
     value: str
     remark: str = ""
@@ -22,7 +23,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TimeShare:
-    """What one kind of work took of the decoding time. `share` is its fraction, from 0 to 1."""
+    """The decoding time of one kind of work. `share` is its fraction, from 0 to 1."""
 
     name: str
     seconds: float
@@ -31,9 +32,8 @@ class TimeShare:
 
 @dataclass(frozen=True, slots=True)
 class PositionAcceptance:
-    """How many drafts proposed something at one position, counted from 1, and how many of those had
-    it accepted; at a tree's positions there are alternatives, of which one can be.
-    """
+    """How many drafts had a token at one position, from 1, and how many of these were accepted. A
+    tree has alternatives at a position, of which one can be accepted."""
 
     position: int
     proposed: int
@@ -41,7 +41,7 @@ class PositionAcceptance:
 
     @property
     def few(self) -> bool:
-        """Whether the share is of so few drafts that it says little."""
+        """Whether there are too few drafts for the share to mean much."""
         return self.proposed < FEW_DRAFTS
 
     @property
@@ -50,9 +50,9 @@ class PositionAcceptance:
 
 
 def speed(stats: Stats) -> Figure:
-    """The speed over the whole answer.
+    """Format the speed over the whole answer.
 
-    A rate of the last moment would jump to tens of thousands whenever a draft is accepted.
+    The rate of a moment would jump to tens of thousands whenever a draft is accepted.
     """
     rate = stats.tokens_per_second
     if rate is None:
@@ -64,7 +64,8 @@ def speed(stats: Stats) -> Figure:
 
 
 def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
-    """The speed-up over plain decoding; before the answer has `ended`, it may be measured yet."""
+    """Format the speed-up over plain decoding. Before the answer has `ended`, it may still be
+    measured."""
     ratio = ratio_to_plain(stats)
     if ratio is NoRatio.NOT_MEASURED and not ended:
         return Figure(NOT_YET, "measured when\nthe answer ends")
@@ -72,7 +73,7 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
     remark = f"{count(stats.plain, 'plain round')}\nof this answer"
-    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright behind it")
+    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright after it")
 
 
 def acceptance_rate(stats: Stats) -> Figure:
@@ -92,7 +93,7 @@ def acceptance_length(stats: Stats) -> Figure:
 
 
 def draft_length(last: Round | None) -> Figure:
-    """The latest draft length, and the engine's reason for it."""
+    """Format the last draft length, with the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
     if last.verdict.forced:
@@ -104,12 +105,12 @@ def draft_length(last: Round | None) -> Figure:
 
 
 def cache_reuse(stats: Stats) -> Figure:
-    """How much of the prompt the cache already had, so that it was not read again."""
+    """Format how much of the prompt was in the cache already."""
     if not stats.prompt_tokens:
         return Figure(NOT_YET, "no prompt yet")
     read = stats.prompt_tokens - stats.reused_tokens
     remark = f"{stats.reused_tokens:,} of {count(stats.prompt_tokens, 'prompt token')} reused"
-    # Before the first round it is not known how much of it was read.
+    # Before the first round it is not known how much was read.
     remark += (
         f"\n{read:,} read in {seconds(stats.prefill_seconds)}"
         if stats.rounds
@@ -119,8 +120,8 @@ def cache_reuse(stats: Stats) -> Figure:
 
 
 def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
-    """Acceptance by position, for those at which something was proposed. Of long copies the first:
-    more bars would have no room for their figures."""
+    """Return the acceptance at each position that drafts reached. Long copies are cut: more bars
+    would have no room for their figures."""
     accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
     return tuple(
         PositionAcceptance(place, proposed, taken)
@@ -132,11 +133,11 @@ def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
 
 
 def time_split(stats: Stats) -> tuple[TimeShare, ...]:
-    """Where the decoding time went; empty before there is any."""
+    """Return the shares of the decoding time; empty before there is any."""
     whole = stats.decode_seconds
     if whole <= 0.0:
         return ()
-    # The parts and the whole are measured by separate clocks, so the rest could be below zero.
+    # The parts and the whole have separate clocks, so the rest could be below zero.
     parts = (
         ("drafting", stats.draft_seconds),
         ("verifying", stats.verify_seconds),
@@ -146,12 +147,27 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
     return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
 
 
+def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
+    """Format the line under an answer: its figures, how it ended if it is `complete`, and its
+    target."""
+    found = [count(figures.tokens, "token")]
+    if (speed := figures.tokens_per_second) is not None:
+        found.append(f"{speed:.1f} tokens/s")
+    if figures.first_token_seconds is not None:
+        found.append(f"first after {seconds(figures.first_token_seconds)}")
+    if complete and figures.stop_reason == "end":
+        found.append("ended by the model")
+    elif complete and figures.stop_reason == "stop string":
+        found.append("ended at a stop sequence")
+    return " \u00b7 ".join((*found, target))
+
+
 def percent(share: float) -> str:
     return f"{share:.0%}"
 
 
 def seconds(spent: float) -> str:
-    """A time that can be read at a glance, with three digits at most."""
+    """Format a time with at most three digits."""
     milliseconds = spent * 1000
     if milliseconds < 99.5:
         return f"{milliseconds:.1f} ms" if 0.05 <= milliseconds < 9.95 else f"{milliseconds:.0f} ms"

@@ -1,13 +1,13 @@
-"""The draft lane: the round being made, under the line being written.
+"""The draft lane: the current round, under the line that is being written.
 
-Knows rounds and a font. Knows nothing of the answer's text, which never waits for the lane.
+Before the first round it shows a line about the activity.
 
-Before the first round it shows, in a line, what is being done meanwhile.
+Two rows share their columns. The drafted tokens are in the lower row. With the verdict the accepted
+tokens move to the upper row, which the round adds to the text; the rejected token is struck out in
+place, with the target's own token above it; the discarded tokens fade. A tree has a lower row for
+each of its branches.
 
-Two rows share their columns. A round's drafted tokens are in the lower row. On the verdict the
-accepted tokens slide up into the upper row, which is what the round adds to the text; the rejected
-token is struck where it was, with the target's own token above it, and the discarded ones fade. A
-tree has more such lower rows, one for each of its branches.
+Knows rounds and a font; not the answer's text, which never waits for the lane.
 """
 
 import time
@@ -35,7 +35,7 @@ from engine.rounds import Round
 
 _FRAME_MS = 16
 _SLIDE_SECONDS = 0.14
-_CALM_ROUND_SECONDS = 0.6  # how long a round stays while motion is reduced
+_CALM_ROUND_SECONDS = 0.6  # for a round while motion is reduced
 _MARGIN = 8
 _SMALL_SCALE = 0.8  # the labels' font
 _SIDE_WIDTH_CHARACTERS = 21
@@ -46,13 +46,13 @@ _NARROWEST_LANE = 420  # pixels; in a narrower lane the tokens take the whole wi
 
 
 class DraftLane(QWidget):
-    """Shows the newest round, at a rate that can be followed.
+    """Shows the newest round at a rate that can be followed.
 
-    Attributes: with `reduce_motion` nothing slides, and rounds change less often; `not_shown` is
-    how many rounds of this answer came too fast to be shown; `line` is what is shown before the
-    first round; `most_rows` is how many branches of a tree are shown.
+    Attributes: `reduce_motion`: nothing slides, and rounds change less often; `not_shown`, the
+    number of rounds that came too fast to be shown; `line`, the text before the first round;
+    `most_rows`, the number of branches of a tree that are shown.
 
-    Signals: `rested` is sent when nothing is left to move.
+    Signals: `rested`: nothing is left to move.
     """
 
     rested = Signal()
@@ -91,7 +91,7 @@ class DraftLane(QWidget):
 
     @property
     def shown(self) -> RoundOnShow | None:
-        """The round that is in the lane."""
+        """The round that is in the lane, or None."""
         return self._pace.shown
 
     @property
@@ -100,7 +100,7 @@ class DraftLane(QWidget):
         return self._timer.isActive()
 
     def push(self, incoming: Round) -> None:
-        """Take one more drafted round of the answer, or the verdict on the last."""
+        """Show the next drafted round of the answer, or the verdict of the last."""
         before = self._pace.shown, self._pace.not_shown
         self._grow(incoming)
         self._pace.push(incoming, self._clock())
@@ -109,14 +109,14 @@ class DraftLane(QWidget):
         self._wake()
 
     def say(self, line: str, *, share: float | None = None) -> None:
-        """Show a line until there is a round, with a bar where a `share` of the work is done."""
+        """Show a line until there is a round; with a `share` of the work, also a bar."""
         if (line, share) != (self.line, self._share):
             self.line, self._share = line, share
             self._describe()
             self.update()
 
     def clear(self) -> None:
-        """Empty the lane, for the next answer."""
+        """Empty the lane for the next answer."""
         self.line, self._share = "", None
         self._set_rows(self._room)
         self._pace.clear()
@@ -125,19 +125,19 @@ class DraftLane(QWidget):
         self.update()
 
     def show_round(self, judged: Round, *, animated: bool = False) -> None:
-        """Show a round of the past: at once with its verdict, or from its draft on."""
+        """Show an earlier round: at once with its verdict, or animated from its draft on."""
         self._grow(judged)
         self._pace.show(judged, self._clock(), animated=animated)
         self._describe()
         self._wake()
 
     def make_room(self, rounds: Iterable[Round]) -> None:
-        """Have a height from now on in which each of these rounds can be shown."""
+        """Take a height in which each of these rounds can be shown."""
         self._room = max((row_count(r, most=self.most_rows) for r in rounds), default=1)
         self._set_rows(self._room)
 
     def _grow(self, round: Round) -> None:
-        """A lane grows with a tree, and stays so: what stands below it is not to jump about."""
+        """Grow for a tree, and keep that height, so that what is below does not jump."""
         self._set_rows(max(self._rows, row_count(round, most=self.most_rows)))
 
     def _set_rows(self, rows: int) -> None:
@@ -154,9 +154,9 @@ class DraftLane(QWidget):
         self._wake()
 
     def _wake(self) -> None:
-        """Run the timer as long as there is something to move or to show, and no longer.
+        """Run the timer only while something moves or waits.
 
-        It runs once a frame while something moves, and else once when the next round is due.
+        It runs once a frame while something moves; otherwise once, when the next round is due.
         """
         self.update()
         now, rest = self._clock(), None
@@ -181,7 +181,7 @@ class DraftLane(QWidget):
         return any(now <= moment + seconds for moment in moments)
 
     def _progress(self, since: float | None) -> float:
-        """How far a movement that began at `since` has come, from 0 to 1; it is fast at first."""
+        """Return the progress of a movement that began at `since`, from 0 to 1; fast at first."""
         if since is None or (elapsed := self._clock() - since) < 0:
             return 0.0
         if self._reduce_motion or elapsed >= _SLIDE_SECONDS:
@@ -234,7 +234,7 @@ class DraftLane(QWidget):
     def _paint_leaving(
         self, painter: QPainter, lane_painter: LanePainter, previous: RoundOnShow
     ) -> None:
-        """Let what the previous round committed move up, into the text."""
+        """Paint the tokens that the previous round committed, which move up into the text."""
         shown = self._pace.shown
         gone = self._progress(shown.drafted_at if shown else None)
         if gone >= 1.0:
@@ -291,7 +291,7 @@ class DraftLane(QWidget):
             painter.drawRoundedRect(done, _BAR_HEIGHT / 2, _BAR_HEIGHT / 2)
 
     def _paint_side(self, painter: QPainter, colours: Palette, width: float) -> None:
-        """Write which round this is, and how many are not shown."""
+        """Paint the number of this round, and the number of rounds not shown."""
         small = small_font(self.font(), scale=_SMALL_SCALE)
         painter.setFont(small)
         painter.setPen(colours.muted)
@@ -306,7 +306,7 @@ class DraftLane(QWidget):
         metrics = self._ruler().small
         by = shown.round.drafter or ("grammar" if forced_in(shown.round) else "no draft")
         lines = [f"round {shown.round.number:,}", by]
-        # Below the number of the round: it need not say of what, and has little room.
+        # Below the number of the round, so that it needs few words.
         lines += [f"{self.not_shown:,} not shown"] if self.not_shown else []
         wide = self._side_width()
         return [metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, int(wide)) for line in lines]
@@ -337,16 +337,16 @@ class DraftLane(QWidget):
     # Words
 
     def _describe(self) -> None:
-        """Describe the round to screen readers. It is not announced: it changes too fast."""
+        """Describe the round to screen readers, without an announcement: it changes too fast."""
         shown = self._pace.shown
         words = describe(shown.round) if shown else self.line or "No round yet."
         if self.not_shown:
-            words += f" {not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+            words += f" {format_not_shown(self.not_shown)}: {_WHY_NOT_SHOWN}"
         self.setAccessibleDescription(words)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            # A tool tip shows text that looks like HTML as HTML, and a token may look like that.
+            # A tooltip shows text like HTML as HTML, and a token may look like HTML.
             lines = escape(self.tip_at(QPointF(event.pos()))).replace("\n", "<br>")
             tip = f"<p style='white-space: pre'>{lines}</p>" if lines else ""
             QToolTip.showText(event.globalPos(), tip, self)
@@ -354,13 +354,13 @@ class DraftLane(QWidget):
         return super().event(event)
 
     def tip_at(self, point: QPointF) -> str:
-        """What there is to say of this place: a token's figures, or why rounds are not shown."""
+        """Return the tooltip of this place: a token's figures, or why rounds are not shown."""
         layout, shown = self._layout(), self._pace.shown
         if layout is None or shown is None:
             return ""
         area = self._token_area()
         if self.not_shown and self._side_width() and point.x() > area.right():
-            return f"{not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+            return f"{format_not_shown(self.not_shown)}: {_WHY_NOT_SHOWN}"
         ruler, verdict = self._ruler(), self._progress(shown.judged_at)
         for box in reversed(layout.fitting(ruler, verdict)):
             place = box.rectangle(ruler, verdict, layout.shift * verdict)
@@ -369,18 +369,18 @@ class DraftLane(QWidget):
         return ""
 
 
-def not_shown_in_words(rounds: int) -> str:
-    """How many rounds the lane did not show."""
+def format_not_shown(rounds: int) -> str:
+    """Format the number of rounds that the lane did not show."""
     return f"{rounds:,} {'round' if rounds == 1 else 'rounds'} not shown"
 
 
 def forced_in(round: Round) -> str:
-    """The tokens that a grammar forced; empty in any other round."""
+    """Return the tokens that a grammar forced; empty in any other round."""
     return " ".join(marked(token.text) for token in round.tokens if token.fate == "forced")
 
 
 def describe(round: Round) -> str:
-    """A round in a sentence or two."""
+    """Describe a round in a sentence or two."""
     if forced := forced_in(round):
         return f"Round {round.number}: the grammar forces {forced}."
     drafted = " ".join(marked(token.text) for token in round.best_path)

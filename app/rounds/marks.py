@@ -1,6 +1,6 @@
-"""A token's text made visible on one line. Knows characters; nothing of Qt or of tokens.
+"""Makes a token's text visible on one line. Knows characters; nothing of Qt or of tokens.
 
-White space is shown by signs; characters that could reorder or hide other text are left out.
+Signs show white space; characters that could reorder or hide other text are left out.
 """
 
 import re
@@ -15,12 +15,12 @@ _HIDDEN = re.compile(
 
 
 def marked(text: str) -> str:
-    """`text` on one line, with signs for white space; it is never empty."""
+    """Return `text` on one line, with signs for white space; never empty."""
     return "".join(_SIGNS.get(letter, letter) for letter in flat(text)) or _NOTHING
 
 
 def runs(text: str) -> list[tuple[str, bool]]:
-    """`marked(text)` in runs, each with whether it consists of signs."""
+    """Return `marked(text)` in runs, each with whether it consists of signs."""
     found: list[tuple[str, bool]] = []
     for letter in flat(text):
         sign = letter in _SIGNS
@@ -33,5 +33,5 @@ def runs(text: str) -> list[tuple[str, bool]]:
 
 
 def flat(text: str) -> str:
-    """`text` without what could reorder or hide text; ends of lines and paragraphs are "\\n"."""
+    """Return `text` without hidden or reordering characters; all its lines end in "\\n"."""
     return re.sub("[\u2028\u2029\x85]", "\n", _HIDDEN.sub("", text))

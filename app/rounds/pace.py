@@ -1,10 +1,10 @@
-"""Which round the draft lane shows, and when: rounds come faster than an eye can follow.
-
-Knows rounds, and moments in seconds of a clock that the caller reads. Knows nothing of Qt, and
-nothing of the answer's text, which never waits for the lane.
+"""Chooses the round that the draft lane shows, as rounds come faster than an eye can follow.
 
 A round is shown for a minimum time, its draft before its verdict. Of the rounds that arrive
-meanwhile only the newest is shown next; the others are counted and dropped.
+meanwhile, the newest is shown next; the others are counted and dropped.
+
+Knows rounds, and times in seconds of the caller's clock; no Qt, and not the answer's text, which
+never waits for the lane.
 """
 
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from engine.rounds import Round
 
 @dataclass(frozen=True, slots=True)
 class RoundOnShow:
-    """A round in the lane. `drafted_at` and `judged_at` are when its draft and its verdict appear.
+    """A round in the lane. Its draft appears at `drafted_at`, and its verdict at `judged_at`.
 
-    `judged_at` may be in the future; it is None while there is no verdict.
+    `judged_at` may be in the future; it is None without a verdict.
     """
 
     round: Round
@@ -25,10 +25,10 @@ class RoundOnShow:
 
 
 class LanePace:
-    """Takes rounds as they arrive, drafted and then judged, and chooses the one on show.
+    """Takes rounds as they arrive, drafted and then judged, and chooses the one to show.
 
-    Attributes: `shown`, the round on show; `previous`, the one on show before it; `not_shown`, how
-    many rounds were dropped. A draft shows for at least `draft_seconds`, a round for at least
+    Attributes: `shown`, the round on show; `previous`, the one before it; `not_shown`, the number
+    of dropped rounds. A draft shows for at least `draft_seconds`, a round for at least
     `round_seconds`.
     """
 
@@ -38,14 +38,14 @@ class LanePace:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the answer, so that nothing is on show."""
+        """Forget the answer: nothing is on show."""
         self.shown: RoundOnShow | None = None
         self.previous: RoundOnShow | None = None
         self.not_shown = 0
         self._next: RoundOnShow | None = None
 
     def show(self, judged: Round, now: float, *, animated: bool) -> None:
-        """Put a round of the past on show: from its draft on, or at once with its verdict."""
+        """Show an earlier round: from its draft on, or at once with its verdict."""
         previous = self.shown if animated else None
         self.clear()
         self.previous = previous
@@ -54,7 +54,7 @@ class LanePace:
         self.shown = RoundOnShow(judged, drafted_at, drafted_at + draft_seconds)
 
     def push(self, incoming: Round, now: float) -> None:
-        """Take one more drafted round of the answer, or the verdict on the last."""
+        """Take the next drafted round of the answer, or the verdict of the last."""
         if incoming.verdict is None:
             self._queue(RoundOnShow(incoming, now), now)
         elif self.shown is not None and _is_draft_of(self.shown, incoming):
@@ -66,7 +66,7 @@ class LanePace:
             self._queue(RoundOnShow(incoming, now), now)
 
     def advance(self, now: float) -> bool:
-        """Show the waiting round if it is time to; returns whether it did."""
+        """Show the waiting round if it is time. Returns whether it did."""
         if self._next is None or now < self._shown_until():
             return False
         self._show(self._next, now)
@@ -74,11 +74,11 @@ class LanePace:
         return True
 
     def due(self) -> float | None:
-        """When `advance` will show another round; None while none is waiting."""
+        """The time at which `advance` will show another round; None if none is waiting."""
         return self._shown_until() if self._next is not None else None
 
     def _queue(self, incoming: RoundOnShow, now: float) -> None:
-        """Show the round now, or let it wait in place of the one that waited before."""
+        """Show the round now, or let it wait in place of another."""
         self.not_shown += self._next is not None
         if now >= self._shown_until():
             self._next = None
@@ -94,13 +94,13 @@ class LanePace:
         self.shown = replace(incoming, drafted_at=now, judged_at=judged_at)
 
     def _shown_until(self) -> float:
-        """When the round on show has been seen long enough."""
+        """The time at which the round on show has been seen long enough."""
         if self.shown is None:
             return float("-inf")
         until = self.shown.drafted_at + self.round_seconds
         if self.shown.judged_at is None:
             return until
-        # A verdict that came late wants its own time on show.
+        # A verdict that came late gets its own time on show.
         return max(until, self.shown.judged_at + self.round_seconds - self.draft_seconds)
 
 

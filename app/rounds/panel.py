@@ -1,7 +1,7 @@
-"""The rounds panel: what drafting did for an answer, in figures and two charts.
+"""The rounds panel: the effect of drafting on an answer, in figures and two charts.
 
-Knows events and what `engine.stats` makes of them; it measures nothing itself. The figures are
-drawn at most ten times a second, however fast the rounds come.
+Knows events and `engine.stats`; measures nothing. The figures are drawn at most ten times a second,
+however fast rounds come.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,7 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
+from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, set_ink, small_font
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
@@ -25,9 +26,9 @@ _WIDE = ("draft", "cache")
 
 
 class RoundsPanel(QWidget):
-    """Attributes: `stats` sums up the events so far; `last` is the last round with a verdict.
+    """Attributes: `stats`, of the events so far; `last`, the last round with a verdict.
 
-    Tool tips explain every figure.
+    Tooltips explain every figure.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -53,7 +54,7 @@ class RoundsPanel(QWidget):
         grid.setVerticalSpacing(8)
         top = Qt.AlignmentFlag.AlignTop
         for place, key in enumerate(_PAIRS):
-            # What changes with every round is in sight, below what sums it up.
+            # The figures that change with every round are in sight, below the summary.
             row = 2 * (place // 2)
             grid.addWidget(self._figures[key], row, place % 2, top)
         grid.addWidget(self._figures["draft"], 1, 0, 1, 2, top)
@@ -75,7 +76,7 @@ class RoundsPanel(QWidget):
         layout.addStretch(1)
 
     def push(self, happening: EventOrRound) -> None:
-        """Take one more event or round of the answer."""
+        """Add the next event or round of the answer."""
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
@@ -89,15 +90,15 @@ class RoundsPanel(QWidget):
     def show_trace(
         self, events: Iterable[Event], last: Round | None = None, *, ended: bool = True
     ) -> None:
-        """Show an answer as far as these events go; `last` is its last round with a verdict.
+        """Show an answer up to these events; `last` is its last round with a verdict.
 
-        More follows with `push` where it has not `ended`.
+        If it has not `ended`, more follows with `push`.
         """
         self.stats, self.last, self._ended = tally(events), last, ended
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the present figures."""
+        """Show the current figures."""
         self._timer.stop()
         stats = self.stats
         shown: dict[str, Figure] = {
@@ -114,7 +115,7 @@ class RoundsPanel(QWidget):
         self._split.show_shares(figures.time_split(stats))
 
     def figure(self, key: str) -> Figure:
-        """The figure that is shown under this key."""
+        """Return the figure with this key."""
         return self._figures[key].figure
 
     def changeEvent(self, event: QEvent) -> None:
@@ -144,14 +145,14 @@ class RoundsPanel(QWidget):
 
 
 class FigureView(QWidget):
-    """A title, a value and a remark. Attributes: `figure` is on show; `key` is its own."""
+    """A title, a value and a remark. Attributes: `figure`, the one on show; `key`."""
 
     def __init__(self, key: str) -> None:
         """`key` is the figure's in `app.rounds.explained`."""
         super().__init__()
         self.key = key
         self.figure = Figure("")
-        self._title, self._value, self._remark = _title(key), _label(), _label()
+        self._title, self._value, self._remark = _title(key), plain_label(), plain_label()
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
         self._remark.setWordWrap(True)
@@ -165,7 +166,7 @@ class FigureView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
 
     def show_figure(self, figure: Figure) -> None:
-        """Show this figure, unless it is on show already."""
+        """Show this figure, if it is not on show already."""
         if figure == self.figure:
             return
         self.figure = figure
@@ -183,7 +184,7 @@ class FigureView(QWidget):
     def _follow_font(self) -> None:
         self._title.setFont(small_font(self.font()))
         self._remark.setFont(figures_font(small_font(self.font())))
-        # Its final height from the start, so that nothing below jumps while figures come in.
+        # Its final height from the start, so that nothing below jumps when figures come in.
         self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
         large = figures_font(self.font())
         large.setPointSizeF(large.pointSizeF() * 1.6)
@@ -204,14 +205,7 @@ class Rule(QFrame):
         self.setFrameShadow(QFrame.Shadow.Plain)
 
 
-def _label() -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    return label
-
-
 def _title(key: str) -> QLabel:
-    title = _label()
-    title.setText(FIGURE_NAMES[key])
+    title = plain_label(FIGURE_NAMES[key])
     title.setToolTip(as_tip(FIGURES[key]))
     return title

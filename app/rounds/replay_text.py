@@ -1,6 +1,6 @@
-"""The text of a replay: every token as it was written, and what was not, struck out in its place.
+"""The text of a replay: every token as it was written, and rejected tokens struck out in place.
 
-The text is plain, not Markdown, so that each token can be seen. Knows a replay and a place in it.
+The text is plain, not Markdown, so that each token is visible. Knows a replay and a place in it.
 """
 
 from typing import Any, get_args
@@ -21,13 +21,13 @@ _UNDERLINES = {
 }
 _LONGEST_PIECE = 300  # characters of one piece; an answer without rounds is a single piece
 _LONGEST_LINE = 2_000  # characters; Qt lays out a paragraph as a whole
-_AT_ONCE = 300  # pieces; writing so many takes a few milliseconds
+_AT_ONCE = 300  # pieces; writing them takes a few milliseconds
 _APART_MS = 10  # between two batches the window handles its events
 _KINDS: tuple[PieceKind, ...] = get_args(PieceKind)
 
 
 class ReplayText(QTextEdit):
-    """Shows the pieces up to a place. Moving on adds to the document, moving back takes away."""
+    """Shows the pieces up to a place. Going on adds to the document, going back removes from it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,7 +38,7 @@ class ReplayText(QTextEdit):
         self.document().setDocumentMargin(0)
         self.setAccessibleName("The answer up to this round")
         self._replay = Replay(())
-        self._starts = [0]  # where each piece begins in the document, and where the last one ends
+        self._starts = [0]  # the beginning of each piece in the document, and the end of the last
         self._formats: dict[PieceKind, QTextCharFormat] = {}
         self._place = 0
         self._more = QTimer(self, singleShot=True, interval=_APART_MS)
@@ -54,7 +54,7 @@ class ReplayText(QTextEdit):
         self._empty()
 
     def go_to(self, place: int) -> None:
-        """Show the answer after so many rounds, and mark the last; a long way takes time."""
+        """Show the answer after `place` rounds, and mark the last round. A long way takes time."""
         self._place = place
         self._go_on()
 
@@ -101,7 +101,7 @@ class ReplayText(QTextEdit):
             elif line in _UNDERLINES:
                 shape.setUnderlineStyle(_UNDERLINES[line])
             self._formats[kind] = shape
-        palette = QPalette()  # whatever is not set here is inherited from the window
+        palette = QPalette()  # colours that are not set here are the window's
         palette.setColor(QPalette.ColorRole.Base, QColor(colours.paper))
         palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
@@ -129,7 +129,7 @@ class ReplayText(QTextEdit):
 
 
 def _shown(piece: Piece) -> str:
-    """The text to show: what was not written in visible signs on one line, the rest as it is."""
+    """Return the visible text: rejected tokens on one line with signs, written text unchanged."""
     text = piece.text
     if len(text) > _LONGEST_PIECE:
         text = f"{text[:_LONGEST_PIECE]}… ({len(text):,} characters)"

@@ -1,6 +1,6 @@
-"""The scrubber replays any answer round by round, from its trace.
+"""Replays any answer round by round, from its trace.
 
-Knows traces; nothing of where they come from or where an export is saved.
+Knows traces; not where they come from or where an export is saved.
 
 Keys: Left and Right step, Home and End go to the ends, Space plays and pauses.
 """
@@ -11,9 +11,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
+    QDialog,
+    QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QSlider,
     QToolButton,
@@ -23,17 +25,20 @@ from PySide6.QtWidgets import (
 
 from app.rounds import figures
 from app.rounds.lane import DraftLane
+from app.rounds.panel import RoundsPanel
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
+from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Event
 from engine.rounds import Round
 
-_PLAY_MS = 700  # a round, at a speed of 1
+_PLAY_MS = 700  # for a round, at a speed of 1
 _SPEEDS = (1, 2, 4, 8)
-_FASTEST_SHOWN = 2  # faster than that there is no time for a draft to wait for its verdict
+_FASTEST_SHOWN = 2  # at higher speeds a draft cannot wait for its verdict
+_PANEL_WIDTH = 340
 _BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
     ("back", "Previous round"),
@@ -44,12 +49,12 @@ _BUTTONS: tuple[tuple[Sign, str], ...] = (
 
 
 class Scrubber(QWidget):
-    """Shows an answer as it was after `place` rounds; `playing` while it goes on by itself.
+    """Shows an answer after `place` rounds; `playing` while it goes on automatically.
 
-    Attributes: `replay`, what is shown; `speed`, how many times as fast it is played.
+    Attributes: `replay`, on show; `speed`, a factor.
 
-    Signals: `moved(int)` carries the new place; `export_wanted(str)` the trace as JSON;
-    `room_wanted()`: the person wants to see it larger.
+    Signals: `moved(int)`: the new place; `export_wanted(str)`: save this trace, as JSON;
+    `room_wanted()`: show it in a larger window.
     """
 
     moved = Signal(int)
@@ -57,7 +62,7 @@ class Scrubber(QWidget):
     room_wanted = Signal()
 
     def __init__(self, *, large: bool = False, parent: QWidget | None = None) -> None:
-        """A `large` one has room already."""
+        """A `large` scrubber has no button to enlarge it."""
         super().__init__(parent)
         self._large = large
         self.replay = Replay(())
@@ -65,12 +70,11 @@ class Scrubber(QWidget):
         self._slider.setAccessibleName("Round")
         self._slider.setPageStep(10)
         self._slider.valueChanged.connect(self._show_place)
-        self._counter = QLabel()
-        self._counter.setTextFormat(Qt.TextFormat.PlainText)
+        self._counter = plain_label()
         self.speeds = QComboBox()
         for speed in _SPEEDS:
             self.speeds.addItem(f"{speed}×", speed)
-        self.speeds.setToolTip("How fast it is played")
+        self.speeds.setToolTip("Speed of the replay")
         self.speeds.setAccessibleName("Speed of the replay")
         self.speeds.currentIndexChanged.connect(self._pace)
         self._enlarge = QPushButton("Enlarge…")
@@ -181,7 +185,7 @@ class Scrubber(QWidget):
         self._show_place(total)
 
     def go_to(self, place: int) -> None:
-        """Show the answer after so many rounds; as near as there are."""
+        """Show the answer after `place` rounds, or the nearest possible place."""
         self._slider.setValue(place)
 
     def play(self) -> None:
@@ -194,7 +198,7 @@ class Scrubber(QWidget):
         self._name_play()
 
     def pause(self) -> None:
-        """Stay where it is."""
+        """Stop playing, at this place."""
         self._timer.stop()
         self._name_play()
 
@@ -235,7 +239,7 @@ class Scrubber(QWidget):
         self.moved.emit(place)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """The slider has its own; these are for when something else here has the focus."""
+        """Handle keys while something other than the slider has the focus."""
         keys: dict[int, Sign] = {
             Qt.Key.Key_Space: "play",
             Qt.Key.Key_Left: "back",
@@ -261,7 +265,7 @@ class Scrubber(QWidget):
             self._recolour()
         elif event.type() == QEvent.Type.FontChange:
             self._follow_font()
-            self._recolour()  # which has to do with sizes, too
+            self._recolour()  # depends on sizes, too
 
     def _follow_font(self) -> None:
         self._counter.setFont(figures_font(self.font()))
@@ -287,6 +291,42 @@ class Scrubber(QWidget):
         colours = self._colours()
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(colours.paper))
+
+
+class ReplayDialog(QDialog):
+    """The replay in a window of its own. Attributes: `scrubber`; `panel`, its figures beside it."""
+
+    def __init__(self, replay: Replay, *, place: int, parent: QWidget | None = None) -> None:
+        """Show `replay`, from this place on."""
+        super().__init__(parent)
+        self.setWindowTitle("Replay")
+        self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
+        self.setSizeGripEnabled(True)
+        self.scrubber, self.panel = Scrubber(large=True), RoundsPanel()
+        self.scrubber.moved.connect(self._on_moved)
+        scroll = QScrollArea()
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFixedWidth(_PANEL_WIDTH)
+        scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        scroll.setAccessibleName("Figures of the rounds")
+        scroll.setWidget(self.panel)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.scrubber, 1)
+        row.addWidget(scroll)
+        self.scrubber.show_replay(replay)
+        self.scrubber.go_to(place)
+        self.scrubber.setFocus()
+        if parent is not None:
+            size = parent.window().size()
+            self.resize(max(900, round(0.94 * size.width())), max(600, round(0.9 * size.height())))
+
+    def _on_moved(self, place: int) -> None:
+        shown = self.scrubber
+        self.panel.show_trace(shown.events, shown.round, ended=shown.at_end)
 
 
 def _counted(place: int, total: int) -> str:

@@ -1,10 +1,10 @@
 """The trace of an answer: its events, the pieces of text that they describe, and their replay.
 
-Knows events. Knows nothing of Qt, of files, or of how anything is drawn.
+Knows events; no Qt, no files, and not how anything is drawn.
 
 The tests check these laws on every trace:
-    the texts of the pieces that are `written` are, in order, exactly the answer's text
-    a piece's text is what the engine reported that its token gave (`engine.events.Span`)
+    the texts of the `written` pieces, joined in order, are exactly the answer's text
+    a piece's text is what the engine reported for its token (`engine.events.Span`)
 """
 
 from bisect import bisect_left
@@ -23,16 +23,16 @@ PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejec
 class Piece:
     """One token of the answer; a rejected or discarded token is where it would have been.
 
-    Of a tree only the tokens of its most promising branch are pieces: of that which was accepted.
+    Of a tree, only the tokens of one branch are pieces: the accepted branch, and its most promising
+    continuation.
 
-    `text` is what the token gave to the answer: the first half of a character gives nothing, and
-    the token that completes it gives the whole. A piece that was not written has the token's own
-    text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
-    for all behind it. `alternatives` were tried in the token's place and rejected.
-    `position` is the place in the draft, from 1; it is 0 for a token that was not drafted,
-    which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without
-    a draft. `round` is 0 for text of which no token is known, because it was there before the first
-    round.
+    `text` is the text that the token gave to the answer: the first half of a character gives none,
+    and the token that completes it gives the whole. A piece that was not written has the token's
+    own text. `kind` is "rejected" for the first drafted token that was not accepted, and
+    "discarded" for those behind it. `alternatives` were tried in the token's place and rejected.
+    `position` is the place in the draft, from 1; it is 0 for a token that was not drafted, which
+    has no `q`, `chance` or `confidence`. `drafter` is empty in a round without a draft. `round` is
+    0 for text before the first round, whose tokens are not known.
     """
 
     text: str
@@ -54,16 +54,17 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TextTally:
-    """What a part of an answer's text took: so many tokens, in rounds of so many seconds."""
+    """The cost of a part of an answer's text: its number of tokens, and the seconds of their
+    rounds."""
 
     tokens: int
     seconds: float
 
 
 class Trace:
-    """An answer as it arrives: the one source of all that the window shows of rounds.
+    """An answer as it arrives: the only source of everything that the window shows of rounds.
 
-    Attributes: `events` are all events; `rounds` are the rounds with a verdict.
+    Attributes: `events`, all events; `rounds`, those with a verdict.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
@@ -71,13 +72,13 @@ class Trace:
         self.rounds: list[Round] = []
         self._joined = Rounds()
         self._pieces: list[Piece] = []
-        self._waiting: dict[tuple[int, int], int] = {}  # (round, index) to a place in `_pieces`
+        self._waiting: dict[tuple[int, int], int] = {}  # by (round, index): index in `_pieces`
         for event in events:
             self.push(event)
 
     @property
     def committed(self) -> tuple[Token, ...]:
-        """The answer's tokens, in order, including the one that ended it."""
+        """The answer's tokens in order, with the token that ended it."""
         return tuple(token for round in self.rounds for token in round.committed)
 
     @property
@@ -91,7 +92,8 @@ class Trace:
         return tuple(self._pieces[: next(iter(self._waiting.values()), None)])
 
     def tally(self, start: int, end: int) -> TextTally:
-        """What the text from `start` to `end` took: the tokens that begin in it."""
+        """Return the tokens and seconds of the text from `start` to `end`: of the tokens that begin
+        in it."""
         place, tokens, rounds = 0, 0, set[int]()
         for piece in self._pieces:
             if piece.written and piece.text:
@@ -103,7 +105,7 @@ class Trace:
         return TextTally(tokens, sum(verdict.seconds for verdict in verdicts if verdict))
 
     def push(self, event: Event) -> EventOrRound:
-        """Take one more event; returns it, or the round that it began or ended."""
+        """Add an event. Returns it, or the round that it begins or ends."""
         self.events.append(event)
         happening = self._joined.push(event)
         match happening:
@@ -113,11 +115,11 @@ class Trace:
             case Text():
                 self._give(happening)
             case Done() | Failed():
-                self._waiting.clear()  # the tokens that wait gave nothing to the text
+                self._waiting.clear()  # the waiting tokens gave no text
         return happening
 
     def _add(self, judged: Round) -> None:
-        """Add the round's tokens, in the order in which they would be read."""
+        """Add the round's tokens, in reading order."""
         rejected = [token for token in judged.drafted if token.fate == "rejected"]
         last = max(judged.verdict.accepted_path if judged.verdict else (), default=COMMITTED)
         own = [token for token in judged.tokens if token.q is None]
@@ -164,38 +166,38 @@ class Trace:
 
 
 class Replay:
-    """The rounds of an answer, and how far the answer was after each. Place n is after n rounds.
+    """The rounds of an answer, and the answer's state after each. Place n is after n rounds.
 
-    Attributes: `events` are all events; `rounds` are the rounds with a verdict; `pieces` are the
-    answer's tokens, each with its final text.
+    Attributes: `events`, all events; `rounds`, those with a verdict; `pieces`, the answer's tokens
+    with their final texts.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = tuple(events)
         self._event_ends: list[int] = []
         trace = Trace()
-        begun: int | None = None  # how many events came before the round's draft
+        begun: int | None = None  # number of events before the round's draft
         for index, event in enumerate(self.events):
             match trace.push(event):
                 case Round(verdict=None):
                     begun = index
                 case Round():
-                    # A round lasts until the next begins, so that the text it gave belongs to it.
+                    # A round lasts until the next begins, so that its text belongs to it.
                     self._event_ends.append(index if begun is None else begun)
                     begun = None
         self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
-        # The last round takes all events that are left, even text that no round gave.
+        # The last round has all remaining events, even text that no round gave.
         self._event_ends.append(len(self.events))
 
     def __len__(self) -> int:
         return len(self.rounds)
 
     def events_until(self, place: int) -> tuple[Event, ...]:
-        """The events up to this place, including the text that its last round gave."""
+        """Return the events up to this place, with the text of its last round."""
         return self.events[: self._event_ends[place]]
 
     def pieces_until(self, place: int) -> tuple[Piece, ...]:
-        """The tokens written up to this place."""
+        """Return the tokens written up to this place."""
         if place == len(self.rounds):
             return self.pieces
         return self.pieces[: bisect_left(self.pieces, self.rounds[place].number, key=_round)]
@@ -206,5 +208,6 @@ def _round(piece: Piece) -> int:
 
 
 def to_document(events: Iterable[Event]) -> str:
-    """A JSON array for other programs, with one event per line so that people can read it too."""
+    """Return a JSON array for other programs, with an event on each line so that people can read
+    it."""
     return "[\n" + ",\n".join(to_json(event) for event in events) + "\n]\n"

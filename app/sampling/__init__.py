@@ -1,1 +1,1 @@
-"""How an answer is drawn, in a conversation: the dialog, and presets."""
+"""How answers of a conversation are sampled: the dialog, and presets."""

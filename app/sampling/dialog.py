@@ -1,4 +1,4 @@
-"""The dialog for how a conversation is answered: system prompt, sampling, length, and what is read.
+"""The dialog for the answers of a conversation: system prompt, sampling, length, context.
 
 Knows `engine.request`, which decides what is valid; not where settings and presets are stored.
 """
@@ -38,7 +38,7 @@ from app.sampling.presets import (
     tidy_name,
     with_preset,
 )
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine, plain_label
 from engine.request import BALANCED, Grammar, Overflow, Request, Sampling
 from models.errors import Problem
 
@@ -73,7 +73,7 @@ class NumberField:
 
     @property
     def line(self) -> str:
-        """What it does, in a sentence."""
+        """Its effect, in a sentence."""
         return f"{self.name}: {self.tip[0].lower()}{self.tip[1:]}."
 
 
@@ -120,7 +120,7 @@ FIELDS = (
         -100,
         100,
         0.1,
-        "Is subtracted once from the score of a token that has occurred; 0 turns it off",
+        "Subtracted once from the score of a token that has occurred; 0 turns it off",
     ),
     NumberField(
         "frequency_penalty",
@@ -128,7 +128,7 @@ FIELDS = (
         -100,
         100,
         0.1,
-        "Is subtracted for each time that a token has occurred; 0 turns it off",
+        "Subtracted for each time that a token has occurred; 0 turns it off",
     ),
     NumberField(
         "penalty_window",
@@ -160,11 +160,11 @@ OVERFLOWS: tuple[Choice, ...] = (
 class SamplingDialog(QDialog):
     """One conversation's settings; show it with `open`.
 
-    `settings` is None where the `defaults` apply; `models_default` is the sampling of the loaded
-    model. `keep` is called with all of a person's own presets as soon as one is saved or removed.
+    `settings` is None for the `defaults`; `models_default` is the sampling of the loaded model.
+    `keep` is called with all of a person's presets when one is saved or removed.
 
-    Signals: `applied(str, object)`, the system prompt, and the settings as a Request, or None
-    where they are the defaults.
+    Signals: `applied(str, object)`: the system prompt, and the settings as a Request, or None for
+    the defaults.
     """
 
     applied = Signal(str, object)
@@ -182,7 +182,7 @@ class SamplingDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self._defaults, self._models_default = defaults, models_default
-        self._follows = False  # the model's default, as long as the fields have its values
+        self._follows = False  # the model's default, while the fields have its values
         self._own = own
         self._keep = keep
         self._shown = settings or defaults
@@ -273,9 +273,7 @@ class SamplingDialog(QDialog):
         self.setMinimumWidth(560)
 
     def _put(self, grid: QGridLayout, widget: QWidget, name: str, place: int) -> None:
-        label = QLabel(name)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setBuddy(widget)
+        label = plain_label(name, buddy=widget)
         widget.setAccessibleName(name)
         grid.addWidget(label, 0, place)
         grid.addWidget(widget, 1, place, Qt.AlignmentFlag.AlignTop)
@@ -300,7 +298,7 @@ class SamplingDialog(QDialog):
         restore.clicked.connect(lambda: self.show_request(self._defaults))
 
     def request(self) -> Request:
-        """The settings in the fields. Raises Problem."""
+        """Return the settings in the fields. Raises Problem."""
         value = {key: box.value() for key, box in self._boxes.items()}
         seed = self._seed.text().strip()
         if seed and not (seed.isascii() and seed.isdecimal()):
@@ -316,7 +314,7 @@ class SamplingDialog(QDialog):
             presence_penalty=value["presence_penalty"],
             frequency_penalty=value["frequency_penalty"],
             penalty_window=round(value["penalty_window"]),
-            logit_bias=self._shown_sampling.logit_bias,  # which has no field here
+            logit_bias=self._shown_sampling.logit_bias,  # it has no field here
             seed=int(seed) if seed else None,
             repeatable=seed != "",
         )
@@ -353,7 +351,7 @@ class SamplingDialog(QDialog):
         self._on_change()
 
     def save_preset(self, name: str) -> None:
-        """Save the settings in the fields as a preset of this name."""
+        """Save the settings in the fields as a preset with this name."""
         name = tidy_name(name)
         try:
             sampling = _preset_sampling(self.request().sampling or self._models_default)
@@ -370,7 +368,7 @@ class SamplingDialog(QDialog):
         self._on_change()
 
     def open_schema(self, path: Path) -> None:
-        """Take the JSON schema in a file."""
+        """Use the JSON schema in a file."""
         try:
             with path.open(encoding="utf-8") as file:
                 text = file.read(LONGEST_SCHEMA + 1)
@@ -420,7 +418,7 @@ class SamplingDialog(QDialog):
         self._fill(replace(self._shown, sampling=sampling))
 
     def _on_change(self) -> None:
-        """Explain the fields, or say what is wrong with them."""
+        """Explain the fields, or what is wrong with them."""
         if self._filling:
             return
         try:
@@ -452,7 +450,7 @@ class SamplingDialog(QDialog):
 
 
 class NumberBox(QDoubleSpinBox):
-    """A box for a number, without trailing zeros. Signals: `focused`."""
+    """A box for a number without trailing zeros. Signals: `focused`."""
 
     focused = Signal()
 
@@ -477,24 +475,24 @@ class NumberBox(QDoubleSpinBox):
 
 
 def grammar_of(schema: str) -> Grammar | None:
-    """What keeps an answer to the JSON schema in this text; None for an empty one. Raises Problem.
+    """Return the grammar of the JSON schema in this text; None for an empty text. Raises Problem.
 
-    Whether the schema means something is for the engine to say.
+    The engine decides whether the schema is meaningful.
     """
     if not schema.strip():
         return None
-    remedy = "Mend it, or leave the field empty."
+    remedy = "Correct it, or leave the field empty."
     try:
         value = json.loads(schema)
     except (ValueError, RecursionError) as error:
-        raise Problem(f"The JSON schema is no JSON: {error}.", remedy) from None
+        raise Problem(f"The JSON schema is not JSON: {error}.", remedy) from None
     if not isinstance(value, dict | bool):
-        raise Problem("The JSON schema is no object.", remedy)
+        raise Problem("The JSON schema is not an object.", remedy)
     return Grammar("json schema", json.dumps(value, ensure_ascii=False))
 
 
 def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:
-    """The numbers that have a field."""
+    """Return the numbers that have a field."""
     return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -509,12 +507,12 @@ def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:
 
 
 def _preset_sampling(sampling: Sampling) -> Sampling:
-    """The part that a preset has; the seed and the biases belong to the conversation."""
+    """Return the settings that a preset has; the seed and the biases belong to the conversation."""
     return replace(sampling, seed=None, repeatable=False, logit_bias={})
 
 
 def _meaning(sampling: Sampling) -> Iterator[str]:
-    """Sentences on what the settings mean together."""
+    """Iterate over sentences about the settings' combined effect."""
     if sampling.greedy:
         yield "Greedy: always the likeliest token."
         if sampling.filters:
@@ -526,12 +524,7 @@ def _meaning(sampling: Sampling) -> Iterator[str]:
 
 
 def _title(text: str, widget: QWidget | None = None) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    font = label.font()
-    font.setBold(True)
-    label.setFont(font)
+    label = plain_label(text, bold=True, buddy=widget)
     if widget is not None:
-        label.setBuddy(widget)
         widget.setAccessibleName(text)
     return label

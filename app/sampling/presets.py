@@ -1,6 +1,6 @@
 """Named sampling settings: the built-in presets, and a person's own.
 
-Knows `engine.request`, and how presets are written as text; not where they are stored.
+Knows `engine.request`, and the text format of presets; not where they are stored.
 """
 
 import json
@@ -15,9 +15,9 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Sampling settings with a name. `line` explains a built-in one.
+    """Sampling settings with a name. `line` explains a built-in preset.
 
-    A `sampling` of None is the default of whatever model answers; no preset of a person's has it.
+    A `sampling` of None is the loaded model's default; a person's own presets always have one.
     """
 
     name: str
@@ -35,18 +35,18 @@ BUILT_IN = (
 
 
 def find_preset(sampling: Sampling | None, presets: tuple[Preset, ...]) -> Preset | None:
-    """The first preset with these settings; None where there is none."""
+    """Return the first preset with these settings, or None."""
     return next((preset for preset in presets if preset.sampling == sampling), None)
 
 
 def with_preset(own: tuple[Preset, ...], preset: Preset) -> tuple[Preset, ...]:
-    """A person's presets, sorted by name, with one added or replaced."""
+    """Return a person's presets, sorted by name, with one added or replaced."""
     others = [other for other in own if other.name != preset.name]
     return tuple(sorted([*others, preset], key=lambda each: each.name.casefold()))
 
 
 def presets_to_json(own: tuple[Preset, ...]) -> str:
-    """A person's presets as one line of JSON."""
+    """Return a person's presets as one line of JSON."""
     return json.dumps(
         {
             preset.name: json.loads(settings_to_json(Request(sampling=preset.sampling)))
@@ -56,7 +56,7 @@ def presets_to_json(own: tuple[Preset, ...]) -> str:
 
 
 def presets_from_json(text: str) -> tuple[Preset, ...]:
-    """The presets that `presets_to_json` wrote, without those that cannot be read."""
+    """Return the presets that `presets_to_json` wrote, without unreadable ones."""
     try:
         kept = json.loads(text)
     except (ValueError, RecursionError):
@@ -72,12 +72,12 @@ def presets_from_json(text: str) -> tuple[Preset, ...]:
 
 
 def tidy_name(name: str) -> str:
-    """A name as one printable line; empty where nothing of it is printable."""
+    """Return a name as one printable line; empty if nothing of it is printable."""
     return one_line(name)[:LONGEST_NAME].rstrip()
 
 
 def stops_to_text(stops: tuple[str, ...]) -> str:
-    """Stop texts, one per line; a line break in one is written as \\n, a tab as \\t."""
+    """Return stop texts, one per line; a line break in one is written as \\n, a tab as \\t."""
     return "\n".join(
         stop.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
         for stop in stops
@@ -85,7 +85,7 @@ def stops_to_text(stops: tuple[str, ...]) -> str:
 
 
 def stops_from_text(text: str) -> tuple[str, ...]:
-    """The stop texts that `stops_to_text` wrote; empty lines are left out."""
+    """Return the stop texts that `stops_to_text` wrote, without empty lines."""
     return tuple(_unescape(line) for line in text.split("\n") if line)
 
 

@@ -1,1 +1,1 @@
-"""`Slipstream --self-test`: does all of it work on this machine?"""
+"""`Slipstream --self-test`: does everything work on this machine?"""

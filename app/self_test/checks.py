@@ -1,9 +1,10 @@
-"""`Slipstream --self-test`: whether this copy of Slipstream works here, as one JSON object.
+"""`Slipstream --self-test`: tests this copy of Slipstream on this machine, and prints a JSON
+object.
 
-Opens the real window in a process of its own, as a person's click would, and has the starter pair
-answer a question in it (`app.self_test.window`); then the local server answers one. All of it
+Opens the real window in another process, as a person's click would, and has the starter pair answer
+a question in it (`app.self_test.window`). Then the local server answers a question. All of it
 happens in a temporary home, so that a person's data is not touched. Knows what must be observed;
-opens no window itself, so that one that crashes or hangs is reported too.
+opens no window itself, so that a crash or hang is reported too.
 """
 
 import json
@@ -29,16 +30,16 @@ from app.self_test.served import ServedAnswer, ask_server
 from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
-_ANSWER = "Paris"  # the same on every device, up to rounding
+_ANSWER = "Paris"  # the same on every device, except for rounding
 _MOST_DRAFTING = 0.5  # of a round; the starter's head takes a sixth
 _WINDOW_SECONDS = 240.0
 _SPAWN_SECONDS = 60.0
-_FOLDER = Path(__file__).parents[2]  # so that `-m app` is this copy's
+_FOLDER = Path(__file__).parents[2]  # so that `-m app` runs this copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnedProcess:
-    """A process that multiprocessing started, as it describes itself, or why it did not."""
+    """A process that multiprocessing started: its own description, or why it failed."""
 
     start_method: str = "spawn"
     pid: int = 0
@@ -48,8 +49,8 @@ class SpawnedProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRun:
-    """A run of the window's process: what it reported, when it was started in seconds of the
-    system's clock, and how it ended, where that was not as it should."""
+    """A run of the window's process: its report, the time of its start by the system's clock, and
+    its failure, if any."""
 
     observed: Observed
     began: float
@@ -58,8 +59,8 @@ class WindowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestReport:
-    """What is printed. `failures` has a line for each, and is empty where all is right; parts that
-    were not observed are empty. `bundle` is empty outside a bundle."""
+    """The printed report. `failures` has a line for each failure. Parts that were not observed are
+    empty, and so is `bundle` outside a bundle."""
 
     passed: bool
     failures: tuple[str, ...]
@@ -76,9 +77,9 @@ class SelfTestReport:
 
 
 def main(picture: Path | None = None, *, command: Sequence[str] = ()) -> int:
-    """Test, print the report, and each failure on standard error; 0 only where all is right.
+    """Test, and print the report; print each failure to standard error. Returns 0 without failures.
 
-    `picture` is where a PNG of the window is written. `command` replaces the window's.
+    `picture` is the path for a PNG of the window. `command` replaces the window's.
     """
     report = examine(picture, command=tuple(command) or window_command())
     print(json.dumps(asdict(report), indent=2), flush=True)
@@ -88,14 +89,15 @@ def main(picture: Path | None = None, *, command: Sequence[str] = ()) -> int:
 
 
 def window_command() -> tuple[str, ...]:
-    """The command that opens the window; in a bundle, the program that a person clicks on."""
+    """Return the command that opens the window; in a bundle, the program that a person clicks
+    on."""
     if bundle_of(Path(sys.executable)):
         return (str(Path(sys.executable).with_name("Slipstream")),)
     return (sys.executable, "-m", "app")
 
 
 def bundle_of(program: Path) -> Path | None:
-    """The .app that a program is in; None where it is in none."""
+    """Return the .app that contains a program, or None."""
     macos = program.parent
     inside = macos.name == "MacOS" and macos.parent.name == "Contents"
     return macos.parents[1] if inside else None
@@ -104,7 +106,7 @@ def bundle_of(program: Path) -> Path | None:
 def examine(
     picture: Path | None, *, command: Sequence[str], window_seconds: float = _WINDOW_SECONDS
 ) -> SelfTestReport:
-    """Run all the tests, one after another, as some of them measure times."""
+    """Run all tests, one after another, as some measure times."""
     began = time.monotonic()
     bundle = bundle_of(Path(sys.executable))
     before = file_states(bundle) if bundle else {}
@@ -134,7 +136,7 @@ def examine(
     observed = run.observed
     window, engine = _part(observed.window), _part(observed.engine)
     if observed.window is not None:
-        first_paint = window.pop("painted_at") - run.began  # of one clock, the system's
+        first_paint = window.pop("painted_at") - run.began  # both by the system's clock
         window["first_paint_seconds"] = round(first_paint, 3)
     versions = {
         "slipstream": metadata.version("slipstream"),
@@ -166,7 +168,7 @@ def _part(fact: Fact | None) -> dict[str, Any]:
 
 
 def lend_starter(home: Path) -> None:
-    """Link the user's starter model into `home`, downloading it if needed. Raises Problem."""
+    """Link the user's starter model into `home`, after a download if needed. Raises Problem."""
     folder = open_target("")
     (home / "models").mkdir()
     (home / "models" / folder.name).symlink_to(folder, target_is_directory=True)
@@ -175,7 +177,7 @@ def lend_starter(home: Path) -> None:
 def watch_window(
     command: Sequence[str], home: Path, picture: Path | None, *, seconds: float
 ) -> WindowRun:
-    """Run the window's process until it ends; after `seconds` it is killed."""
+    """Run the window's process until it ends. It is killed after `seconds`."""
     line = [*command, "--self-test-window", str(home)]
     if picture is not None:
         line += ["--self-test-picture", str(picture.absolute())]
@@ -205,7 +207,7 @@ def watch_window(
 
 
 def _exit_failure(status: int, errors: bytes) -> str:
-    """How a process failed; empty where it exited with status 0."""
+    """Return how a process failed; empty if it exited with status 0."""
     if status == 0:
         return ""
     how = f"with status {status}"
@@ -217,7 +219,7 @@ def _exit_failure(status: int, errors: bytes) -> str:
 
 
 def judge(observed: Observed) -> list[str]:
-    """What is wrong, in the order in which things happen, as later ones follow from earlier."""
+    """Return the failures in the order of events, as later failures follow from earlier ones."""
     if observed.failure is not None:
         return [observed.failure.why]
     window, engine, answer = observed.window, observed.engine, observed.answer
@@ -230,7 +232,7 @@ def judge(observed: Observed) -> list[str]:
     if answer is None:
         return ["The question was not answered."]
     checks = (
-        (engine.pid not in (0, window.pid), "The engine does not run in a process of its own."),
+        (engine.pid not in (0, window.pid), "The engine does not run in another process."),
         (
             engine.python == platform.python_version(),
             f"The engine runs another Python: {engine.python}.",
@@ -255,7 +257,7 @@ def _apple_silicon() -> bool:
 
 
 def spawn() -> SpawnedProcess:
-    """Have multiprocessing start a process, and let it describe itself."""
+    """Have multiprocessing start a process that describes itself."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=introduce, args=(sender,))
@@ -277,12 +279,12 @@ def spawn() -> SpawnedProcess:
 
 
 def introduce(sender: Connection) -> None:
-    """Send the id and the program of the process that this runs in."""
+    """Send the id and the program of this process."""
     sender.send((os.getpid(), sys.executable))
 
 
 def judge_spawned(spawned: SpawnedProcess) -> list[str]:
-    """What is wrong with it."""
+    """Return the failures of the spawned process."""
     if spawned.failure:
         return [f"multiprocessing cannot start a process: {spawned.failure}."]
     if spawned.executable != sys.executable or spawned.pid == os.getpid():
@@ -291,7 +293,7 @@ def judge_spawned(spawned: SpawnedProcess) -> list[str]:
 
 
 def file_states(folder: Path) -> dict[str, tuple[int, int]]:
-    """Each file's size and time of change."""
+    """Return each file's size and time of change."""
     return {
         str(path.relative_to(folder)): (path.lstat().st_size, path.lstat().st_mtime_ns)
         for path in (folder, *folder.rglob("*"))

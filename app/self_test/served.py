@@ -1,6 +1,6 @@
-"""The local server, as another program meets it: whether it starts and answers by a schema.
+"""Tests the local server as another program sees it: it must start and answer by a schema.
 
-Nothing else loads the libraries that it is made of. Knows HTTP, and not the server's insides.
+Nothing else loads the server's libraries. Knows HTTP, and not the server's inside.
 """
 
 import json
@@ -28,7 +28,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedAnswer:
-    """What the server answered, or why it did not."""
+    """The server's answer, or why there is none."""
 
     question: str = _QUESTION
     text: str = ""
@@ -38,10 +38,10 @@ class ServedAnswer:
 def ask_server(
     environment: Mapping[str, str], *, command: Sequence[str] = _COMMAND, seconds: float = 120.0
 ) -> ServedAnswer:
-    """Start the server, ask it, and end it; after `seconds` it is killed."""
+    """Start the server, ask it, and end it. It is killed after `seconds`."""
     with subprocess.Popen(
         command,
-        cwd=Path(__file__).parents[2],  # so that `-m engine` is this copy's
+        cwd=Path(__file__).parents[2],  # so that `-m engine` runs this copy
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

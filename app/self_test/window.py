@@ -1,6 +1,6 @@
 """The window's part of the self-test: opens, has one question answered, and closes.
 
-Prints what it observes as facts (`app.self_test.facts`); judges nothing. It writes settings, so its
+Prints its observations as facts (`app.self_test.facts`); judges nothing. It writes settings, so its
 home must be one that the self-test made.
 """
 
@@ -35,12 +35,12 @@ from models.errors import Problem
 from models.files import HOME_VARIABLE
 
 QUESTION = "What is the capital of France?"
-_DRAFT_LENGTH = "4"  # fixed, as on a slow machine "auto" may not draft at all
+_DRAFT_LENGTH = "4"  # fixed, as "auto" may not draft at all on a slow machine
 _DRAW_MS = 500  # until the answer is drawn
 
 
 def main(home: Path, picture: Path | None) -> int:
-    """Run the window in an empty home; the process's exit status."""
+    """Run the window in an empty home. Returns the exit status."""
     os.environ[HOME_VARIABLE] = str(home)
     settings = Settings(stored_settings(home))
     settings.pair = Pair(draft_length=_DRAFT_LENGTH)
@@ -50,7 +50,7 @@ def main(home: Path, picture: Path | None) -> int:
 
 
 class WindowTest(QObject):
-    """One question, from the window's first paint until the window is closed."""
+    """Asks one question, from the window's first paint until the window is closed."""
 
     def __init__(self, window: Window, picture: Path | None) -> None:
         super().__init__(window)
@@ -65,7 +65,7 @@ class WindowTest(QObject):
         window.engine.died.connect(lambda reason: self._give_up(f"The engine died. {reason}"))
 
     def begin(self) -> None:
-        """Report that the window is painted, and go on."""
+        """Report that the window is painted, and continue."""
         _report(
             WindowFacts(
                 painted_at=time.monotonic(),
@@ -145,6 +145,6 @@ def _report(fact: Fact) -> None:
 
 
 def drafting_share(stats: Stats) -> float:
-    """Of the time of drafted rounds; 0 where nothing was drafted."""
+    """Return drafting's share of the time of drafted rounds; 0 if nothing was drafted."""
     drafted = stats.decode_seconds - stats.plain_seconds
     return round(stats.draft_seconds / drafted, 3) if drafted > 0 else 0.0

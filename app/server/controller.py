@@ -9,13 +9,13 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QTimer
 
 from app.chat.activity import Activity, AwaitingTurn, BeingWritten, Reading
-from app.models.words import target_name
+from app.models.formatting import target_name
 from app.server.following import GenerationNow
 from app.server.local_server import LocalServer, ServerState
 from app.server.panel import ServerPanel
 from app.server.request_list import RequestShown
 from app.settings import Settings
-from app.status_line import Standing
+from app.theme.labels import Tone
 from engine.protocol import Loaded
 from engine.server.clients import client_setups
 from engine.server.status import RequestStatus
@@ -50,9 +50,9 @@ class ServerController(QObject):
     def show(self) -> None:
         """Show all as it is now."""
         server, panel, loaded = self._server, self._panel, self._loaded()
-        line, standing = self._line()
+        line, tone = self._line()
         failed = server.state is ServerState.FAILED
-        panel.show_state(line, standing, on=server.on, can_restart=failed and server.on)
+        panel.show_state(line, tone, on=server.on, can_restart=failed and server.on)
         address = server.status.address or f"http://127.0.0.1:{self._settings.server_port}"
         try:
             key = server.key
@@ -77,15 +77,15 @@ class ServerController(QObject):
         else:
             self._frame.stop()
 
-    def _line(self) -> tuple[str, Standing]:
+    def _line(self) -> tuple[str, Tone]:
         server = self._server
         match server.state:
             case ServerState.OFF:
-                return _OFF, "plain"
+                return _OFF, "muted"
             case ServerState.STARTING:
-                return "Starting\u2026", "plain"
+                return "Starting\u2026", "muted"
             case ServerState.ENDING:
-                return "Ending\u2026", "plain"
+                return "Ending\u2026", "muted"
             case ServerState.FAILED:
                 return server.problem, "warning"
             case ServerState.ON:

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
@@ -22,12 +21,11 @@ from PySide6.QtWidgets import (
 
 from app.choice_box import Choice, ChoiceBox
 from app.copying import CopyButton, CopyField
-from app.models.widgets import ToneLabel
 from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
-from app.status_line import Standing, StatusLine
 from app.switch import Switch
 from app.theme.edged_check_box import EdgedCheckBox
+from app.theme.labels import StatusLine, Tone, ToneLabel, plain_label
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
 
@@ -85,14 +83,14 @@ class ServerPanel(QDialog):
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(8)
         for row, (name, field) in enumerate((("Address", self.address), ("Key", self.key))):
-            grid.addWidget(_label(name, field.field), row, 0)
+            grid.addWidget(plain_label(name, buddy=field.field), row, 0)
             grid.addWidget(field, row, 1)
         below = QHBoxLayout()
         below.addWidget(self.port)
         below.addSpacing(16)
         below.addWidget(self.at_start)
         below.addStretch(1)
-        grid.addWidget(_label("Port", self.port), 2, 0)
+        grid.addWidget(plain_label("Port", buddy=self.port), 2, 0)
         grid.addLayout(below, 2, 1)
         grid.setColumnStretch(1, 1)
         self._tabs.setDocumentMode(True)
@@ -139,14 +137,12 @@ class ServerPanel(QDialog):
         column.addWidget(self.lines, 1)
         return page
 
-    def show_state(
-        self, line: str, standing: Standing, *, on: bool, can_restart: bool = False
-    ) -> None:
+    def show_state(self, line: str, tone: Tone, *, on: bool, can_restart: bool = False) -> None:
         """Say how the server is."""
-        self.switch.failed = standing == "warning"
+        self.switch.failed = tone == "warning"
         self.switch.setChecked(on)
         self.switch.update()
-        self.line.say(line, standing)
+        self.line.say(line, tone)
         self.restart.setVisible(can_restart)
 
     def show_place(self, *, address: str, key: str, port: int, at_start: bool) -> None:
@@ -180,10 +176,3 @@ class ServerPanel(QDialog):
             if one.name == self.programs.value:
                 self.where.say(f"{one.where[:1].upper()}{one.where[1:]}.")
                 self.lines.setPlainText(one.lines)
-
-
-def _label(text: str, buddy: QWidget) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setBuddy(buddy)
-    return label

@@ -17,11 +17,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.activity import Activity, BeingWritten, Reading, in_a_line
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.chat.activity import Activity, BeingWritten, Reading, long_status
 from app.rounds.drawing import LanePainter, Ruler
 from app.rounds.lane import describe
+from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of, figures_font, small_font
+from app.theme.thin_bar import ThinBar
 from engine.rounds import Round
 
 _GAP = 4.0
@@ -129,7 +130,7 @@ class RequestRow(QWidget):
 
     def show_request(self, request: RequestShown) -> None:
         """Show how far it is."""
-        line = in_a_line(request.activity)
+        line = long_status(request.activity)
         self._endpoint.say(request.endpoint)
         self._client.say(request.client or "A program without a name")
         figures = f"{request.tokens:,} token{'' if request.tokens == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""Keeps the sidebar of a window in step with the store, and carries out what is asked for there.
+"""Connects the sidebar of a window to the store, and carries out its requests.
 
-Knows the store and which conversation is open in this window; not how the list looks.
+Knows the store and the open conversation of this window; not how the list looks.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ _AT_A_TIME = 50  # conversations of an export
 
 
 class SidebarController(QObject):
-    """Joins the sidebar with the store.
+    """Connects the sidebar to the store.
 
     Signals:
-        asked(int, object, str): show this conversation, at this message or at its end for None; and
-            the words that were searched for.
+        asked(int, object, str): show this conversation at this message, or at its end for None;
+            with the words of the search.
         leaving(object): these conversations are about to be deleted or archived.
-        reported(str): a request was carried out, in a line.
+        reported(str): a request was carried out; a line about it.
         failed(Problem): a request failed.
     """
 
@@ -86,7 +86,7 @@ class SidebarController(QObject):
         sidebar.search_changed.connect(self._search)
 
     def close(self) -> None:
-        """Stop whatever is being done, as the window or the store is about to close."""
+        """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
 
     def export(self, conversation: int, form: str, path: Path) -> None:
@@ -101,9 +101,9 @@ class SidebarController(QObject):
         self._run(steps())
 
     def export_many(self, conversations: Sequence[int] | None, path: Path) -> None:
-        """Write conversations, all there are for None, to a .zip, whole or not at all.
+        """Write conversations, or all for None, to a .zip: completely, or not at all.
 
-        A dialog shows how far it has come where it takes long, and can cancel it.
+        If it takes long, a dialog shows the progress and can cancel it.
         """
 
         def steps() -> Steps:
@@ -125,7 +125,7 @@ class SidebarController(QObject):
                 self.reported.emit(f"Exported {_conversations(archive.count)} to {path}.")
             finally:
                 archive.close()
-                with suppress(RuntimeError):  # it is gone with its window
+                with suppress(RuntimeError):  # it disappears with its window
                     progress.deleteLater()
 
         self._run(steps())
@@ -157,7 +157,7 @@ class SidebarController(QObject):
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
 
     def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
-        """Delete, archive or move conversations, and offer to undo it."""
+        """Delete, archive or move conversations, and offer to undo that."""
 
         def steps() -> Steps:
             try:
@@ -242,7 +242,7 @@ class SidebarController(QObject):
     def _do[**P](
         self, change: Callable[P, Future[None]], *arguments: P.args, **options: P.kwargs
     ) -> None:
-        """Have the store make a change, and the list read again in any case."""
+        """Change the store, and then read the list again, also after a failure."""
 
         def steps() -> Steps:
             try:

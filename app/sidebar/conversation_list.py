@@ -1,4 +1,4 @@
-"""The list of conversations: how lines are chosen, selected, dragged, and edited in place.
+"""The list of conversations: choosing, selecting, dragging and renaming lines.
 
 Knows keys and the mouse. Arrows only move the selection; a click or Enter opens a conversation, so
 that moving through a long list loads nothing. Ctrl and Shift select several.
@@ -35,7 +35,7 @@ _LEFT_FOR_GOOD = (
 
 
 class FlatList(QListView):
-    """A list without a frame or a background of its own.
+    """A list without a frame and background.
 
     Signals:
         chosen(QModelIndex): a click, or Enter.
@@ -71,7 +71,7 @@ class FlatList(QListView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()
         if self.state() == self.State.EditingState:
-            event.ignore()  # the editor has used it, and passes it on
+            event.ignore()  # the editor has handled it, and passes it on
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
             self.chosen.emit(index)
         elif event.key() == Qt.Key.Key_Up and index.row() <= 0 and not event.modifiers():
@@ -98,11 +98,11 @@ class FlatList(QListView):
 
 class ConversationList(FlatList):
     """Signals:
-    menu_asked(QPoint): show a menu at this place on the screen, for what is selected.
+    menu_asked(QPoint): show a menu for the selection at this place of the screen.
     edited: the editor of a title was closed.
-    left: the person went on to another part of the window.
-    dropped(object, QModelIndex): conversations, by their ids, were dropped at a line; the index is
-        invalid below the last one.
+    left: the focus moved to another part of the window.
+    dropped(object, QModelIndex): conversations (their ids) were dropped on a line; the index is
+        invalid below the last line.
     """
 
     menu_asked = Signal(QPoint)
@@ -113,7 +113,7 @@ class ConversationList(FlatList):
     def __init__(self, model: ConversationModel, parent: QWidget | None = None) -> None:
         super().__init__("Conversations", parent)
         self._model = model
-        self._dropping: range | None = None  # the rows that a drop now would be put among
+        self._dropping: range | None = None  # the rows that would receive a drop now
         self.setModel(model)
         self.setSelectionMode(self.SelectionMode.ExtendedSelection)
         self.doubleClicked.connect(self._on_double_clicked)
@@ -129,7 +129,7 @@ class ConversationList(FlatList):
         return self.state() == self.State.EditingState
 
     def go_to(self, index: QModelIndex) -> None:
-        """Make a line the current one, and select it alone whatever keys are held."""
+        """Make a line the current line, and the only selected one, whatever keys are pressed."""
         select = QItemSelectionModel.SelectionFlag.ClearAndSelect
         self.selectionModel().setCurrentIndex(index, select)
 
@@ -138,7 +138,7 @@ class ConversationList(FlatList):
         self.edited.emit()
 
     def _on_double_clicked(self, index: QModelIndex) -> None:
-        if index.data(GROUP) is None:  # a group was opened or closed by the first click
+        if index.data(GROUP) is None:  # the first click opened or closed a group
             self.edit(index)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -186,7 +186,7 @@ class ConversationList(FlatList):
             event.ignore()
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        super().dragMoveEvent(event)  # which scrolls near the edges
+        super().dragMoveEvent(event)  # it scrolls near the edges
         if event.mimeData().hasFormat(DRAGGED):
             self._mark(self._model.lines_of(self.indexAt(event.position().toPoint())))
             event.acceptProposedAction()
@@ -218,7 +218,7 @@ class ConversationList(FlatList):
             painter.drawRoundedRect(self._around(self._dropping).toRectF(), 6, 6)
 
     def _around(self, rows: range) -> QRect:
-        """What a drop's outline goes around: these rows, or where there are none, the list."""
+        """Return the outline for a drop: around these rows or, without rows, around the list."""
         if not rows:
             return self.viewport().rect().adjusted(3, 3, -4, -4)
         first = self.visualRect(self._model.index(rows.start))
@@ -231,7 +231,7 @@ class ConversationList(FlatList):
             self._dropping = rows
             self.viewport().update()
 
-    # The menu
+    # Menu
 
     def _on_menu(self, place: QPoint) -> None:
         index = self.indexAt(place)
@@ -239,7 +239,7 @@ class ConversationList(FlatList):
             self._ask_for_menu(index, place)
 
     def _ask_for_menu(self, index: QModelIndex, place: QPoint) -> None:
-        """Ask for a menu about all that is selected, or about this line where it is not."""
+        """Ask for a menu for the selection, or for this line if it is not selected."""
         if not self.selectionModel().isSelected(index):
             self.go_to(index)
         self.menu_asked.emit(self.viewport().mapToGlobal(place))

@@ -1,4 +1,4 @@
-"""The models of the sidebar's lists: the conversations in folders and sections, and search hits.
+"""The models of the sidebar's lists: conversations in folders and sections, and search hits.
 
 Knows the store's records and Qt's models; not how a line looks.
 """
@@ -19,7 +19,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from app.chat.activity import Activity, in_a_line
+from app.chat.activity import Activity, long_status
 from app.conversations.records import Conversation, Folder, Hit
 from models.in_words import one_line
 
@@ -29,10 +29,10 @@ CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record; None for a group
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
 SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
-ACTIVITY = CONVERSATION + 4  # what is being done for an answer in it; None for nothing
-GROUP = CONVERSATION + 5  # a folder's line, or the archive's; None for a conversation
+ACTIVITY = CONVERSATION + 4  # the activity of an answer in it; None for none
+GROUP = CONVERSATION + 5  # of a folder's line, or the archive's; None for a conversation
 INSIDE = CONVERSATION + 6  # whether the line belongs to the group above it
-ELSEWHERE = CONVERSATION + 7  # whether the transcript of another window shows it
+ELSEWHERE = CONVERSATION + 7  # whether another window shows it
 
 UNTITLED = "New conversation"
 ARCHIVE = "Archived"
@@ -43,7 +43,7 @@ DRAGGED = "application/x-slipstream-conversations"
 class Group:
     """A line that opens and closes: a folder, or the archive, which has no `folder`.
 
-    `count` is how many conversations are in it.
+    `count` is the number of its conversations.
     """
 
     folder: Folder | None
@@ -66,7 +66,7 @@ class SidebarRow:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Rows with equal keys stand for the same thing, in the same place."""
+        """Rows with equal keys are the same line."""
         folder = self.group.folder.id if self.group and self.group.folder else None
         conversation = self.conversation.id if self.conversation else None
         return (conversation, folder, self.group is None, self.heading, self.inside)
@@ -76,7 +76,7 @@ class ConversationModel(QAbstractListModel):
     """The conversations: pinned ones, folders, the others by date, and the archive at the end.
 
     Signals:
-        renamed(int, str): a title was edited; the line shows the new one already.
+        renamed(int, str): a title was edited; the line shows it already.
         folder_renamed(int, str): the same for a folder's name.
     """
 
@@ -116,7 +116,7 @@ class ConversationModel(QAbstractListModel):
         *,
         folders: Sequence[Folder] = (),
     ) -> None:
-        """Show these from now on, in the given order. `now` has a time zone."""
+        """Show these in the given order. `now` has a time zone."""
         self._conversations, self._folders = tuple(conversations), tuple(folders)
         self._today = now.astimezone().date()
         self._arrange()
@@ -143,7 +143,7 @@ class ConversationModel(QAbstractListModel):
                 self.dataChanged.emit(index, index, [ELSEWHERE])
 
     def set_open(self, group: Group, opened: bool) -> None:
-        """List the conversations of a group, or only its name."""
+        """Show a group's conversations, or only its name."""
         if group.folder is None:
             self._archive_open = opened
         else:
@@ -154,7 +154,7 @@ class ConversationModel(QAbstractListModel):
         self._arrange()
 
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
-        """Mark the conversations in which there is something to wait for, by their ids."""
+        """Mark the conversations with an activity, by their ids."""
         before, self._activities = self._activities, dict(activities)
         for id in before.keys() | activities.keys():
             index = self.index_of(id)
@@ -162,19 +162,20 @@ class ConversationModel(QAbstractListModel):
                 self.dataChanged.emit(index, index, [ACTIVITY])
 
     def index_of(self, conversation: int | None) -> QModelIndex:
-        """Its index; an invalid one where it has no line."""
+        """Return the index of a conversation's line; an invalid one if it has none."""
         row = self._row_of.get(conversation, -1) if conversation is not None else -1
         return self.index(row) if row >= 0 else QModelIndex()
 
     def index_of_folder(self, folder: int | None) -> QModelIndex:
-        """The index of a folder's line; of the archive's for None."""
+        """Return the index of a folder's line; of the archive's for None."""
         for number, row in enumerate(self._rows):
             if row.group and (row.group.folder.id if row.group.folder else None) == folder:
                 return self.index(number)
         return QModelIndex()
 
     def lines_of(self, index: Index) -> range:
-        """The rows that what is dropped at `index` is put among: its group, or all outside."""
+        """Return the rows that receive a drop at `index`: those of its group, or all rows outside
+        of groups."""
         row = self._rows[index.row()] if index.isValid() else None
         first = last = index.row()
         if row is None or not (row.inside or row.group):
@@ -187,18 +188,18 @@ class ConversationModel(QAbstractListModel):
         return range(first, last + 1)
 
     def group_around(self, index: Index) -> Group | None:
-        """The group that a line is or is in; None for one outside."""
+        """Return the group of a line; None outside of groups."""
         if not index.isValid():
             return None
         row = self._rows[index.row()]
         return self._rows[self.lines_of(index).start].group if row.inside else row.group
 
     def conversation(self, index: Index) -> Conversation | None:
-        """The conversation at `index`."""
+        """Return the conversation at `index`, or None."""
         return self._rows[index.row()].conversation if index.isValid() else None
 
     def titles(self, conversations: Collection[int]) -> list[str]:
-        """The titles of these, whether they have a line or not."""
+        """Return the titles of these, also of those without a line."""
         return [title_of(found) for found in self._conversations if found.id in conversations]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
@@ -233,20 +234,20 @@ class ConversationModel(QAbstractListModel):
                 if conversation.id in self._elsewhere:
                     shown = ", shown in another window"
                 activity = self._activities.get(conversation.id)
-                doing = f". {in_a_line(activity)}" if activity else ""
+                doing = f". {long_status(activity)}" if activity else ""
                 pinned = ", pinned" if conversation.pinned else ""
                 return title_of(conversation) + pinned + shown + doing
             case Qt.ItemDataRole.ToolTipRole:
                 changed = conversation.updated.astimezone()
                 activity = self._activities.get(conversation.id)
-                doing = f"\n{in_a_line(activity)}" if activity else ""
+                doing = f"\n{long_status(activity)}" if activity else ""
                 if conversation.id in self._elsewhere:
                     doing = f"\nAnother window shows it.{doing}"
                 return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        """Give a conversation a title, or a folder a name; an empty one changes nothing."""
+        """Set a conversation's title or a folder's name. An empty text changes nothing."""
         text = " ".join(str(value).split())
         if not index.isValid() or role != Qt.ItemDataRole.EditRole or not text:
             return False
@@ -359,7 +360,7 @@ class HitModel(QAbstractListModel):
 
 
 def title_of(conversation: Conversation) -> str:
-    """Its title in one line."""
+    """Return its title in one line."""
     return one_line(conversation.title) or UNTITLED
 
 
@@ -384,7 +385,7 @@ def _group_data(group: Group, role: int) -> Any:
 
 
 def _section(conversation: Conversation, today: date) -> str:
-    """The heading of its section."""
+    """Return the heading of its section."""
     day = conversation.updated.astimezone().date()
     for section, days in (("Today", 0), ("Yesterday", 1), ("Past week", 7), ("Past month", 30)):
         if day >= today - timedelta(days=days):

@@ -1,7 +1,7 @@
 """Draws the lines of the sidebar: conversations, folders, and the hits of a search.
 
-Knows records and how they are drawn. The conversation that is shown is bold, and those that a
-command is about are tinted. The match in a hit is bold and tinted.
+Knows records. The conversation that is shown is bold, and the selected ones are tinted. The match
+in a hit is bold and tinted.
 """
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
@@ -52,7 +52,7 @@ _LONGEST_EXCERPT = 400  # characters: more than two lines ever show
 
 
 class ConversationRows(QStyledItemDelegate):
-    """A title or a folder's name, below the heading where it is the first of its section."""
+    """Draws a title or a folder's name, below a heading if it is the first of its section."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         heading = _heading_height(option.font) if index.data(SECTION) else 0
@@ -89,7 +89,7 @@ class ConversationRows(QStyledItemDelegate):
             draw_sign(painter, "pin", sign, colours.muted)
             words.setRight(words.right() - MORE_WIDTH + 4)
         font = QFont(option.font)
-        font.setBold(shown)  # not by colour alone
+        font.setBold(shown)  # to show it by more than colour
         painter.setFont(font)
         painter.setPen(QColor(colours.text))
         title = QFontMetrics(font).elidedText(
@@ -122,7 +122,7 @@ class ConversationRows(QStyledItemDelegate):
 
 
 class HitRows(QStyledItemDelegate):
-    """The title of the conversation, and below it the text around the match."""
+    """Draws the title of the conversation, and below it the text around the match."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         small = QFontMetrics(_small(option.font)).height()
@@ -151,13 +151,13 @@ class HitRows(QStyledItemDelegate):
 
 
 def has_menu(index: Index) -> bool:
-    """Whether there are commands for the line: for all but the archive's."""
+    """Return whether there are commands for the line: all but the archive's have some."""
     group: Group | None = index.data(GROUP)
     return group is None or group.folder is not None
 
 
 def line_box(row: QRect, font: QFont) -> QRect:
-    """The part of a row below the heading."""
+    """Return the part of a row below the heading."""
     height = _line_height(font)
     return QRect(row.left(), row.bottom() + 1 - height, row.width(), height)
 
@@ -165,7 +165,7 @@ def line_box(row: QRect, font: QFont) -> QRect:
 def excerpt_layout(
     excerpts: tuple[Excerpt, ...], font: QFont, width: int, colours: Palette
 ) -> QTextLayout:
-    """A few lines with the match in bold; where there is more, they end with an ellipsis."""
+    """Return a few lines with the match in bold; longer text ends with an ellipsis."""
     text, formats = "", []
     for part in excerpts:
         if len(text) > _LONGEST_EXCERPT:
@@ -194,7 +194,7 @@ def excerpt_layout(
 
 
 def _break_lines(layout: QTextLayout, width: int) -> None:
-    """Lay out the first lines of the text, one below the other."""
+    """Lay out the first lines of the text, below each other."""
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
     layout.setTextOption(option)
@@ -211,7 +211,7 @@ def _break_lines(layout: QTextLayout, width: int) -> None:
 
 
 def _draw_arrow(painter: QPainter, words: QRect, colours: Palette, *, group: Group) -> None:
-    """Points down where the group is open, else to the right."""
+    """Draw an arrow: down if the group is open, otherwise to the right."""
     painter.save()
     painter.translate(words.left() + 4, words.center().y() + 1)
     if group.open:
@@ -223,7 +223,7 @@ def _draw_arrow(painter: QPainter, words: QRect, colours: Palette, *, group: Gro
 def _draw_count(
     painter: QPainter, words: QRect, option: QStyleOptionViewItem, *, group: Group
 ) -> int:
-    """Write how many conversations are in the group, at the right; returns where that begins."""
+    """Write the number of conversations in the group, at the right. Returns its left edge."""
     font = _small(option.font)
     painter.setFont(font)
     painter.setPen(QColor(_colours(option).muted))
@@ -237,7 +237,8 @@ def _draw_count(
 
 
 def _draw_activity(painter: QPainter, box: QRectF, activity: Activity, colours: Palette) -> None:
-    """A dot while the engine is at an answer, a ring while the answer waits for its turn."""
+    """Draw a dot while the engine works on an answer, or a ring while the answer waits for its
+    turn."""
     waits = isinstance(activity, AwaitingModel | AwaitingTurn)
     painter.setPen(QPen(QColor(colours.link), 1.6))
     painter.setBrush(Qt.BrushStyle.NoBrush if waits else QColor(colours.link))
@@ -252,8 +253,8 @@ def _draw_ground(
     option: QStyleOptionViewItem,
     shown: bool,
 ) -> None:
-    """The background of a line: tinted where it is selected, grey where it is shown or hovered; and
-    an outline where the keyboard is."""
+    """Draw the background of a line: tinted if selected, grey if shown or hovered; with an outline
+    if it has the keyboard's focus."""
     hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
     selected = bool(option.state & QStyle.StateFlag.State_Selected)
     outlined = bool(option.state & QStyle.StateFlag.State_HasFocus)
@@ -285,5 +286,5 @@ def _heading_height(font: QFont) -> int:
 
 
 def _units(text: str) -> int:
-    """Its length in UTF-16 units, which Qt counts."""
+    """Return its length in UTF-16 units, as Qt counts."""
     return len(text.encode("utf-16-le")) // 2

@@ -1,6 +1,6 @@
-"""The sidebar: all conversations, a search through them, and the commands for one or several.
+"""The sidebar: all conversations, a search in them, and the commands for one or several.
 
-Knows the store's records, not the store: requests go out as signals, and their receiver sets the
+Knows the store's records, not the store: requests are sent as signals, and their receiver sets the
 new list. Deleting, archiving and moving can be undone at once.
 """
 
@@ -46,28 +46,28 @@ _ANY_MODEL = "Any model"
 
 
 class Sidebar(QWidget):
-    """The conversations. The actions may be put into menus; their shortcuts work here already.
+    """The conversations. The actions can be put into menus; their shortcuts work already.
 
     Attributes: new_action, find_action, open_in_window_action, rename_action, pin_action,
-        archive_action, delete_action, undo_action, new_folder_action,
-        export_markdown_action, export_json_action, export_all_action, import_action.
+    archive_action, delete_action, undo_action, new_folder_action, export_markdown_action,
+    export_json_action, export_all_action, import_action.
 
-    Signals; `object` is the ids of some conversations, unless it says otherwise:
+    Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
         hit_chosen(int, object, str): show this message of this conversation, or its start for None;
-            the words that were searched for.
+            with the words of the search.
         new_asked: start a conversation.
-        window_asked(object): show this conversation, by its id, in a window of its own.
+        window_asked(object): show this conversation, by its id, in another window.
         renamed(int, str), pinned(object, bool), archived(object, bool), deleted(object): do that,
             then `set_conversations`.
-        moved(object, object): put them into a folder, by its id, or into none.
+        moved(object, object): move them into a folder, by its id, or out of folders for None.
         folder_wanted(object): make a folder for them, then `begin_folder_rename`.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
-        undone(object): take back the change that `offer_undo` was given.
+        undone(object): undo the change that `offer_undo` was given.
         export_asked(int, str): "markdown" or "json".
-        export_many_asked(object): export them as one file; all there are for None.
+        export_many_asked(object): export them as one file; all for None.
         import_asked: ask for a file.
-        search_changed(str, SearchFilter): search, then `set_hits`; not emitted for an empty text.
+        search_changed(str, SearchFilter): search, then `set_hits`. Not sent for an empty text.
     """
 
     chosen = Signal(int)
@@ -239,7 +239,7 @@ class Sidebar(QWidget):
         self._list.say_when_empty("No conversations yet.")
 
     def set_shown(self, conversation: int | None) -> None:
-        """Mark the conversation that the transcript shows; None for one that is not listed."""
+        """Mark the conversation that the transcript shows; None if it is not listed."""
         changed = conversation != self._model.shown
         self._model.set_shown(conversation)
         if changed:
@@ -251,7 +251,7 @@ class Sidebar(QWidget):
         self._model.set_elsewhere(conversations)
 
     def _keep_place(self, change: Callable[[], None]) -> None:
-        """Change the list, and select and show what was selected and shown before."""
+        """Change the list, and keep its selection and scroll position."""
         current = self._list.currentIndex()
         conversation = self._model.conversation(current)
         group = None if conversation else self._model.group_around(current)
@@ -259,7 +259,7 @@ class Sidebar(QWidget):
         scrolled = self._list.verticalScrollBar().value()
         change()
         if conversation is not None and conversation.id not in selected:
-            conversation = None  # it was let go
+            conversation = None  # released
         index = self._model.index_of(conversation.id if conversation else self._model.shown)
         if group is not None:
             index = self._model.index_of_folder(group.folder.id if group.folder else None)
@@ -275,13 +275,13 @@ class Sidebar(QWidget):
         self._enable()
 
     def _select_shown(self) -> None:
-        """Select the conversation that is shown; nothing where it is not listed, so that no
-        command is about one that is out of sight."""
+        """Select the conversation that is shown, or nothing if it is not listed, so that no command
+        applies to a hidden conversation."""
         self._list.go_to(self._model.index_of(self._model.shown))
 
     def neighbour(self, conversations: Collection[int]) -> int | None:
-        """The conversation to show when these are gone, and not one of another window: the next
-        below the one that is shown, or else the next above it."""
+        """Return the conversation to show when these are gone: the next one below the one that is
+        shown, or else above it, that no other window shows."""
         listed = [found.id for found in self._model.listed if not found.archived]
         place = listed.index(self._model.shown) if self._model.shown in listed else 0
         around = (*listed[place:], *reversed(listed[:place]))
@@ -289,7 +289,7 @@ class Sidebar(QWidget):
         return next((id for id in around if id not in gone), None)
 
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
-        """Mark the conversations in which there is something to wait for, by their ids."""
+        """Mark the conversations with an activity, by their ids."""
         self._model.set_activities(activities)
 
     def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
@@ -301,7 +301,7 @@ class Sidebar(QWidget):
         self._pages.setCurrentWidget(self._hits)
 
     def set_targets(self, targets: Sequence[str]) -> None:
-        """Offer to search the answers of these models only."""
+        """Offer to search only the answers of one of these models."""
         known = [self._by.itemData(place) for place in range(1, self._by.count())]
         if known == list(targets):
             return
@@ -314,7 +314,7 @@ class Sidebar(QWidget):
 
     @property
     def query(self) -> str:
-        """The text of the search; empty where the list is shown."""
+        """The text of the search; empty while the list is shown."""
         return self._search.text().strip()
 
     def focus_list(self) -> None:
@@ -323,7 +323,7 @@ class Sidebar(QWidget):
         (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def step(self, by: int) -> None:
-        """Show the conversation before (-1) or after (+1) the one that is shown, without those of
+        """Show the conversation before (-1) or after (+1) the one that is shown, skipping those of
         other windows."""
         row = self._model.index_of(self._model.shown).row() + by
         while 0 <= row < self._model.rowCount():
@@ -354,7 +354,7 @@ class Sidebar(QWidget):
             self._list.edit(index)
 
     def offer_undo(self, change: Undo, what: str) -> None:
-        """Offer to take back a change, until the bar is closed; `what` was done: "Deleted"."""
+        """Offer to undo a change until the bar is closed. `what` names it: "Deleted"."""
         ids = {filing.conversation for filing in change.filings}
         if change.folder is not None:
             self._undo.add(change, f"{what} the folder {one_line(change.folder.name)}")
@@ -372,7 +372,7 @@ class Sidebar(QWidget):
         return tuple(conversation for conversation in found if conversation is not None)
 
     def _subjects(self) -> tuple[Conversation, ...]:
-        """The conversations that a command is about: the selected ones, or else the one shown."""
+        """The conversations that a command applies to: the selected ones, or else the one shown."""
         selected = self._selected()
         if selected or self._folder() is not None:
             return selected
@@ -380,7 +380,7 @@ class Sidebar(QWidget):
         return () if shown is None else (shown,)
 
     def _folder(self) -> Folder | None:
-        """The folder whose line is the current one, where that is what a command is about."""
+        """The folder of the current line, if commands apply to it."""
         group: Group | None = self._list.currentIndex().data(GROUP)
         return None if group is None or self._list.selectedIndexes() else group.folder
 
@@ -443,7 +443,7 @@ class Sidebar(QWidget):
             self.moved.emit(ids, folder)
 
     def _on_left(self) -> None:
-        """Commands are about the conversation that is shown again, unless several are selected."""
+        """Apply commands to the shown conversation again, unless several are selected."""
         if len(self._selected()) <= 1:
             self._select_shown()
 
@@ -463,7 +463,7 @@ class Sidebar(QWidget):
         menu.popup(place)
 
     def menu(self) -> QMenu:
-        """The commands for what is selected; the caller deletes the menu."""
+        """Return the menu of commands for the selection; the caller deletes it."""
         self._enable()
         menu = QMenu(self)
         many = len(self._subjects()) > 1
@@ -485,7 +485,7 @@ class Sidebar(QWidget):
         return menu
 
     def folder_menu(self) -> QMenu:
-        """The commands for a folder; the caller deletes the menu."""
+        """Return the menu of commands for a folder; the caller deletes it."""
         self._enable()
         menu = QMenu(self)
         menu.addActions([self.rename_action, self.delete_action])
@@ -554,7 +554,7 @@ class Sidebar(QWidget):
             self.search_changed.emit(self.query, SearchFilter(since, self._by.currentData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Keys that the search field does not use itself."""
+        """Handle the keys that the search field does not use."""
         lists = self._list if self._pages.currentWidget() is self._list else self._hits
         match event.key():
             case Qt.Key.Key_Escape if self._search.text():

@@ -1,21 +1,21 @@
-"""Says what was deleted, archived or moved last, with a button that takes it back.
+"""Shows what was deleted, archived or moved last, with a button that undoes it.
 
-It stays until it is closed, so that nobody has to be quick.
+It stays until it is closed, so that nobody needs to be quick.
 """
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
-from app.status_line import StatusLine
 from app.theme.icons import sign_icon
+from app.theme.labels import StatusLine
 from app.theme.style import colours_of
 
 
 class UndoBar(QWidget):
     """Hidden while there is nothing to undo. The last change is undone first.
 
-    Signals: `undone(object)`, the change to take back; `changed`, when there is another or none.
+    Signals: `undone(object)`: undo this change; `changed`: the offer changed.
     """
 
     undone = Signal(object)
@@ -44,11 +44,11 @@ class UndoBar(QWidget):
 
     @property
     def text(self) -> str:
-        """What the last change was; empty where there is none."""
+        """The description of the last change; empty if there is none."""
         return self._changes[-1][1] if self._changes else ""
 
     def add(self, change: object, text: str) -> None:
-        """Offer to undo this change; `text` says what it was."""
+        """Offer to undo this change, which `text` describes."""
         self._changes.append((change, text))
         self._refresh()
 
@@ -60,7 +60,7 @@ class UndoBar(QWidget):
             self.undone.emit(change)
 
     def forget(self) -> None:
-        """Offer nothing any longer."""
+        """Offer nothing more."""
         self._changes.clear()
         self._refresh()
 

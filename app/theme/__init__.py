@@ -1,1 +1,1 @@
-"""How everything looks: colours, icons, the style of widgets."""
+"""The appearance: colours, icons, labels and other small widgets."""

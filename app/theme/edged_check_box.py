@@ -1,11 +1,11 @@
-"""A box to check whose edge can be seen on a dark window too."""
+"""A check box whose edge is visible on a dark window too."""
 
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QCheckBox, QStyle, QStyleOptionButton
 
 
 class EdgedCheckBox(QCheckBox):
-    """Its box has an edge that can be seen: Fusion draws one that is darker than a dark window."""
+    """A check box with a visible edge: Fusion's is darker than a dark window."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -1,6 +1,6 @@
-"""A ring around what has the focus by the keyboard, for parts whose style draws none.
+"""A ring around the widget with the keyboard's focus, if its style draws none.
 
-Knows focus and colours; not what the part shows.
+Knows focus and colours; not what the widget shows.
 """
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -18,19 +18,19 @@ _BY_KEYBOARD = (
 
 
 class FocusRing(QObject):
-    """Shows the ring while `part` has the focus; it is drawn on the edge of `around`."""
+    """Shows the ring while `part` has the focus. It is drawn on the edge of `around`."""
 
     def __init__(self, part: QWidget, *, around: QWidget | None = None) -> None:
         super().__init__(part)
         self._around = around or part
-        self._ring: _Ring | None = None  # made when it is first needed
+        self._ring: _Ring | None = None  # made when first needed
         part.installEventFilter(self)
         if self._around is not part:
             self._around.installEventFilter(self)
 
     @property
     def shown(self) -> bool:
-        """Whether there is a ring at this moment."""
+        """Whether there is a ring now."""
         return self._ring is not None and not self._ring.isHidden()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

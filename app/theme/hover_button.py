@@ -1,4 +1,4 @@
-"""A small button that is hidden until the pointer comes near; the keyboard always reaches it."""
+"""A small button that is hidden until the pointer is near. The keyboard always reaches it."""
 
 from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
@@ -12,7 +12,7 @@ _ACKNOWLEDGED_MILLISECONDS = 2000
 class HoverButton(QToolButton):
     """A text that can be pressed. It is painted only while it is awake or has the focus.
 
-    It keeps its place while it is not painted, so that nothing moves when it appears.
+    It keeps its place while it is hidden, so that nothing moves when it appears.
     """
 
     def __init__(self, text: str, *, parent: QWidget, font: QFont, colours: Palette) -> None:
@@ -28,7 +28,7 @@ class HoverButton(QToolButton):
         self.set_appearance(font, colours)
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours, and this font, a little smaller."""
+        """Use these colours, and this font in a smaller size."""
         self._colours = colours
         small = QFont(font)
         small.setPointSizeF(font.pointSizeF() * 0.85)
@@ -43,11 +43,11 @@ class HoverButton(QToolButton):
 
     @property
     def acknowledged(self) -> bool:
-        """Whether a check mark is in the place of the text."""
+        """Whether a check mark replaces the text."""
         return self._thanks.isActive()
 
     def acknowledge(self) -> None:
-        """Show for two seconds that it was done."""
+        """Show a check mark for two seconds."""
         self._thanks.start()
         self.update()
 
@@ -56,7 +56,7 @@ class HoverButton(QToolButton):
         self._raised = True
 
     def set_awake(self, awake: bool) -> None:
-        """Paint the button, or do not."""
+        """Paint the button, or hide it."""
         if awake != self._awake:
             self._awake = awake
             self.update()

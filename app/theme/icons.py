@@ -1,5 +1,5 @@
-"""The signs on the window's buttons. They are drawn here, because fonts and styles draw them in
-any shape, or not at all."""
+"""The signs on the window's buttons. They are drawn here, because fonts and styles draw them in any
+shape, or not at all."""
 
 from typing import Literal
 
@@ -12,12 +12,12 @@ Sign = Literal[
     "first", "back", "play", "pause", "forward", "last",
 ]  # fmt: skip
 
-_SIDE = 16.0  # the square that signs are drawn in, before scaling
-_SCALE = 4  # signs are drawn larger, for displays of any density
+_SIDE = 16.0  # the size of the square in which signs are drawn
+_SCALE = 4  # factor for displays of any density
 
 
 def sign_icon(sign: Sign, *, ink: str, faint: str) -> QIcon:
-    """The sign in `ink`; `faint` where it is disabled. Colours are "#rrggbb"."""
+    """Return the sign in `ink`; in `faint` if it is disabled. Colours are "#rrggbb"."""
     drawn = QIcon()
     drawn.addPixmap(_pixmap(sign, ink), QIcon.Mode.Normal)
     drawn.addPixmap(_pixmap(sign, faint), QIcon.Mode.Disabled)
@@ -92,7 +92,7 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
 
 
 def _draw_player_sign(painter: QPainter, sign: Sign) -> None:
-    if sign in ("first", "back"):  # "last" and "forward", seen in a mirror
+    if sign in ("first", "back"):  # mirrors of "last" and "forward"
         painter.translate(_SIDE, 0)
         painter.scale(-1, 1)
     match sign:

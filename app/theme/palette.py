@@ -1,9 +1,9 @@
-"""All the window's colours, for light and for dark windows: surfaces, texts, code, kinds of tokens.
+"""All the window's colours, for light and dark windows: surfaces, texts, code, kinds of tokens.
 
 Colours are "#rrggbb" texts; this module knows no Qt and no widget. Every text has a contrast of at
-least 4.5 on the surfaces it is written on, and every line or bar that carries a meaning at least 3
-(WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11). A token's fate also has a line of its own, so that
-colour is never all that tells fates apart.
+least 4.5 on its surfaces, and every line or bar with a meaning at least 3 (WCAG 2.2 AA, success
+criteria 1.4.3 and 1.4.11). Each fate of a token also has its own line, so that colour is never the
+only difference.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ Syntax = Literal[
 ]
 LineStyle = Literal["none", "solid", "dash", "dot", "dash dot", "strike", "dash strike"]
 
-TINT = 0.10  # how much of a token's colour is in the surface behind it
+TINT = 0.10  # the share of a token's colour in the surface behind it
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
     """The colours of one window.
 
-    Surfaces: `paper`; `card` is raised; `own` lies under what the person wrote, `code` under code,
+    Surfaces: `paper`; `card` is raised; `own` is behind the person's text, `code` behind code,
     `hover` under the pointer. Texts: `text`, `muted` for labels, `link`, `warning`. Lines: `edge`
-    only separates, `bar` means something. `found` lies under what was searched for, `found_now`
-    under the one of them that the person is at. Tokens: `accepted` to `rejected`; `faded` is for
-    what no longer counts. `drafting` and `verifying` are parts of the time.
+    only separates, `bar` has a meaning. `found` is behind the hits of a search, `found_now` behind
+    the current hit. Tokens: `accepted` to `rejected`; `faded` is for discarded ones. `drafting` and
+    `verifying` are parts of the time.
     """
 
     dark: bool
@@ -56,7 +56,7 @@ class Palette:
     syntax: dict[Syntax, str]
 
     def of(self, fate: Fate) -> str:
-        """The colour of tokens with this fate, as text on `paper`, `card` or `code`."""
+        """Return the colour of tokens with this fate, as text on `paper`, `card` or `code`."""
         match fate:
             case "accepted":
                 return self.accepted
@@ -152,12 +152,12 @@ DARK = Palette(
 
 
 def palette_for(background: str) -> Palette:
-    """The palette of a window whose background is `background`."""
+    """Return the palette of a window whose background is `background`."""
     return DARK if contrast(background, "#ffffff") > contrast(background, "#000000") else LIGHT
 
 
 def line_of(fate: Fate) -> LineStyle:
-    """The line under a token with this fate, or through it."""
+    """Return the line under a token with this fate, or through it."""
     match fate:
         case "accepted":
             return "solid"
@@ -176,7 +176,7 @@ def line_of(fate: Fate) -> LineStyle:
 
 
 def tinted(surface: str, colour: str) -> str:
-    """`surface` with a little of `colour` in it."""
+    """Return `surface` with a little of `colour` in it."""
     mixed = (
         round((1 - TINT) * int(surface[at : at + 2], 16) + TINT * int(colour[at : at + 2], 16))
         for at in (1, 3, 5)
@@ -185,13 +185,13 @@ def tinted(surface: str, colour: str) -> str:
 
 
 def contrast(colour: str, other: str) -> float:
-    """The contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
     darker, lighter = sorted((_luminance(colour), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def _luminance(colour: str) -> float:
-    """Relative luminance, 0 to 1 (WCAG 2.2)."""
+    """Return the relative luminance, 0 to 1 (WCAG 2.2)."""
     parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,13 +1,13 @@
-"""Light and dark, as the system or a person has it, and the fonts of the chat and its figures.
+"""Light and dark, as the system or a person chooses, and the fonts of the chat and its figures.
 
-Knows the application's palette; nothing of the widgets that are drawn with it.
+Knows the application's palette; not the widgets that use it.
 """
 
 import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPalette
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
@@ -30,7 +30,7 @@ QTabBar::tab:selected:focus {
     background: palette(midlight); border-bottom: 2px solid palette(link);
 }
 """
-if sys.platform != "darwin":  # a Mac's scroll bars are slim by themselves
+if sys.platform != "darwin":  # a Mac's scroll bars are slim already
     STYLE_SHEET += """
 QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
 QScrollBar::handle:vertical {
@@ -40,7 +40,7 @@ QScrollBar::handle:vertical:disabled { background: transparent; }
 QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 """
-    # Fusion draws the edges of fields darker than the window, so that dark windows have none.
+    # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
 QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox {
     border: 1px solid palette(shadow); border-radius: 4px; padding: 3px 4px;
@@ -67,8 +67,8 @@ QDialog QAbstractSpinBox::down-arrow { border-top-color: palette(placeholder-tex
 class Theme(QObject):
     """Colours the application, now and whenever the system changes between light and dark.
 
-    Attributes: `font` and `colours` of the chat. Signals: `changed()` is sent when either has
-    changed and the application has its new palette.
+    Attributes: `font` and `colours` of the chat. Signals: `changed()`: one of them changed, and the
+    application has its new palette.
     """
 
     changed = Signal()
@@ -80,9 +80,9 @@ class Theme(QObject):
         *,
         dark: Callable[[], bool] | None = None,
     ) -> None:
-        """`dark` replaces the system's own setting, for tests."""
+        """`dark` replaces the system's setting, for tests."""
         super().__init__(application)
-        # Else a style sheet keeps fonts from what is inside the widget that they are set on.
+        # Otherwise a style sheet would stop a widget's font from reaching its children.
         application.setAttribute(Qt.ApplicationAttribute.AA_UseStyleSheetPropagationInWidgetStyles)
         self._application, self._settings = application, settings
         self._dark = dark or system_is_dark
@@ -97,25 +97,25 @@ class Theme(QObject):
 
     @property
     def interface_font(self) -> QFont:
-        """The font of what is beside the chat: the application's, in the size of the text."""
+        """The font outside of the chat: the application's, in the size of the text."""
         font = QFont(self._application.font())
         font.setPointSizeF(self.points)
         return font
 
     def zoom(self, by: float) -> None:
-        """Make the text larger or smaller by points; 0 returns to the system's size."""
+        """Make the text larger by this many points; 0 returns to the system's size."""
         points = min(MOST_FONT_POINTS, max(LEAST_FONT_POINTS, self.points + by))
         self._settings.font_points = points if by else None
         self.refresh()
 
     @property
     def dark(self) -> bool:
-        """Whether windows are dark now: as was chosen, else as the system has it."""
+        """Whether windows are dark now: as chosen, or as the system is."""
         chosen = self._settings.theme
         return self._dark() if chosen == "system" else chosen == "dark"
 
     def refresh(self) -> None:
-        """Read the system's setting and the application's settings again, and apply them."""
+        """Read the settings of the system and the application again, and apply them."""
         self.colours, self.font = self._apply()
         self.changed.emit()
 
@@ -131,19 +131,19 @@ class Theme(QObject):
 
 
 def system_is_dark() -> bool:
-    """Whether the system shows dark windows at this moment."""
+    """Return whether the system shows dark windows now."""
     return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
 
 
 def _ask_for_scheme(theme: ThemeChoice) -> None:
     """Have the system draw its own parts, such as title bars, in the chosen scheme."""
     schemes = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}
-    wanted = schemes.get(theme, Qt.ColorScheme.Unknown)  # unknown: as the system has it
+    wanted = schemes.get(theme, Qt.ColorScheme.Unknown)  # unknown: as the system is
     QGuiApplication.styleHints().setColorScheme(wanted)
 
 
 def qt_palette(colours: Palette) -> QPalette:
-    """The palette of a window in these colours."""
+    """Return the palette of a window in these colours."""
     roles = QPalette.ColorRole
     made = QPalette(QColor(colours.card), QColor(colours.paper))
     for role, colour in {
@@ -174,30 +174,20 @@ def qt_palette(colours: Palette) -> QPalette:
 
 
 def colours_of(widget: QWidget) -> Palette:
-    """The colours to paint a widget with: those of the window that it is in."""
+    """Return the colours to paint a widget with: those of its window."""
     return palette_for(widget.palette().window().color().name())
 
 
 def set_ink(widget: QWidget, colour: str) -> None:
-    """Write a widget's text in this colour; all its other colours stay the window's."""
-    palette = QPalette()  # whatever is not set here is inherited
+    """Set the colour of a widget's text; its other colours stay the window's."""
+    palette = QPalette()  # colours that are not set here are inherited
     palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
     if widget.palette().color(QPalette.ColorRole.WindowText) != QColor(colour):
         widget.setPalette(palette)
 
 
-def draw_card(painter: QPainter, widget: QWidget, *, radius: float) -> None:
-    """The surface of a widget that stands apart from what is around it."""
-    colours = colours_of(widget)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setBrush(QColor(colours.card))
-    painter.setPen(QColor(colours.edge))
-    box = widget.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
-    painter.drawRoundedRect(box, radius, radius)
-
-
 def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
-    """A button that shows a character or two; `name` says what it does."""
+    """Return a button that shows a character or two; `name` says what it does."""
     button = QToolButton()
     button.setText(text)
     button.setAutoRaise(True)
@@ -209,14 +199,14 @@ def sign_button(text: str, name: str, act: Callable[[], object]) -> QToolButton:
 
 
 def small_font(font: QFont, *, scale: float = 0.85) -> QFont:
-    """`font` in a smaller size, for labels."""
+    """Return `font` in a smaller size, for labels."""
     small = QFont(font)
     small.setPointSizeF(max(7.0, font.pointSizeF() * scale))
     return small
 
 
 def figures_font(font: QFont) -> QFont:
-    """`font` with digits that are all equally wide, so that figures do not jump as they count."""
+    """Return `font` with digits of equal width, so that figures do not jump as they count."""
     figures = QFont(font)
     figures.setFeature(QFont.Tag("tnum"), 1)
     return figures

@@ -1,5 +1,5 @@
-"""Tasks about a document, which the model is given as it is of an attached one: in twelve of them
-most of the answer stands in it, in four hardly a phrase.
+"""Sixteen tasks about attached documents: twelve whose answers copy most of their text, four whose
+answers copy hardly a phrase.
 
 The documents are our own, in resources/bench. Knows nothing of models.
 """
@@ -115,7 +115,7 @@ _TASKS: tuple[tuple[str, str, str], ...] = (
 
 
 def attached_tasks() -> list[tuple[str, str]]:
-    """The category and the text of each."""
+    """All tasks as (category, message with the document)."""
     return [
         (category, write_message(question, [Attached(1, _document(name))]).text)
         for category, name, question in _TASKS

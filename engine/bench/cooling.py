@@ -1,8 +1,8 @@
-"""Whether the machine has slowed down since the benchmark began, and how long to let it rest.
+"""Finds whether heat slows the machine during a benchmark, and how long it should rest.
 
-`SlowdownMonitor` is given the speed of the same small piece of work again and again, and whether
-the system reports heat. Slow without heat is caused by other programs, and no rest mends that.
-Knows no clock.
+`SlowdownMonitor` gets the speed of the same small piece of work again and again, and whether the
+system reports heat. A machine that is slow without heat is busy with other programs, and a rest
+does not help. Knows no clock.
 """
 
 import re
@@ -13,16 +13,19 @@ from dataclasses import dataclass
 
 _THERMAL_PRESSURE = "com.apple.system.thermalpressurelevel"
 
-_FEW = 3  # one measurement may be an accident; a median of a few is not
+_FEW = 3  # measurements of a median: one alone may be an accident
 _REST_SECONDS = 10.0
-_MOST_RESTING = 0.1  # of all the time so far: heat may stay
+_MOST_RESTING = 0.1  # share of the time so far: heat may last
 
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """What the report says of it. `fall`: how far the speed fell at most, as a share of the first
-    speed; None where too little was measured. `limit`: from which share on the system was asked
-    whether it is hot. `hot`: whether it ever was; None where it was not asked, or does not say."""
+    """The slowdown and the rests of a benchmark, for its report.
+
+    `fall`: the largest loss of speed, as a share of the first speed; None if too little was
+    measured. `limit`: the loss from which on the system was asked about heat. `hot`: whether it
+    ever reported heat; None if it was not asked, or does not report it.
+    """
 
     fall: float | None
     limit: float
@@ -32,7 +35,7 @@ class Cooling:
 
 
 class SlowdownMonitor:
-    """Remembers the speeds of the same work. `limit` 0: never rest."""
+    """Compares the speeds of the same work. `limit`: the loss that calls for a rest; 0: never."""
 
     def __init__(self, *, limit: float) -> None:
         self._limit = limit
@@ -43,7 +46,7 @@ class SlowdownMonitor:
         self._hot: bool | None = None
 
     def measured(self, speed: float) -> None:
-        """The work was done at `speed`, in any unit."""
+        """Add a speed of the work, in any unit."""
         if speed > 0:
             self._speeds.append(speed)
         if self.fall is not None:
@@ -51,7 +54,7 @@ class SlowdownMonitor:
 
     @property
     def fall(self) -> float | None:
-        """The share of the first speed that is lost now; None until there is enough to compare."""
+        """The present loss, as a share of the first speed; None until enough is measured."""
         if len(self._speeds) <= _FEW:
             return None
         first, latest = (statistics.median(s) for s in (self._speeds[:_FEW], self._speeds[-_FEW:]))
@@ -59,34 +62,34 @@ class SlowdownMonitor:
 
     @property
     def slow(self) -> bool:
-        """Whether more than the limit is lost now."""
+        """Whether the present loss is above the limit."""
         return bool(self._limit) and self.fall is not None and self.fall > self._limit
 
     def rest_due(self, *, hot: bool | None, elapsed_seconds: float) -> float:
-        """Seconds to rest now, 0 for none, and counts them as rested.
+        """Return the seconds to rest now, 0 for none, and count them as rested.
 
-        `elapsed_seconds`: since the benchmark began. `hot`: what the system says, None where it
-        says nothing.
+        `elapsed_seconds`: since the benchmark began. `hot`: whether the system reports heat; None
+        if it does not say.
         """
         if not self.slow:
             return 0.0
         self._hot = hot if self._hot is None else self._hot or bool(hot)
         rest = min(_REST_SECONDS, elapsed_seconds * _MOST_RESTING - self._rested_seconds)
-        if not hot or rest < 1.0:  # no rest worth the name
+        if not hot or rest < 1.0:  # a shorter rest does not help
             return 0.0
         self._rests += 1
         self._rested_seconds += rest
         return rest
 
     def reading(self) -> Cooling:
-        """For the report."""
+        """The slowdown and the rests so far."""
         return Cooling(self._worst, self._limit, self._rests, self._rested_seconds, hot=self._hot)
 
 
 def is_hot() -> bool | None:
-    """Whether the system says that heat slows it; None where it does not say.
+    """Whether the system reports that heat slows it; None if it does not report that.
 
-    A Mac says so, under a name that Apple has not documented: untested. Linux is not asked.
+    A Mac reports it, under a name that Apple has not documented: untested. Linux is not asked.
     """
     if sys.platform != "darwin":
         return None
@@ -98,6 +101,6 @@ def is_hot() -> bool | None:
 
 
 def hot_in_notifyutil(printed: str) -> bool | None:
-    """From what macOS's notifyutil prints: a name and a level, of which 0 is nominal."""
+    """Parse the output of macOS's notifyutil: a name and a level; 0 is normal."""
     level = re.fullmatch(rf"{re.escape(_THERMAL_PRESSURE)} (\d+)", printed.strip())
     return None if level is None else int(level[1]) > 0

@@ -1,8 +1,8 @@
-"""Figures from measurements: pure functions, no clock, no MLX.
+"""Computes figures from measurements: pure functions, no clock, no MLX.
 
-A ratio of speeds is taken prompt by prompt, between answers that were written minutes apart at
-most, and its median and quartiles are over prompts: a machine that slows down slows all alike.
-`total` weighs every token alike instead: all tokens by all seconds.
+A ratio of speeds is taken prompt by prompt, between answers that were written at most minutes
+apart, so that a machine that slows down affects both. Median and quartiles are over prompts;
+`total` weighs every token alike: all tokens / all seconds.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from engine.events import Event, Stats, Verdict
+from engine.events import Event, Origin, Stats, TokenVerdict, Verdict, WrittenToken
 from engine.rounds import committed
 from engine.stats import NoRatio, against_plain
 
@@ -30,28 +30,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times the baseline's speed: over prompts, and all tokens by all seconds."""
+    """A speed / the baseline's: its spread over `prompts`, and the `total` over all tokens."""
 
     prompts: Spread
     total: float
 
 
 @dataclass(frozen=True, slots=True)
-class RoundCounts:
-    """One round: how many tokens were `proposed` and `accepted`; `own`: the target wrote one more
-    itself. Seconds are 0 where they were not measured."""
-
-    proposed: int
-    accepted: int
-    own: bool = True
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Timed:
-    """What a ratio needs of one answer: its prompt's name, its tokens and its seconds. `stats` are
-    the rest of its figures, where its rounds were timed."""
+    """One answer for a ratio: its prompt's name, its tokens and seconds; `stats`: its other
+    figures, if its rounds were timed."""
 
     prompt: str
     tokens: int
@@ -60,7 +48,7 @@ class Timed:
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:
-    """Median and quartiles, interpolated within the values; None of none."""
+    """Median and quartiles, interpolated within the values; None without values."""
     if not values:
         return None
     if len(values) == 1:
@@ -70,7 +58,7 @@ def spread_of(values: Sequence[float]) -> Spread | None:
 
 
 def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
-    """Over the prompts that both have; a prompt's speed is the median of its repeats."""
+    """The ratio over the prompts of both; a prompt's speed is the median of its repeats."""
     ours, theirs = _by_prompt(runs), _by_prompt(baseline)
     common = [prompt for prompt in ours if prompt in theirs]
     over_prompts = spread_of([_median_speed(ours[p]) / _median_speed(theirs[p]) for p in common])
@@ -81,8 +69,8 @@ def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
 
 
 def comparable(runs: Iterable[Timed], plain: Iterable[Timed]) -> list[Timed]:
-    """The runs without those that were measured while the machine was less busy than during the
-    plain answers to the same prompt: see `engine.stats.against_plain`."""
+    """Drop runs during which the machine was less busy than during the plain answers to the same
+    prompt: see `engine.stats.against_plain`."""
     passes = {prompt: 1 / _median_speed(of) for prompt, of in _by_prompt(plain).items()}
     return [
         run
@@ -118,26 +106,26 @@ def seconds_to_go(
     limit: int,
     elapsed_seconds: float,
 ) -> float:
-    """An estimate of how long the rest of a benchmark takes.
+    """Estimate the seconds that are left of a benchmark.
 
-    So far there are the `answers` to so many `prompts`, in so many seconds; `left` has the lengths,
-    in tokens, of the prompts that are left. Reading them takes time by their tokens. All other time
-    is spent writing: each is expected to take as many tokens as the mean of those so far and of one
-    more that reaches the `limit`, so that a short first answer does not promise too much.
+    So far `prompts` prompts have `answers`, in `elapsed_seconds`; `left` has the lengths, in
+    tokens, of the other prompts. Reading takes time by their tokens. All other time is writing: an
+    answer is expected to have the mean length of the answers so far and of one more that reaches
+    the `limit`, so that a short first answer does not make the estimate too low.
     """
     if not answers:
         return 0.0
     whole = merge(answers)
-    each = len(answers) / prompts  # to one prompt
+    each = len(answers) / prompts  # answers to one prompt
     reading = whole.prefill_seconds / max(1, whole.prompt_tokens) * each
-    written = whole.committed + len(answers)  # whose first rounds no figure counts
+    written = whole.committed + len(answers)  # a token each, for the first rounds
     writing = (elapsed_seconds - whole.prefill_seconds) / written
     return reading * sum(left) + writing * (written + limit * each) / (prompts + 1) * len(left)
 
 
 def merge(many: Iterable[Stats]) -> Stats:
-    """The stats of several runs together: counts and seconds added, positions one by one, without
-    the seconds of single rounds."""
+    """Add the stats of several runs: counts, seconds, and positions one by one; without the seconds
+    of single rounds."""
     merged = Stats()
     for stats in many:
         sums = {
@@ -156,10 +144,10 @@ def _sum(left: Any, right: Any) -> Any:
 
 
 def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
-    """The share of the tokens proposed at each position of a draft that was accepted.
+    """Accepted / proposed tokens at each position of a draft.
 
-    A token also falls with one before it, so this sinks along the draft even where each guess is
-    as good as the one before.
+    A token falls with the tokens before it, so this sinks along the draft even if all guesses are
+    equally good.
     """
     pairs = zip_longest(stats.accepted_by_position, stats.proposed_by_position, fillvalue=0)
     return tuple(accepted / proposed for accepted, proposed in pairs if proposed)
@@ -171,7 +159,7 @@ def committed_ids(events: Iterable[Event]) -> list[int]:
 
 
 def without_first_round(events: Iterable[Event]) -> list[Event]:
-    """The events, less the first verdict: every figure is then of the rounds after it."""
+    """The events without the first verdict, so that figures are of the rounds after it."""
     rounds = 0
     kept: list[Event] = []
     for event in events:
@@ -181,68 +169,33 @@ def without_first_round(events: Iterable[Event]) -> list[Event]:
     return kept
 
 
-def rounds_of_events(events: Iterable[Event]) -> tuple[RoundCounts, ...]:
-    """The rounds of a generation."""
-    return tuple(
-        RoundCounts(
-            proposed=len(event.judgements),
-            accepted=event.accepted,
-            own=event.next is not None,
-            draft_seconds=event.draft_seconds,
-            verify_seconds=event.verify_seconds,
-        )
-        for event in events
-        if isinstance(event, Verdict)
-    )
+def verdicts_of_flags(flags: Sequence[bool], *, length: int) -> list[Verdict]:
+    """The verdicts behind mlx-lm's tokens, from its flag for each: whether it was drafted.
 
-
-def rounds_of_flags(flags: Sequence[bool], *, length: int) -> tuple[RoundCounts, ...]:
-    """The rounds behind mlx-lm's tokens, from its flag for each: was it drafted?
-
-    Every round drafts `length` tokens and ends with one of the target's own, so those count the
-    target's passes; only the last round may lack it, where a drafted token ended the text.
+    Every round drafts `length` tokens and ends with a token of the target's own; only the last
+    round may lack it, if a drafted token ended the text. Probabilities and times are 0.
     """
-    rounds: list[RoundCounts] = []
-    standing = 0
+    judgements = (TokenVerdict(0.0, 0.0),) * length
+    verdicts: list[Verdict] = []
+
+    def end(accepted: int, own: WrittenToken | None) -> None:
+        round = len(verdicts) + 1
+        verdicts.append(Verdict("", round, accepted, judgements, own, 0.0, 0.0, 0.0, ""))
+
+    accepted = 0
     for drafted in flags:
         if drafted:
-            standing += 1
-        else:
-            rounds.append(RoundCounts(length, standing))
-            standing = 0
-    if standing:
-        rounds.append(RoundCounts(length, standing, own=False))
-    return tuple(rounds)
-
-
-def stats_of_rounds(rounds: Sequence[RoundCounts], *, decode_seconds: float) -> Stats:
-    """Stats of mlx-lm's rounds, of which only the counts are known."""
-    drafting = [each for each in rounds if each.proposed]
-    plain = [each for each in rounds if not each.proposed]
-    proposed, accepted = (sum(getattr(s, n) for s in rounds) for n in ("proposed", "accepted"))
-    corrections = sum(each.own and each.accepted < each.proposed for each in drafting)
-    return Stats(
-        rounds=len(rounds),
-        proposed=proposed,
-        accepted=accepted,
-        rejected=corrections,
-        discarded=proposed - accepted - corrections,
-        corrections=corrections,
-        bonuses=sum(each.own for each in drafting) - corrections,
-        plain=len(plain),
-        plain_seconds=0.0 if drafting else decode_seconds,
-        decode_seconds=decode_seconds,
-        proposed_by_position=_reached([each.proposed for each in rounds]),
-        accepted_by_position=_reached([each.accepted for each in rounds]),
-    )
-
-
-def _reached(lengths: Sequence[int]) -> tuple[int, ...]:
-    """How many of the lengths are above 0, above 1, ..."""
-    return tuple(sum(length > i for length in lengths) for i in range(max(lengths, default=0)))
+            accepted += 1
+            continue
+        origin: Origin = "bonus" if accepted == length else "correction"
+        end(accepted, WrittenToken(0, "", 0.0, origin if length else "plain"))
+        accepted = 0
+    if accepted:
+        end(accepted, None)
+    return verdicts
 
 
 def first_difference(ids: Sequence[int], reference: Sequence[int], *, limit: int) -> int | None:
-    """Where the first `limit` tokens differ, or one text ends and the other does not."""
+    """The first of `limit` places at which the tokens differ, or one text ends; None if equal."""
     pairs = zip_longest(ids[:limit], reference[:limit])
     return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)

@@ -1,4 +1,4 @@
-"""What a measurement was made on: figures mean little without it."""
+"""Describes the machine of a measurement: figures mean little without it."""
 
 import os
 import platform
@@ -49,7 +49,7 @@ def this_machine() -> MachineDescription:
 
 
 def available_bytes() -> int | None:
-    """Memory that is available without swapping; None where the system does not say."""
+    """The memory that is available without swapping; None if the system does not say."""
     if sys.platform == "darwin":
         printed = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True).stdout
         return available_in_vm_stat(printed)
@@ -57,7 +57,7 @@ def available_bytes() -> int | None:
 
 
 def available_in_vm_stat(printed: str) -> int | None:
-    """From what macOS's vm_stat prints: pages that are free, or that others can do without."""
+    """Parse the output of macOS's vm_stat: the bytes of pages that are free or can be freed."""
     page = re.search(r"page size of (\d+) bytes", printed)
     counts = dict(re.findall(r"^Pages ([a-z ]+): +(\d+)\.$", printed, flags=re.MULTILINE))
     kinds = ("free", "inactive", "speculative", "purgeable")

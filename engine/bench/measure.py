@@ -1,16 +1,15 @@
-"""What is measured apart from any answer: passes by rows, judging, and the memory's speed.
+"""Measures passes by rows, judging, and the memory's speed, apart from any answer.
 
-What a pass over several rows costs is the pair's calibration (`engine.draft_length.calibrate`),
-from which `PassCurve` computes what drafting can gain.
+The cost of a pass over several rows is the pair's calibration (`engine.draft_length.calibrate`),
+from which `PassCurve` computes the possible gain of drafting.
 
-Judging a draft happens within a pass, where no clock can see it. So the engine's own loop runs on
-a model that answers at once, with logits that are there already: what it then calls verifying is
-the sampler chain, the rule and the replacement's draw. Subtracted from a real pass this is an
-estimate, and reports say so.
+Judging a draft happens within a pass, where no clock can measure it. So the engine's own loop runs
+on a model that returns given logits at once: the time of verifying is then that of the sampler
+chain, the rule and the replacement's draw. Subtracted from a real pass it is an estimate, and
+reports say so.
 
-A pass over one row, or over a few, reads every weight and everything that is cached once: the
-bytes over the bandwidth are the shortest time that it can take. The bandwidth is measured here,
-not taken from a data sheet.
+A pass over one or a few rows reads every weight and every cached byte once: bytes / bandwidth is
+its shortest time. The bandwidth is measured here, not taken from a data sheet.
 """
 
 import resource
@@ -40,14 +39,14 @@ from engine.speculate import RoundVerdict, Task, speculate
 _LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
 _ROUNDS = 12
 _WARM_UP = 3
-# Far more than any cache on the chip holds, and so much that a GPU takes long beside its launch.
+# Far more than any cache on the chip holds; for a GPU so much that its launch takes no share.
 _PROBE_BYTES = {False: 256 << 20, True: 2 << 30}  # by whether the device works beside the host
 _PROBE_TIMES = 7
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What a pass over `rows` rows takes."""
+    """The seconds of a pass over `rows` rows."""
 
     rows: int
     seconds: float
@@ -55,8 +54,10 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class PassCurve:
-    """What passes cost behind `depth` tokens, by rows, from 1 on. `step_seconds`: what drafting one
-    token with `drafter` takes, where that was measured."""
+    """The seconds of passes behind `depth` tokens, by rows, from 1 on.
+
+    `step_seconds`: of drafting one token with `drafter`, if that was measured.
+    """
 
     depth: int
     points: tuple[CurvePoint, ...]
@@ -64,7 +65,7 @@ class PassCurve:
     step_seconds: float | None = None
 
     def relative(self, rows: float) -> float:
-        """The cost of a pass over `rows` rows, in passes over one row, interpolated linearly."""
+        """The cost of a pass over `rows` rows / that over one row, interpolated linearly."""
         known = [(point.rows, point.seconds / self.points[0].seconds) for point in self.points]
         if len(known) == 1:
             return rows
@@ -73,13 +74,13 @@ class PassCurve:
         return c0 + (c1 - c0) * (rows - r0) / (r1 - r0)
 
     def gain(self, length: int, *, acceptance: float) -> float:
-        """The speed-up of drafts of `length` whose tokens are each accepted with this chance."""
+        """The speed-up of drafts of `length` tokens, each accepted with chance `acceptance`."""
         committed = sum(acceptance**i for i in range(length + 1))
         step = (self.step_seconds or 0.0) / self.points[0].seconds
         return committed / (self.relative(length + 1) + length * step)
 
     def best(self, *, acceptance: float) -> tuple[int, float]:
-        """The draft length, possibly 0, with the largest speed-up, and that speed-up."""
+        """Return the draft length (0 or more) with the largest speed-up, and that speed-up."""
         lengths = range(self.points[-1].rows)
         gains = {length: self.gain(length, acceptance=acceptance) for length in lengths}
         length = max(lengths, key=lambda each: gains[each])
@@ -122,14 +123,14 @@ def measure_curve(decoder: Decoder, tokens: Sequence[int]) -> PassCurve | None:
 
 @dataclass(frozen=True, slots=True)
 class AcceptCost:
-    """What judging costs at this temperature: seconds for each round, and for each of its rows."""
+    """The cost of judging at a temperature: seconds for each round, and for each of its rows."""
 
     temperature: float
     round_seconds: float
     row_seconds: float
 
     def seconds(self, *, rounds: int, rows: int) -> float:
-        """What judging so many rounds costs that have so many rows in all."""
+        """The seconds of judging `rounds` rounds with `rows` rows in all."""
         return rounds * self.round_seconds + rows * self.row_seconds
 
 
@@ -153,7 +154,7 @@ class _AnswersAtOnce:
 def accept_cost(
     *, vocabulary: int, temperature: float, rule: AcceptanceRule, dtype: mx.Dtype
 ) -> AcceptCost:
-    """Measured on random logits of this `dtype` and width."""
+    """Measure the cost of judging, on random logits of this `dtype` and width."""
     logits = mx.random.normal((max(_LENGTHS) + 2, vocabulary), key=mx.random.key(0)).astype(dtype)
     mx.eval(logits)
     sampling = Sampling(temperature=temperature, seed=0)
@@ -185,7 +186,7 @@ def _round_seconds(
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """What the memory gives, and the operation that read it fastest."""
+    """The memory's measured bandwidth, and the operation (`probe`) that reached it."""
 
     bytes_per_second: float
     probe: str
@@ -193,10 +194,10 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What one of the target's passes reads, and how fast this machine's memory is.
+    """The bytes that a pass of the target reads, and the bandwidth of this machine's memory.
 
-    `weight_bytes`: weights as they are held in memory. `cache_bytes`: caches once `depth` tokens
-    are read, about the middle of the answers.
+    `weight_bytes`: of the weights as they are held in memory. `cache_bytes`: of the caches behind
+    `depth` tokens, about the middle of the answers.
     """
 
     bandwidth: Bandwidth
@@ -206,21 +207,21 @@ class Roofline:
 
     @property
     def pass_bytes(self) -> int:
-        """What a pass reads."""
+        """The bytes that a pass reads."""
         return self.weight_bytes + self.cache_bytes
 
     @property
     def passes_per_second(self) -> float:
-        """At most, and so the most tokens a second of plain decoding."""
+        """The upper limit of passes a second, and of plain tokens a second."""
         return self.bandwidth.bytes_per_second / self.pass_bytes
 
     def share(self, *, passes: int, seconds: float) -> float | None:
-        """Of the bandwidth, what `passes` in so many seconds used; None without time."""
+        """The share of the bandwidth that `passes` in `seconds` used; None for 0 seconds."""
         return passes / seconds / self.passes_per_second if seconds > 0 else None
 
 
 def measure_roofline(decoder: Decoder, *, probe_bytes: int | None = None) -> Roofline:
-    """For the model of `decoder`, behind what it holds."""
+    """Measure the roofline for the model of `decoder`, behind the tokens that it holds."""
     return Roofline(
         measure_bandwidth(probe_bytes),
         weight_bytes(decoder.model),
@@ -230,14 +231,14 @@ def measure_roofline(decoder: Decoder, *, probe_bytes: int | None = None) -> Roo
 
 
 def reads_all_weights(model: nn.Module) -> bool:
-    """Whether a pass reads every weight: a mixture of experts reads those of its experts only."""
+    """Whether a pass reads every weight; a mixture of experts reads only some experts'."""
     return not any("Switch" in type(module).__name__ for module in model.modules())
 
 
 def weight_bytes(model: nn.Module) -> int:
-    """The weights that a pass reads, in bytes.
+    """The bytes of weights that a pass reads.
 
-    Of an embedding table a pass reads a few rows, unless it is the output layer as well.
+    A pass reads only a few rows of an embedding table, unless it is the output layer too.
     """
     tied = not any("lm_head" in module for module in model.modules())
     tables = [
@@ -254,12 +255,12 @@ def _own_bytes(module: nn.Module) -> int:
 
 
 def cache_bytes(decoder: Decoder) -> int:
-    """What the caches hold, room for more not counted."""
+    """The bytes of the cached tokens, without reserved room."""
     return sum(map(_used_bytes, decoder.timeline.layers))
 
 
 def _used_bytes(layer: Any) -> int:
-    """Of one layer's cache, which may be longer than what is in it."""
+    """The used bytes of one layer's cache, which may have reserved room."""
     keys, used = getattr(layer, "keys", None), getattr(layer, "offset", None)
     if isinstance(keys, mx.array) and used is not None:
         return int(layer.nbytes * min(1.0, used / keys.shape[2]))
@@ -267,10 +268,10 @@ def _used_bytes(layer: Any) -> int:
 
 
 def measure_bandwidth(probe_bytes: int | None = None) -> Bandwidth:
-    """What this machine's memory gives: the better median of two operations that stream.
+    """Measure this machine's memory: the better median of two operations that stream.
 
-    A product of a row and a matrix is what decoding does; a sum reads with other cores or
-    kernels. Neither is the quicker everywhere.
+    Decoding multiplies a row and a matrix; a sum reads with other cores or kernels. Neither is
+    faster everywhere.
     """
     kind = mx.float32 if backend().own_functions else mx.float16
     probe_bytes = probe_bytes or _PROBE_BYTES[backend().beside_host]
@@ -297,6 +298,6 @@ def _median_seconds(run: Callable[[], mx.array]) -> float:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has had."""
+    """The peak memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

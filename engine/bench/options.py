@@ -1,13 +1,12 @@
-"""What a benchmark is asked to measure, and which options are refused."""
+"""The options of a benchmark, and the checks that refuse some."""
 
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
 
 from engine.accept import AcceptanceRule, by_block, by_token
-from engine.bench.peers import TRANSFORMERS
 from engine.pair import make_policy
-from models.drafter_folders import is_drafter
+from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -16,16 +15,16 @@ RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """What to measure.
+    """The options of a benchmark.
 
-    `drafters` and `lengths` are written as in `engine.pair`, or a drafter as in `peers`; each
-    drafter is run with each length, and mlx-lm with each model drafter and fixed length. `runners`:
+    `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each length,
+    and mlx-lm with each model drafter and fixed length. `runners`:
     drafters with one length each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and
     `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
     `baselines`: whether plain decoding runs too, without which only acceptance is measured,
     unless `runners` have `none/0`.
-    `cool_down`: rest where heat has slowed the machine by more than this share; 0: never. `out`:
-    the JSON file, brought up to date after every prompt.
+    `cool_down`: rest once heat has slowed the machine by more than this share; 0: never. `out`:
+    the JSON file, written again after every prompt.
     """
 
     target: ModelFolder
@@ -47,29 +46,22 @@ class BenchOptions:
 
     @property
     def drafting(self) -> tuple[tuple[str, str], ...]:
-        """The drafters that are run, each with its length; plain decoding is none of them. Raises
-        `Problem`."""
+        """The drafters to run as (drafter, length), without plain decoding. Raises `Problem`."""
         chosen = map(_drafter_and_length, self.runners)
         pairs = dict.fromkeys([*product(self.drafters, self.lengths), *chosen])
         return tuple((drafter, length) for drafter, length in pairs if drafter != "none")
 
     @property
     def plain(self) -> bool:
-        """Whether our plain decoding is run: as a baseline, or as the runner `none/0` alone."""
+        """Whether our plain decoding runs: as a baseline, or as the runner `none/0`."""
         named = (_drafter_and_length(runner) for runner in self.runners)
         return self.baselines or any(drafter == "none" for drafter, _ in named)
 
 
 def check(options: BenchOptions) -> None:
-    """Raise `Problem` for options that cannot be met."""
+    """Raise `Problem` for options that cannot be measured."""
     for length in (*options.lengths, *(length for _, length in options.drafting)):
         make_policy(length)
-    for drafter, length in options.drafting:
-        if drafter == TRANSFORMERS and not length.strip("0").isdecimal():
-            raise Problem(
-                f"{TRANSFORMERS} drafts the same number of tokens every time, not {length}.",
-                f"Write a number from 1 to 16: --runner {TRANSFORMERS}/10, as there.",
-            )
     for rule in set(options.rules) - set(RULES):
         raise Problem(f"There is no rule {rule!r}.", f"Choose from {', '.join(RULES)}.")
     if options.max_tokens < 2:
@@ -83,7 +75,7 @@ def check(options: BenchOptions) -> None:
 
 
 def _drafter_and_length(runner: str) -> tuple[str, str]:
-    """A drafter may be a path: the length stands behind the last slash. Raises `Problem`."""
+    """Split DRAFTER/LENGTH at the last slash, as a drafter may be a path. Raises `Problem`."""
     drafter, _, length = runner.rpartition("/")
     if not drafter or not length:
         raise Problem(
@@ -94,7 +86,7 @@ def _drafter_and_length(runner: str) -> tuple[str, str]:
 
 
 def label(drafter: str) -> str:
-    """A drafter's name, folders by theirs."""
+    """A drafter's name for reports; of a folder only its own name."""
     return "+".join(Path(part.strip()).name for part in drafter.split("+"))
 
 
@@ -106,7 +98,7 @@ def model_folders(drafters: tuple[str, ...]) -> list[Path]:
 
 
 def as_plain(options: BenchOptions) -> dict[str, object]:
-    """The options for JSON; folders by their names, as a report may be published."""
+    """The options for JSON, with names in place of paths, as a report may be published."""
     values = {field.name: getattr(options, field.name) for field in fields(options)}
     return {
         name: value.name if isinstance(value, Path | ModelFolder) else value

@@ -1,4 +1,4 @@
-"""The prompts: the public benchmark files, lines of your own, or built-in ones.
+"""Reads the prompts: public benchmark files, a person's own lines, or built-in ones.
 
 Knows file formats; nothing of models.
 """
@@ -99,7 +99,7 @@ class Prompt:
 
 
 def spread[T](items: Sequence[T], count: int) -> list[T]:
-    """`count` of `items`, evenly spaced, in order; all of them where there are no more."""
+    """`count` of `items`, evenly spaced, in order; all of them if there are no more."""
     if count >= len(items):
         return list(items)
     return [items[i * len(items) // count] for i in range(count)]
@@ -115,9 +115,9 @@ _Choose = Callable[[Sequence[Prompt], int], list[Prompt]]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A public file: the set's name, its file names, its repository and path, how to read a row.
+    """A public set: its name, file names, repository and path, and a function that reads a row.
 
-    `choose` picks the prompts of a category where not all of them are wanted.
+    `choose` picks some prompts of a category.
     """
 
     name: str
@@ -164,7 +164,7 @@ _SOURCES = (
         "eagle/data/mt_bench/question.jsonl",
         lambda row: ("mt-bench", row["turns"][0]),
     ),
-    _Source(  # for measuring alone: its use is to be unlike what any drafter learned from
+    _Source(  # for measuring only: no drafter may learn from it
         "wizardlm",
         ("wizardlm_testset.jsonl", "WizardLM_testset.jsonl"),
         "nlpxucan/WizardLM",
@@ -179,11 +179,11 @@ SETS: tuple[str, ...] = tuple(source.name for source in _SOURCES)
 def load_prompts(
     place: Path | None, *, sets: Sequence[str], per_category: int, attach: bool = False
 ) -> list[Prompt]:
-    """At most `per_category` prompts of each category of each set.
+    """At most `per_category` prompts of each category of each set. Raises `Problem`.
 
-    `place` is a folder with the public files (`sets` names those to take; without it, all that are
-    there), one such file, whose set is then named, a text file with one prompt a line, or None for
-    the built-in prompts: those about documents, to `attach`, or a few others. Raises `Problem`.
+    `place` is one of: a folder with public files (`sets` names the sets to take; () takes all); a
+    public file, with its set in `sets`; a text file with a prompt on each line; None for built-in
+    prompts, which are about documents if `attach`.
     """
     if per_category < 1:
         raise Problem("No prompts per category were asked for.", "Choose 1 or more.")
@@ -204,7 +204,7 @@ def load_prompts(
 
 
 def _loaded(place: Path | None, sets: Sequence[str]) -> Iterator[tuple[list[Prompt], _Choose]]:
-    """The prompts of every set, and how to choose among them."""
+    """Yield the prompts of each set, and the function that chooses among them."""
     sources = _named(sets)
     if place is None and sources:
         raise Problem(
@@ -239,7 +239,7 @@ def _named(sets: Sequence[str]) -> list[_Source]:
 
 
 def _public(folder: Path, wanted: Sequence[_Source]) -> Iterator[tuple[list[Prompt], _Choose]]:
-    """The prompts of the `wanted` sources in `folder`; of all of them where none is named."""
+    """Yield the prompts of the `wanted` sources in `folder`, or of all sources that are there."""
     found = False
     for source in wanted or _SOURCES:
         path = next((folder / name for name in source.files if (folder / name).is_file()), None)
@@ -253,7 +253,7 @@ def _public(folder: Path, wanted: Sequence[_Source]) -> Iterator[tuple[list[Prom
 
 
 def fetch_command(folder: Path, sources: Sequence[_Source] = _SOURCES) -> str:
-    """A shell command that fetches the public files into `folder`; this itself fetches nothing."""
+    """A shell command that would fetch the public files into `folder`."""
     return " && ".join(
         f"curl -fL --create-dirs -o {shlex.quote(str(folder / source.files[0]))} "
         f"https://raw.githubusercontent.com/{source.repository}/HEAD/{source.path}"
@@ -263,7 +263,7 @@ def fetch_command(folder: Path, sources: Sequence[_Source] = _SOURCES) -> str:
 
 def _missing(folder: Path, sources: Sequence[_Source]) -> Problem:
     return Problem(
-        f"{folder} lacks the prompts that were asked for.",
+        f"{folder} does not have these prompt sets.",
         f"Fetch them from GitHub: {fetch_command(folder, sources)}",
     )
 

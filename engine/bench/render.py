@@ -1,11 +1,11 @@
-"""A report as titled tables of text: on the console, and as Markdown.
+"""Renders a report as titled tables of text, for the console and as Markdown.
 
-Pure but for `show`, which writes them where they belong. Knows what a report holds, and nothing
-of how it was measured.
+Pure, except for `show` and `show_kept`, which write. Knows the content of a report; nothing of the
+measuring.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import batched
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from engine.bench.figures import Ratio
 from engine.bench.report import (
     ALL,
     BenchReport,
-    LowestCategory,
     ResultRow,
     read_report,
     temperature_words,
@@ -40,7 +39,7 @@ LEGEND = (
 )
 
 
-# The options of a report, and what they are called on the command line.
+# The options of a report, and their flags on the command line.
 _FLAGS = {
     "target": "target",
     "drafters": "drafter",
@@ -67,12 +66,12 @@ class ReportTable:
 
 
 def headline(report: BenchReport) -> str:
-    """What was measured."""
+    """The target and the precision that were measured."""
     return f"{report.target}: {report.label}"
 
 
 def machine_line(report: BenchReport) -> str:
-    """What it was measured on."""
+    """The machine of the measurements, and its software."""
     machine = report.machine
     return (
         f"{machine.processor}, {machine.cores} cores, {machine.memory_bytes / _GIB:.0f} GiB, "
@@ -82,31 +81,31 @@ def machine_line(report: BenchReport) -> str:
 
 
 def remarks(report: BenchReport) -> list[str]:
-    """What a reader of the tables has to know, a line each."""
+    """Remarks that readers of the tables need, a line each."""
     lines = [f"Drafter {name}: {precision}." for name, precision in report.drafters]
     if report.partial:
         lines.append("Partial: stopped before all prompts were done.")
     if report.skipped:
         lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
     lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
-    lines += _roofline_line(report)
-    lines += _cooling_line(report)
+    lines += [*_roofline_line(report), *_cooling_line(report)]
     if report.peak_rss_bytes is not None:
         lines.append(f"The process had at most {report.peak_rss_bytes / _GIB:.1f} GiB of memory.")
     return lines
 
 
 def tables(report: BenchReport) -> Iterator[ReportTable]:
-    """For each temperature: all categories together, by category, and along the draft."""
+    """Yield the tables of each temperature: over all categories, by category, along the draft."""
+    speeds = _compares_speeds(report)
     for temperature in report.temperatures:
         words = temperature_words(temperature)
         here = [row for row in report.rows if row.temperature == temperature]
         overall = [row for row in here if row.category == ALL]
-        if _compares_speeds(report):
-            yield _speed(overall, words)
-        yield _where(overall, words)
-        if _compares_speeds(report):
-            yield _memory(overall, words, probed=not _probe_is_refuted(report))
+        if speeds:
+            yield _by_runner(f"Speed, {words}", _SPEED, overall)
+        yield _by_runner(f"Acceptance, and where the time goes, {words}", _WHERE, overall)
+        if speeds:
+            yield _by_runner(f"Memory, {words}", _MEMORY, _without_refuted(report, overall))
         for shown in batched(overall, _RUNNERS):
             yield _by_category(here, shown, words)
         if any(row.acceptance_by_position for row in overall):
@@ -114,112 +113,95 @@ def tables(report: BenchReport) -> Iterator[ReportTable]:
 
 
 def _compares_speeds(report: BenchReport) -> bool:
-    """Without plain decoding beside it only acceptance was measured."""
+    """Whether plain decoding was measured too: without it only acceptance is known."""
     runners = report.options.get("runners") or ()
     alone = isinstance(runners, list | tuple) and any(str(each)[:5] == "none/" for each in runners)
     return report.options.get("baselines") is not False or alone
 
 
-def _roofline_line(report: BenchReport) -> list[str]:
+def _without_refuted(report: BenchReport, rows: Sequence[ResultRow]) -> Sequence[ResultRow]:
+    """The rows without shares of the bandwidth, if the probe of the memory was wrong."""
+    if not _probe_is_refuted(report):
+        return rows
+    return [replace(row, bandwidth_share=None, pass_bandwidth_share=None) for row in rows]
+
+
+def _probe_is_refuted(report: BenchReport) -> bool:
+    """Whether passes read more than the probe says that the memory can give."""
+    overall = (row for row in report.rows if row.category == ALL)
+    return any((row.pass_bandwidth_share or row.bandwidth_share or 0.0) > 1.0 for row in overall)
+
+
+def _roofline_line(report: BenchReport) -> Iterator[str]:
     roofline = report.roofline
     if roofline is None or not _compares_speeds(report):
-        return []
+        return
     gives = (
         f"The memory gives {roofline.bandwidth.bytes_per_second / 1e9:.1f} GB/s "
         f"({roofline.bandwidth.probe}): at most {roofline.passes_per_second:.1f} passes a second."
     )
     if _probe_is_refuted(report):
         gives = "The probe of the memory was disturbed: passes read faster than it."
-    return [
+    yield (
         f"A pass reads {roofline.weight_bytes / 1e6:,.0f} MB of weights and, {roofline.depth} "
         f"tokens deep, {roofline.cache_bytes / 1e6:,.1f} MB of caches. {gives}"
-    ]
+    )
 
 
-def _probe_is_refuted(report: BenchReport) -> bool:
-    """Whether passes read more than the memory could have given them, so that shares of it would
-    be wrong."""
-    overall = (row for row in report.rows if row.category == ALL)
-    return any((row.pass_bandwidth_share or row.bandwidth_share or 0.0) > 1.0 for row in overall)
-
-
-def _cooling_line(report: BenchReport) -> list[str]:
+def _cooling_line(report: BenchReport) -> Iterator[str]:
     cooling = report.cooling
     if cooling is None or cooling.fall is None:
-        return []
-    slower = f"The same short work was at most {cooling.fall:.0%} slower than at the beginning"
+        return
     if cooling.rests:
-        return [f"{slower}: {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."]
-    if cooling.hot:
-        return [f"{slower} because of heat, and there was no time left to rest."]
-    if cooling.hot is False:
-        return [f"{slower}; the system reports no heat, so there were no rests."]
-    return [f"{slower}; there were no rests."]
+        end = f": {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."
+    elif cooling.hot:
+        end = " because of heat, and there was no time left to rest."
+    else:
+        reported = "the system reports no heat, so " if cooling.hot is False else ""
+        end = f"; {reported}there were no rests."
+    fall = f"{cooling.fall:.0%}"
+    yield f"The same short work was at most {fall} slower than at the beginning{end}"
 
 
-def _speed(rows: list[ResultRow], words: str) -> ReportTable:
-    headings = ("tokens/s", "× plain", "Σ", "× mlx-lm", "Σ", "identical")
-    return ReportTable(
-        f"Speed, {words}",
-        headings,
-        tuple(
-            (
-                row.runner,
-                _number(row.tokens_per_second, ".1f"),
-                *_ratio(row.to_plain, of=row.prompts),
-                *_ratio(row.to_mlx_lm, of=row.prompts),
-                _same(row),
-            )
-            for row in rows
-        ),
-    )
+type _Columns = Sequence[tuple[str, Callable[[ResultRow], str]]]
+_SPEED: _Columns = (
+    ("tokens/s", lambda row: _number(row.tokens_per_second, ".1f")),
+    ("× plain", lambda row: _ratio(row.to_plain, of=row.prompts)),
+    ("Σ", lambda row: _total(row.to_plain)),
+    ("× mlx-lm", lambda row: _ratio(row.to_mlx_lm, of=row.prompts)),
+    ("Σ", lambda row: _total(row.to_mlx_lm)),
+    ("identical", lambda row: _same(row)),
+)
+_WHERE: _Columns = (
+    ("accepted", lambda row: _number(row.acceptance_rate, ".0%")),
+    ("length", lambda row: _number(row.acceptance_length, ".2f")),
+    ("draft", lambda row: _number(row.draft_share, ".0%")),
+    ("verify", lambda row: _number(row.verify_share, ".0%")),
+    ("accept", lambda row: _number(row.accept_share, ".1%")),
+    ("other", lambda row: _number(row.own_share, ".1%")),
+)
+_MEMORY: _Columns = (
+    ("passes/s", lambda row: _number(_passes_per_second(row), ".1f")),
+    ("bandwidth", lambda row: _number(row.bandwidth_share, ".0%")),
+    ("in passes", lambda row: _number(row.pass_bandwidth_share, ".0%")),
+    ("peak MiB", lambda row: _number(row.peak_bytes and row.peak_bytes / 2**20, ",.0f")),
+)
 
 
-def _where(rows: list[ResultRow], words: str) -> ReportTable:
-    headings = ("accepted", "length", "draft", "verify", "accept", "other")
-    return ReportTable(
-        f"Acceptance, and where the time goes, {words}",
-        headings,
-        tuple(
-            (
-                row.runner,
-                _number(row.acceptance_rate, ".0%"),
-                _number(row.acceptance_length, ".2f"),
-                _number(row.draft_share, ".0%"),
-                _number(row.verify_share, ".0%"),
-                _number(row.accept_share, ".1%"),
-                _number(row.own_share, ".1%"),
-            )
-            for row in rows
-        ),
-    )
-
-
-def _memory(rows: list[ResultRow], words: str, *, probed: bool) -> ReportTable:
-    return ReportTable(
-        f"Memory, {words}",
-        ("passes/s", "bandwidth", "in passes", "peak MiB"),
-        tuple(
-            (
-                row.runner,
-                _number(_passes_per_second(row), ".1f"),
-                _number(row.bandwidth_share if probed else None, ".0%"),
-                _number(row.pass_bandwidth_share if probed else None, ".0%"),
-                _number(None if row.peak_bytes is None else row.peak_bytes / 2**20, ",.0f"),
-            )
-            for row in rows
-        ),
-    )
+def _by_runner(title: str, columns: _Columns, rows: Sequence[ResultRow]) -> ReportTable:
+    """A table with a line for each runner."""
+    lines = ((row.runner, *(cell(row) for _, cell in columns)) for row in rows)
+    return ReportTable(title, tuple(heading for heading, _ in columns), tuple(lines))
 
 
 def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str) -> ReportTable:
-    """A line for each category, which may be many; then the lowest ones of each of `overall`."""
+    """A table with a line for each category, and the lowest values of each row of `overall`."""
     prompts: dict[str, int] = {}
     for row in rows:
         prompts[row.category] = max(row.prompts, prompts.get(row.category, 0))
     cells = {(row.runner, row.category): _cell(row) for row in rows}
     lines = [
-        (f"{category} ({count})", *(cells.get((o.runner, category), "–") for o in overall))
+        (f"{category} ({count})", *(cells.get((row.runner, category), "–") for row in overall))
         for category, count in prompts.items()
     ]
     for name, lowest in (
@@ -227,7 +209,7 @@ def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str
         ("lowest length", [row.lowest_length for row in overall]),
     ):
         if any(lowest):
-            lines.append((name, *map(_worst, lowest)))
+            lines.append((name, *(f"{e.value:.2f}\n{e.category}" if e else "–" for e in lowest)))
     return ReportTable(
         f"× plain, accepted and length by category, {words}",
         tuple(row.runner.replace(" ", "\n") for row in overall),
@@ -237,20 +219,16 @@ def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str
 
 def _by_position(rows: list[ResultRow], words: str) -> ReportTable:
     longest = min(_POSITIONS, max(len(row.acceptance_by_position) for row in rows))
+    lines = (
+        (row.runner, *(f"{share:.0%}" for share in row.acceptance_by_position[:longest]))
+        for row in rows
+        if row.acceptance_by_position
+    )
     return ReportTable(
         f"Accepted by position in the draft, {words}",
         tuple(str(i + 1) for i in range(longest)),
-        tuple(
-            (row.runner, *_padded(row.acceptance_by_position, longest))
-            for row in rows
-            if row.acceptance_by_position
-        ),
+        tuple((*line, *[""] * (longest + 1 - len(line))) for line in lines),
     )
-
-
-def _padded(shares: Sequence[float], length: int) -> list[str]:
-    cells = [f"{share:.0%}" for share in shares[:length]]
-    return cells + [""] * (length - len(cells))
 
 
 def _passes_per_second(row: ResultRow) -> float | None:
@@ -264,17 +242,17 @@ def _cell(row: ResultRow) -> str:
     return f"{speed} {row.acceptance_rate:.0%} {_number(row.acceptance_length, '.2f')}"
 
 
-def _worst(lowest: LowestCategory | None) -> str:
-    return "–" if lowest is None else f"{lowest.value:.2f}\n{lowest.category}"
-
-
-def _ratio(ratio: Ratio | None, *, of: int) -> tuple[str, str]:
-    """A ratio with its quartiles; of how many of the prompts, where not all are comparable."""
+def _ratio(ratio: Ratio | None, *, of: int) -> str:
+    """A ratio's median and quartiles; the number of prompts, if not all of them are comparable."""
     if ratio is None:
-        return "–", "–"
+        return "–"
     over = ratio.prompts
-    left = f" ({over.count} of {of})" if over.count < of else ""
-    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}{left}", f"{ratio.total:.2f}"
+    some = f" ({over.count} of {of})" if over.count < of else ""
+    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}{some}"
+
+
+def _total(ratio: Ratio | None) -> str:
+    return "–" if ratio is None else f"{ratio.total:.2f}"
 
 
 def _same(row: ResultRow) -> str:
@@ -290,7 +268,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def command(report: BenchReport) -> str:
-    """The command that measured it, as far as the report tells; folders by their names."""
+    """The command of the measurements, with names in place of folders."""
     options = {"target": report.target, **report.options}
     words = ["slipstream bench"]
     for name, flag in _FLAGS.items():
@@ -302,7 +280,7 @@ def command(report: BenchReport) -> str:
 
 
 def show_on_console(report: BenchReport, console: Console) -> None:
-    """Print what was measured, and on what; then the tables."""
+    """Print the headline, the machine and the remarks, then the tables."""
     console.print(headline(report), style="bold", markup=False)
     console.print(machine_line(report), markup=False)
     for line in remarks(report):
@@ -313,7 +291,7 @@ def show_on_console(report: BenchReport, console: Console) -> None:
 
 
 def _rich_table(table: ReportTable) -> Table:
-    """Names fold where the console is narrow, figures do not."""
+    """Lay a table out for the console; names fold if it is narrow, figures do not."""
     rich = Table(title=table.title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     rich.add_column("", overflow="fold", min_width=_NAME_WIDTH)
     for heading in table.headings:
@@ -324,12 +302,12 @@ def _rich_table(table: ReportTable) -> Table:
 
 
 def markdown(report: BenchReport) -> str:
-    """One report, with tables as GitHub shows them."""
+    """A report in GitHub's Markdown."""
     return "\n\n".join([*_blocks(report, headline(report), "#"), LEGEND]) + "\n"
 
 
 def markdown_of_several(reports: Mapping[str, BenchReport]) -> str:
-    """Several reports, each under its name."""
+    """Several reports in GitHub's Markdown, each under its name."""
     blocks = [
         "# What was measured",
         "Written by `slipstream bench --from FOLDER --markdown FILE` from the reports in FOLDER; "
@@ -364,27 +342,31 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names come from folders and files, which may be called anything."""
+    """Escape a text for Markdown: names of folders and files may have any characters."""
     for letter in "\\`*_|<>[]#":
         text = text.replace(letter, f"\\{letter}")
     return text
 
 
 def check_place(markdown: Path | None) -> None:
-    """Raise `Problem` if the tables cannot be written there: before the measuring, not after."""
+    """Raise `Problem` if the tables cannot be written there. Call it before the measuring."""
     if markdown is not None and markdown.is_dir():
         raise Problem(f"{markdown} is a folder.", "Give a file's name.")
 
 
 def show(report: BenchReport, console: Console, *, to: Path | None) -> None:
-    """Show the report, and write its Markdown `to` a file. Raises `Problem`."""
+    """Print the report, and write it as Markdown to the file `to`, if given. Raises `Problem`."""
     show_on_console(report, console)
     if to is not None:
         _write(markdown(report), to)
 
 
 def show_kept(place: Path, console: Console, *, to: Path | None) -> None:
-    """Show the report in the file `place`, or all reports in that folder. Raises `Problem`."""
+    """Print the report in the file `place`, or all reports in the folder `place`.
+
+    With `to`, writes them as Markdown to that file; of a folder it prints none then. Raises
+    `Problem`.
+    """
     if not place.is_dir():
         show(read_report(place), console, to=to)
         return

@@ -1,7 +1,7 @@
-"""What a benchmark found: the answers that were measured, and the report made of them.
+"""The results of a benchmark: the measured answers, and the report made from them.
 
-A report is kept as JSON, from which tables can be made again, also by later versions.
-Knows neither clock nor model.
+A report is kept as JSON, from which later versions can make tables again. Knows no clock and no
+model.
 """
 
 import json
@@ -31,13 +31,11 @@ from models.files import write_text
 from models.typed_json import decode
 
 ALL = "all"
-# How reports of before called what they hold.
-_NAMES_BEFORE = {"contestant": "runner"}
 
 
 @dataclass(frozen=True, slots=True)
 class LowestCategory:
-    """The category where a figure is lowest, and the figure there."""
+    """The category with the lowest value of a figure, and that value."""
 
     category: str
     value: float
@@ -47,15 +45,14 @@ class LowestCategory:
 class ResultRow:
     """A runner's figures at one temperature, over one category or all of them.
 
-    `to_plain` and `to_mlx_lm`: speed over our own plain decoding's, and over mlx-lm's.
-    `identical` of `compared` answers have our plain decoding's tokens, greedy ones only;
-    `differs_at` is where the others' first other token is, and `near_ties` how many of these
-    rounding explains. Shares are of the decode time and add up to 1, `own` being what is none of
-    the others; None where they are not known.
-    `bandwidth_share`: what the target's passes read, of what the memory could have given in the
+    `to_plain` and `to_mlx_lm`: the speed / that of our own plain decoding, and of mlx-lm's.
+    `identical` of `compared` greedy answers have our plain decoding's tokens; `differs_at` has the
+    place of the first other token of the rest, and rounding explains `near_ties` of them. Shares
+    are of the decode time and add up to 1, `own_share` being the rest; None if not known.
+    `bandwidth_share`: bytes read by the target's passes / bytes that the memory could give in the
     same time; `pass_bandwidth_share`: in the time of the passes alone. `peak_bytes`: MLX's.
-    `lowest_length`, of runners that draft, and `lowest_to_plain`, the medians, are over the
-    categories: of all of them together, where there are several.
+    `lowest_length` (of runners that draft) and `lowest_to_plain` (a median): in the row of all
+    categories, the lowest over the categories, if there are several.
     """
 
     runner: str
@@ -86,13 +83,12 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport:
-    """All that is shown of a benchmark. `partial` until everything is measured.
+    """The content of a report. `partial` until everything is measured.
 
-    `precision` and `drafters`: what the weights are here. `skipped`: prompts too long for the
-    context. `refused`: runners that cannot run this pair, and their reasons. `accepting`: judging,
-    measured apart, one for each temperature. `curve`: what passes cost, measured
-    apart. `peak_rss_bytes`: the most memory that the process has had, all runners' models and
-    caches together.
+    `precision`: of the target's weights; `drafters`: (name, precision). `skipped`: prompts too long
+    for the context. `refused`: (name, reason) of runners that cannot run this pair. `accepting`:
+    the cost of judging, for each temperature, and `curve`: the cost of passes, both measured apart.
+    `peak_rss_bytes`: the process's peak memory, with all runners' models and caches.
     """
 
     date: str
@@ -114,14 +110,14 @@ class BenchReport:
 
     @property
     def temperatures(self) -> tuple[float, ...]:
-        """In the order of the benchmark."""
+        """The temperatures in the order of the benchmark."""
         return tuple(dict.fromkeys(row.temperature for row in self.rows))
 
 
 def read_report(path: Path) -> BenchReport:
-    """What a benchmark wrote to the JSON file at `path`. Raises `Problem`."""
+    """Read a report from the JSON file at `path`. Raises `Problem`."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"), object_hook=_named_as_now)
+        fields = json.loads(path.read_text(encoding="utf-8"))
         return decode(BenchReport, fields, place="report", ignore_unknown=True)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -134,10 +130,6 @@ def read_report(path: Path) -> BenchReport:
         ) from error
 
 
-def _named_as_now(fields: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES_BEFORE.get(name, name): value for name, value in fields.items()}
-
-
 def temperature_words(temperature: float) -> str:
     """ "greedy", or the temperature."""
     return "greedy" if temperature == 0.0 else f"temperature {temperature:g}"
@@ -145,9 +137,11 @@ def temperature_words(temperature: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAnswer:
-    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone. `fork`: how a
-    greedy one leaves `PLAIN`'s, `at` a token of the answer; None where it does not, or where that
-    was not measured."""
+    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone.
+
+    `fork`: the first difference of a greedy answer from `PLAIN`'s, `at` a token of the answer; None
+    if there is none, or if it was not measured.
+    """
 
     runner: str
     temperature: float
@@ -162,7 +156,7 @@ class MeasuredAnswer:
 
     @property
     def timed(self) -> Timed:
-        """What ratios need."""
+        """The answer in the form for ratios."""
         stats = self.measured.stats
         rounds = stats if self.measured.phases else None
         return Timed(self.prompt, stats.committed, stats.decode_seconds, rounds)
@@ -170,17 +164,17 @@ class MeasuredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Everything that was measured so far. `setup`: the report without what the answers tell."""
+    """All measurements so far. `setup`: the report without the figures of the answers."""
 
     setup: BenchReport
     answers: tuple[MeasuredAnswer, ...] = ()
 
     def report(self) -> BenchReport:
-        """What there is to show."""
+        """The report of the measurements so far."""
         return replace(self.setup, rows=tuple(self._rows()))
 
     def to_json(self) -> str:
-        """The report, and each answer's figures; of its ids only whether they are `PLAIN`'s."""
+        """The report and each answer's figures; its ids only as a difference from `PLAIN`'s."""
         reference = _reference(self.answers)
         answers = [
             asdict(answer)
@@ -194,12 +188,12 @@ class Measurements:
         return _by_lines(asdict(self.report()) | {"measured_answers": answers})
 
     def write_json(self, path: Path) -> None:
-        """Replace the file at `path`, all at once."""
+        """Replace the file at `path` atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, self.to_json())
 
     def _rows(self) -> list[ResultRow]:
-        """Figures by temperature, category and runner, all categories together first."""
+        """The rows by temperature, category and runner; all categories together come first."""
         temperatures = dict.fromkeys(answer.temperature for answer in self.answers)
         categories = dict.fromkeys(answer.category for answer in self.answers)
         rows: list[ResultRow] = []
@@ -226,7 +220,6 @@ class Measurements:
         """The figures of one runner's `answers`, of which there is at least one."""
         first = answers[0]
         stats = merge(answer.measured.stats for answer in answers)
-        shares = self._shares(stats, first)
         timed = [answer.timed for answer in answers]
         plain, mlx_lm = (
             [answer.timed for answer in by_runner.get(name, [])] for name in (PLAIN, MLX_LM)
@@ -246,50 +239,37 @@ class Measurements:
             acceptance_rate=stats.acceptance_rate,
             acceptance_length=stats.acceptance_length,
             acceptance_by_position=acceptance_by_position(stats),
-            draft_share=shares.draft,
-            verify_share=shares.verify,
-            accept_share=shares.accept,
-            own_share=shares.own,
             bandwidth_share=self._of_roofline(stats.rounds, stats.decode_seconds),
-            pass_bandwidth_share=self._of_roofline(stats.rounds, shares.passes_seconds),
             peak_bytes=max((each.peak_bytes for each in answers if each.peak_bytes), default=None),
             identical=differences.count(None),
             compared=len(differences),
             differs_at=tuple(at for at in differences if at is not None),
             near_ties=sum(1 for each in greedy if each.fork and each.fork.near_tie),
+            **self._shares(stats, first),
         )
 
-    def _shares(self, stats: Stats, answer: MeasuredAnswer) -> "_Shares":
-        """Where the time went, as far as it is known of an answer of this runner."""
+    def _shares(self, stats: Stats, answer: MeasuredAnswer) -> dict[str, Any]:
+        """The shares of the time, by their fields; none if this runner's rounds are not timed."""
         seconds = stats.decode_seconds
         if not answer.measured.phases or seconds <= 0:
-            return _Shares()
-        temperature = answer.temperature
-        cost = next((c for c in self.setup.accepting if c.temperature == temperature), None)
-        accept = 0.0
+            return {"draft_share": None, "verify_share": None, "own_share": None}
+        accepting = (c for c in self.setup.accepting if c.temperature == answer.temperature)
+        cost, accept = next(accepting, None), 0.0
         if cost is not None:
             rows = stats.proposed + stats.rounds
             accept = min(cost.seconds(rounds=stats.rounds, rows=rows), stats.verify_seconds)
-        return _Shares(
-            draft=stats.draft_seconds / seconds,
-            verify=(stats.verify_seconds - accept) / seconds,
-            accept=None if cost is None else accept / seconds,
-            own=stats.own_seconds / seconds,
-            passes_seconds=stats.verify_seconds - accept,
-        )
+        passes = stats.verify_seconds - accept
+        return {
+            "draft_share": stats.draft_seconds / seconds,
+            "verify_share": passes / seconds,
+            "accept_share": None if cost is None else accept / seconds,
+            "own_share": stats.own_seconds / seconds,
+            "pass_bandwidth_share": self._of_roofline(stats.rounds, passes),
+        }
 
     def _of_roofline(self, passes: int, seconds: float) -> float | None:
         roofline = self.setup.roofline
         return None if roofline is None else roofline.share(passes=passes, seconds=seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shares:
-    draft: float | None = None
-    verify: float | None = None
-    accept: float | None = None
-    own: float | None = None
-    passes_seconds: float = 0.0
 
 
 def now() -> str:
@@ -298,7 +278,7 @@ def now() -> str:
 
 
 def _with_lowest(whole: ResultRow, parts: Sequence[ResultRow]) -> ResultRow:
-    """The row of all categories, with those where its runner does worst."""
+    """Add to the row of all categories those in which its runner does worst."""
     own = [row for row in parts if row.runner == whole.runner]
     if len(own) < 2:
         return whole
@@ -348,7 +328,7 @@ def with_forks(
     answers: Sequence[MeasuredAnswer],
     first_fork: Callable[[Sequence[int], Sequence[int]], Fork | None],
 ) -> list[MeasuredAnswer]:
-    """The answers, those that leave `PLAIN`'s with what `first_fork` says of both texts."""
+    """Add to each answer that differs from `PLAIN`'s the fork that `first_fork` finds."""
     reference = _reference(answers)
 
     def explained(answer: MeasuredAnswer) -> MeasuredAnswer:
@@ -361,7 +341,7 @@ def with_forks(
 
 
 def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:
-    """Where its tokens first differ from `PLAIN`'s; None too where there is no such answer."""
+    """The first place that differs from `PLAIN`'s answer; None if there is none."""
     other = reference.get(_key(answer))
     if other is None:
         return None

@@ -1,8 +1,8 @@
-"""The front door: `run_bench`. Every runner answers every prompt, one after the other.
+"""Runs a benchmark: `run_bench`. Every runner answers every prompt, one after the other.
 
-What drifts (heat, other programs) affects all runners alike: they take turns within each prompt,
-and another one begins at each. Every runner is warmed up first. A machine that gets slower all the
-same is given rests between runners where heat is the reason, and the report says so.
+Heat and other programs affect all runners alike, as they take turns within each prompt, and each
+prompt begins with another runner. Every runner is warmed up first. If heat slows the machine, it
+rests between runners, and the report says so.
 """
 
 import statistics
@@ -28,7 +28,15 @@ from engine.bench.measure import (
 from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now, with_forks
-from engine.bench.runners import HEADROOM, Load, Runner, Workload, drafter_maker, make_runners
+from engine.bench.runners import (
+    HEADROOM,
+    Load,
+    Peer,
+    Runner,
+    Workload,
+    drafter_maker,
+    make_runners,
+)
 from engine.forks import first_fork
 from engine.loading import LoadedModel, load
 from engine.near_ties import Fork
@@ -49,15 +57,16 @@ def run_bench(
     *,
     progress: Callable[[str], None],
     load_target: Load | None = None,
+    peers: Sequence[Peer] = (),
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = perf_counter,
     hot: Callable[[], bool | None] = is_hot,
 ) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
-    `load_target` loads it on several Macs, where only Slipstream's own loop can read with it.
-    `hot`: whether the system says that heat slows it. Raises `Problem`, before anything is
-    measured.
+    `load_target` loads the target on several Macs, where only Slipstream's own loop can read with
+    it. `peers` make runners that are measured beside those of `options`. `hot`: whether the system
+    says that heat slows it. Raises `Problem`, before anything is measured.
     """
     check(options)
     prompts = load_prompts(
@@ -68,14 +77,14 @@ def run_bench(
     )
     names = tuple(dict.fromkeys(drafter for drafter, _ in options.drafting))
     load_once = cache(load)
-    makers = [drafter_maker(name, options.target, load_once) for name in names]  # finds them early
+    makers = [drafter_maker(name, options.target, load_once) for name in names]  # refuses early
     target = (load_target or load_once)(options.target)
     session = Session(target)
     for make in makers:
         make(target, session.decoder)
     fitting = _encode(session, prompts, options.max_tokens)
     runners = {
-        temperature: make_runners(options, target, temperature, load_once)
+        temperature: make_runners(options, target, temperature, load_once, peers)
         for temperature in options.temperatures
     }
     machine = this_machine()
@@ -145,8 +154,8 @@ def run_bench(
 def _fork_of(
     target: LoadedModel, prompt: Sequence[int], plain: Sequence[int], written: Sequence[int]
 ) -> Fork | None:
-    """Where an answer leaves the plain one, and whether rounding explains it; None on several
-    Macs, where it is not measured."""
+    """The first difference from the plain answer, and whether rounding explains it; None on
+    several Macs, where it is not measured."""
     if not target.alone:
         return None
     fork = first_fork(target.decoder(target.model), [*prompt, *plain], [*prompt, *written])
@@ -165,8 +174,8 @@ def _with_probes(
     target: LoadedModel,
     prompts: Sequence[tuple[int, ...]],
 ) -> BenchReport:
-    """The setup with what is measured apart, at about the depth of the answers' middle: judging,
-    and where speeds are compared what passes cost and what the memory gives."""
+    """Add the measurements apart from answers, at about the depth of the answers' middle: judging,
+    and, if speeds are compared, the costs of passes and the memory's bandwidth."""
     decoder = target.decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
     depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
@@ -192,9 +201,9 @@ def _with_probes(
 
 
 class _Rests:
-    """Runs the first runner on the same few tokens now and then, and rests where heat slows it.
+    """Runs the first runner on the same few tokens now and then, and rests if heat slows it.
 
-    Without baselines no speed is compared, and nobody rests.
+    Without baselines no speeds are compared, so there are no rests.
     """
 
     def __init__(
@@ -217,12 +226,12 @@ class _Rests:
         self._began = clock()
 
     def gauge(self) -> None:
-        """Measure how fast the machine is now."""
+        """Measure the machine's present speed."""
         if self._first is not None:
             self._monitor.measured(self._first.run(self._work).stats.tokens_per_second or 0.0)
 
     def rest(self) -> None:
-        """Rest before a runner's turn, where that is due."""
+        """Rest before a runner's turn, if necessary."""
         if not self._monitor.slow:
             return
         elapsed = self._clock() - self._began
@@ -233,19 +242,19 @@ class _Rests:
             self._sleep(seconds)
 
     def reading(self) -> Cooling:
-        """For the report."""
+        """The slowdown and the rests, for the report."""
         return self._monitor.reading()
 
 
 def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[Encoded]:
-    """The prompts as first messages of a chat, those that leave room for the answer."""
+    """Encode the prompts as first messages of a chat; leave out those without room to answer."""
     context = session.target.context_length
     room = context - max_tokens - HEADROOM
     encoded = [(p, tuple(session.encode(asked(p.text)))) for p in prompts]
     fitting = [(prompt, ids) for prompt, ids in encoded if len(ids) <= room]
     if not fitting:
         raise Problem(
-            f"No prompt fits: the model can look at {context} tokens.",
+            f"No prompt fits: the model's context has {context} tokens.",
             "Lower --max-tokens, or use shorter prompts.",
         )
     return fitting
@@ -254,8 +263,8 @@ def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[En
 def _warm_up(
     runners: Runners, fitting: list[Encoded], progress: Callable[[str], None]
 ) -> dict[str, str]:
-    """Run each once, so that kernels are built and memory is there; the names of those that cannot
-    run this pair, with their reasons."""
+    """Run each runner once, so that kernels are built and memory is allocated. Returns the names of
+    runners that cannot run this pair, with the reasons."""
     shortest = min((ids for _, ids in fitting), key=len)
     refused: dict[str, str] = {}
     for temperature, several in runners.items():
@@ -276,9 +285,9 @@ def _answers(
     ids: tuple[int, ...],
     rests: _Rests,
 ) -> Iterator[MeasuredAnswer | tuple[str, str]]:
-    """All runners' answers to one prompt; which of them begins depends on the prompt's `number`.
+    """Yield all runners' answers to one prompt; the prompt's `number` decides who begins.
 
-    Of a runner that fails, its name and its error instead.
+    If a runner fails, yields its name and error in place of an answer.
     """
     for repeat in range(options.repeats):
         turn = number * options.repeats + repeat

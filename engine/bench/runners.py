@@ -1,18 +1,17 @@
-"""The ways of decoding that a benchmark compares, and the one definition of what is measured.
+"""The ways of decoding that a benchmark compares, and the definition of what is measured.
 
-Every runner gets the same prompt tokens, caches of its own, the same seed, and the same
-instruction: go on until a token ends the text, or until the first round that ends at or past
-`limit` tokens. No runner knows the limit, so that no round is cut short by it, and none is
-charged for a round that the others are spared.
+Every runner gets the same prompt tokens, caches of its own, the same seed, and the same end: a
+token that ends the text, or the first round that ends at or past `limit` tokens. No runner knows
+the limit, so it cuts no round short, and charges nobody for a round that others do not have.
 
-The clock starts when the first round's tokens are in the caller's hands and stops when the last
-round's are; every figure is of the rounds in between. So neither prefill nor the way to the
-first token counts, and plain decoding, where the next pass is under way while a token is handed
-over, is charged for as many passes as it gets tokens. (Ours starts no pass ahead at every 64th
-token, so a limit that is a multiple of 64 would spare it one pass.)
+The clock starts when the caller has the first round's tokens and stops when it has the last
+round's; every figure is of the rounds in between. So neither prefill nor the first token counts,
+and plain decoding, which runs the next pass while it returns a token, is charged for as many passes
+as it gives tokens. (Ours starts no pass ahead at every 64th token, so a limit that is a multiple of
+64 would spare it one pass.)
 
-All of them turn tokens into text as they go, as an application would: ours in `Session`, mlx-lm's
-with the detokenizer that its own `stream_generate` uses.
+All runners turn tokens into text as they go, as an application would: ours in `Session`, mlx-lm's
+with the detokenizer of its own `stream_generate`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +28,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 from engine.accept import AcceptanceRule
-from engine.bench.figures import (
-    RoundCounts,
-    committed_ids,
-    rounds_of_events,
-    rounds_of_flags,
-    stats_of_rounds,
-    without_first_round,
-)
+from engine.bench.figures import committed_ids, verdicts_of_flags, without_first_round
 from engine.bench.options import RULES, BenchOptions, label, model_folders
-from engine.bench.peers import TRANSFORMERS, EveryRound, TransformersLookup
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
@@ -51,12 +42,12 @@ from engine.request import Request, Sampling
 from engine.session import Session
 from engine.stats import tally
 from models.installed.resolve import drafts_without_weights, resolve_drafters
+from models.limits import PREFILL_ROWS
 from models.model_folder import ModelFolder
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
 HEADROOM = LONGEST_COPY + 1  # tokens past the limit that a runner may write
-_PREFILL_ROWS = 512
 
 Load = Callable[[ModelFolder], LoadedModel]
 Make = Callable[[LoadedModel, Decoder], Drafter]
@@ -74,15 +65,15 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """How one answer went: all committed `ids`, and the figures of all rounds but the first.
+    """A measured answer: all committed `ids`, and the figures of all rounds except the first.
 
-    `stats.decode_seconds` is measured by the benchmark's own clock. `rounds` are those that the
-    figures are of. `phases`: whether draft and verify seconds were measured too.
+    `stats.decode_seconds` is measured by the benchmark's own clock. `verdicts`: of the
+    same rounds. `phases`: whether draft and verify seconds were measured too.
     """
 
     ids: tuple[int, ...]
     stats: Stats
-    rounds: tuple[RoundCounts, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     phases: bool = False
 
 
@@ -94,18 +85,18 @@ class Runner(Protocol):
         """A unique name that reports show."""
 
     def run(self, workload: Workload) -> Measurement:
-        """Write the answer from scratch. Raises ValueError where it cannot run this model."""
+        """Write the answer from scratch. Raises ValueError if it cannot run this model."""
 
 
 class PromptReader:
-    """Reads a prompt once for all runners that ask for it: how long that takes is in no figure of
-    theirs. Holds the newest one."""
+    """Reads a prompt once for all runners that ask for it; no figure includes its time. Keeps the
+    newest prompt."""
 
     def __init__(self, target: LoadedModel, rule: AcceptanceRule) -> None:
         self._read = Session(target, accept=rule)
 
     def session(self, prompt: Sequence[int]) -> Session:
-        """A conversation of one's own that has read all of `prompt` but its last token."""
+        """A fresh session that has read all of `prompt` except its last token."""
         if self._read.shared(prompt) < len(prompt) - 1:
             least = Request(sampling=Sampling(temperature=0.0), max_tokens=1)
             for _ in self._read.complete(prompt, least):
@@ -113,12 +104,15 @@ class PromptReader:
         return self._read.copy()
 
 
-class SlipstreamRunner:
-    """Slipstream: new conversations with `drafter` and one `policy`, judged by `rule`.
+Peer = Callable[[LoadedModel, PromptReader], Runner]  # makes one more runner for a target
 
-    All conversations share the policy, as in the application: what it learns from one answer it
-    knows in the next. As in the application, too, an automatic policy begins with the pair's
-    calibration, which is measured before the first answer and is part of none.
+
+class SlipstreamRunner:
+    """Slipstream: a new conversation for each answer, with a drafter, one `policy` and one `rule`.
+
+    As in the application, all conversations share the policy, which learns from each answer, and an
+    automatic policy begins with the pair's calibration, which is measured before the first answer
+    and is part of none.
     """
 
     def __init__(
@@ -126,21 +120,19 @@ class SlipstreamRunner:
         name: str,
         *,
         target: LoadedModel,
-        drafter: str,
+        make: Make,
         policy: DraftLengthPolicy,
         rule: AcceptanceRule,
-        load: Load,
-        reader: PromptReader,
+        reader: PromptReader | None,
     ) -> None:
-        """`reader`, of the same rule, gives the prompts to drafters without weights: others read
-        with the target, or what it makes of a prompt."""
+        """`reader`, of the same rule, gives prompts that it has read. None: the drafter reads a
+        prompt beside the target, so each answer begins with the whole prompt."""
         self.name = name
         self._target = target
-        self._make = drafter_maker(drafter, target.folder, load)
+        self._make = make
         self._policy = policy
         self._rule = rule
-        parts = (part for part in drafter.split("+") if part != TRANSFORMERS)
-        self._reader = reader if all(map(drafts_without_weights, parts)) else None
+        self._reader = reader
         self._calibrated = False
 
     def run(self, workload: Workload) -> Measurement:
@@ -154,13 +146,13 @@ class SlipstreamRunner:
             events.append(event)
         measured = without_first_round(events)
         stats = replace(tally(measured), decode_seconds=times[-1] - times[0])
-        rounds = rounds_of_events(measured)
-        return Measurement(tuple(committed_ids(events)), stats, rounds, phases=True)
+        verdicts = tuple(event for event in measured if isinstance(event, Verdict))
+        return Measurement(tuple(committed_ids(events)), stats, verdicts, phases=True)
 
     def _answer(
         self, workload: Workload, *, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Event]:
-        """The events of a new conversation's first answer."""
+        """Yield the events of a new conversation's first answer."""
         if not self._calibrated and isinstance(self._policy, Automatic):
             empty = Session(self._target)
             drafter = self._make(self._target, empty.decoder)
@@ -199,8 +191,8 @@ class MlxLmRunner:
         with closing(tokens):
             items = ((int(token), False) for token, _ in tokens)
             ids, flags, seconds = _collect(items, self._target, workload.limit)
-        rounds = rounds_of_flags(flags, length=0)
-        return _measurement(ids, rounds, seconds, workload, prefill_seconds)
+        verdicts = verdicts_of_flags(flags, length=0)
+        return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
 
 
 class MlxLmSpeculativeRunner:
@@ -234,15 +226,15 @@ class MlxLmSpeculativeRunner:
         with closing(tokens):
             items = ((int(token), bool(from_draft)) for token, _, from_draft in tokens)
             ids, flags, seconds = _collect(items, self._target, workload.limit)
-        rounds = rounds_of_flags(flags, length=self._length)
-        return _measurement(ids, rounds, seconds, workload, prefill_seconds)
+        verdicts = verdicts_of_flags(flags, length=self._length)
+        return _measurement(ids, verdicts, seconds, workload, prefill_seconds)
 
 
 def _prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
-    """New mlx-lm caches that hold all of `prompt` but its last token, read in our chunks."""
+    """New mlx-lm caches that hold all of `prompt` except its last token, read in our chunks."""
     cache: list[Any] = make_prompt_cache(model)
-    for start in range(0, len(prompt) - 1, _PREFILL_ROWS):
-        rows = prompt[start : min(start + _PREFILL_ROWS, len(prompt) - 1)]
+    for start in range(0, len(prompt) - 1, PREFILL_ROWS):
+        rows = prompt[start : min(start + PREFILL_ROWS, len(prompt) - 1)]
         model(mx.array(rows)[None], cache=cache)
         mx.eval([layer.state for layer in cache])
         mx.clear_cache()
@@ -252,7 +244,8 @@ def _prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
 def _collect(
     items: Iterator[tuple[int, bool]], target: LoadedModel, limit: int
 ) -> tuple[list[int], list[bool], float]:
-    """All tokens; of those after the first round, whether each was drafted; their seconds."""
+    """Return all tokens; for the tokens after the first round whether each was drafted, and their
+    seconds."""
     detokenizer = target.tokenizer.detokenizer
     ids: list[int] = []
     flags: list[bool] = []
@@ -275,35 +268,38 @@ def _collect(
 
 def _measurement(
     ids: Sequence[int],
-    rounds: tuple[RoundCounts, ...],
+    verdicts: list[Verdict],
     seconds: float,
     workload: Workload,
     prefill_seconds: float,
 ) -> Measurement:
-    """An answer of mlx-lm's, of which only the rounds are known."""
-    stats = stats_of_rounds(rounds, decode_seconds=seconds)
-    stats = replace(stats, prompt_tokens=len(workload.prompt), prefill_seconds=prefill_seconds)
-    return Measurement(tuple(ids), stats, rounds)
+    """A measurement of mlx-lm, whose rounds have no times of their own."""
+    stats = replace(
+        tally(verdicts),
+        decode_seconds=seconds,
+        plain_round_seconds=(),
+        prompt_tokens=len(workload.prompt),
+        prefill_seconds=prefill_seconds,
+    )
+    return Measurement(tuple(ids), stats, tuple(verdicts))
 
 
 def drafter_maker(name: str, target: ModelFolder, load: Load) -> Make:
-    """How the drafter of this name is made for a target; a peer's is another program's way to
-    draft. Raises `Problem`, as the one that makes it does."""
-    if name == TRANSFORMERS:
-        return lambda target, decoder: TransformersLookup(target.ends)
+    """Find the drafter of this name, and return the function that makes it for a target. Both
+    raise `Problem`."""
     drafters = resolve_drafters(name, target)
     return lambda target, decoder: make_drafter(drafters, target=target, decoder=decoder, load=load)
 
 
-def _policy(drafter: str, length: str) -> DraftLengthPolicy:
-    return EveryRound(int(length)) if drafter == TRANSFORMERS else make_policy(length)
-
-
 def make_runners(
-    options: BenchOptions, target: LoadedModel, temperature: float, load: Load
+    options: BenchOptions,
+    target: LoadedModel,
+    temperature: float,
+    load: Load,
+    peers: Sequence[Peer] = (),
 ) -> list[Runner]:
-    """Plain decoding of both, ours with each drafter, its length and each rule, and mlx-lm's with
-    models."""
+    """Plain decoding of both, `peers`, ours with each drafter, its length and each rule, and
+    mlx-lm's with models."""
     rules = options.rules[:1] if temperature == 0.0 else options.rules
     readers = {rule: PromptReader(target, RULES[rule]) for rule in {*rules, "block"}}
     runners: list[Runner] = []
@@ -311,26 +307,27 @@ def make_runners(
         plain = SlipstreamRunner(
             PLAIN,
             target=target,
-            drafter="none",
+            make=drafter_maker("none", target.folder, load),
             policy=make_policy("0"),
             rule=RULES["block"],
-            load=load,
             reader=readers["block"],
         )
         runners += [plain]
         if options.baselines and target.alone:
             runners.append(MlxLmRunner(MLX_LM, target=target))
+    runners += [peer(target, readers["block"]) for peer in peers]
     for drafter, length in options.drafting:
         folder = Path(drafter).expanduser()
+        make = drafter_maker(drafter, target.folder, load)
+        shares_prompts = all(map(drafts_without_weights, drafter.split("+")))
         runners += [
             SlipstreamRunner(
                 f"slipstream {label(drafter)} {length}" + (f" {rule}" if len(rules) > 1 else ""),
                 target=target,
-                drafter=drafter,
-                policy=_policy(drafter, length),
+                make=make,
+                policy=make_policy(length),
                 rule=RULES[rule],
-                load=load,
-                reader=readers[rule],
+                reader=readers[rule] if shares_prompts else None,
             )
             for rule in rules
         ]

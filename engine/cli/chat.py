@@ -22,8 +22,9 @@ from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
+from engine.pair_costs import Remark
 from engine.request import ChatMessage, Request
-from engine.session import Remark, Session
+from engine.session import Session
 from models.errors import Problem
 from models.in_words import clean
 

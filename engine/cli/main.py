@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -165,8 +165,8 @@ def generate(
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
     from engine.documents.reading import read_document
     from engine.events import Event, Text, to_json
+    from engine.pair_costs import Remark
     from engine.request import ChatMessage, Request
-    from engine.session import Remark
     from engine.stats import tally
 
     sampling = _sampling(
@@ -328,8 +328,7 @@ def bench(
         typer.Option(
             metavar="DRAFTER/LENGTH",
             help="A drafter with one length, head/tree:8 say, beside each drafter with each "
-            "length where these are named; repeatable. transformers-lookup/10 drafts as Hugging "
-            "Face transformers' prompt lookup.",
+            "length where these are named; repeatable.",
         ),
     ] = None,
     prompts: Prompts = None,
@@ -440,18 +439,10 @@ def distil(
     more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
     out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
     target: Target = None,
-    kind: Annotated[
-        Literal["head", "medusa", "block"],
-        typer.Option(
-            help="head drafts tokens one by one; block a few in one pass; medusa predicts each "
-            "from the target's last state alone."
-        ),
-    ] = "head",
     answers: Annotated[
         Path | None,
         typer.Option(
-            help="A folder to keep the answers in. Those in it are used, so that a second kind "
-            "learns from what the first one learned from."
+            help="A folder that keeps the answers. A second drafter learns from those in it."
         ),
     ] = None,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="How long to work.")] = None,
@@ -472,7 +463,6 @@ def distil(
         target=target_folder(target),
         prompts=(*prompts, *(more_prompts or ())),
         out=out,
-        kind=kind,
         answers=answers,
         minutes=minutes,
         tokens=tokens,

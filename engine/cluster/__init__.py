@@ -1,6 +1,6 @@
 """A target that several Macs hold together: rank 0 decides, the other ranks obey its work orders.
 
-`share.py` cuts a model to a rank's part; `orders.py` is what rank 0 tells the others; `leader.py`
-reads with the whole group as a `Decoder` does alone; `follower.py` does what it is told. Drafters,
-sampling, grammars, text and events are rank 0's alone, and know nothing of this.
+`share.py` cuts a model to a rank's part; `orders.py` has the work orders; `leader.py` reads with
+the whole group as a `Decoder` does alone; `follower.py` obeys. Drafters, sampling, grammars, text
+and events are rank 0's alone, and know nothing of this.
 """

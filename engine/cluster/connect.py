@@ -1,4 +1,4 @@
-"""The group of Macs, from rank 0's side: followers are started, introduced, watched and ended."""
+"""Joins a group of Macs from rank 0's side, loads targets on it, and ends it."""
 
 import os
 import secrets
@@ -14,10 +14,10 @@ from engine.cluster import group as ranks
 from engine.cluster.control import Find, Found, Hello, Join, Joined, Load, Loaded, Meet
 from engine.cluster.follow import digest
 from engine.cluster.followers import AGAIN, Deadlines, Followers, follower_command
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.links import open_network, point_to_point, this_mac
-from engine.cluster.share import Mode, Part, Share, load_part
+from engine.cluster.share import Mode, ModelPart, RankShare, load_part
 from engine.cluster.states import RankState
 from engine.cluster.waits import Waits
 from engine.device import free_memory, held_bytes
@@ -33,10 +33,10 @@ _SECRET_BITS = 24  # so that the sum of all ranks' is a number of 30 bits
 
 
 class Cluster:
-    """The group that this process leads: one in its life, as MLX has one group in a process.
+    """The group that this process leads. MLX allows one per process.
 
-    For the main thread, but for `close`. Attributes: `ranks`, the state of each; `plan`, how they
-    hold what is loaded; None where nothing is.
+    Used by the main thread; `close` by any. Attributes: `ranks`, the state of each; `plan`, how
+    they hold the loaded target; None without one.
     """
 
     def __init__(
@@ -58,17 +58,19 @@ class Cluster:
         changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None,
         lost: Callable[[Problem], None] = lambda problem: None,
         deadlines: Deadlines | None = None,
-        command: Callable[[Host, Sequence[str]], list[str]] = follower_command,
+        command: Callable[[ClusterHost, Sequence[str]], list[str]] = follower_command,
     ) -> "Cluster":
-        """Start a follower on each Mac and join them. `trusted`: whoever is on the links between
-        them is trusted. `changed` is told of every state, `lost` once, in any thread, when a rank
-        is lost: nothing can be read any more, and this process is to end.
+        """Start a follower on each Mac and join them.
 
-        Raises `Problem`; then too another process must be started to try again.
+        `trusted`: everybody on the links between them is trusted. `changed` is called with every
+        new state; `lost` once, in any thread, when a rank is lost: nothing can be read any more,
+        and this process is to end.
+
+        Raises `Problem`. Another process must be started to try again.
         """
         if ranks.RANK_VARIABLE in os.environ:
             raise Problem(
-                "This process has been one of several already.",
+                "This process has already been part of a cluster.",
                 "Start again, and without mlx.launch: Slipstream starts the others itself.",
             )
         ranks.require(hosts.backend)
@@ -100,10 +102,11 @@ class Cluster:
         context: int = DEFAULT_CONTEXT,
         cache_bits: int | None = None,
     ) -> LoadedModel:
-        """Load a target on all of them, instead of the one before; None for the mode that fits.
+        """Load a target on all of them, instead of the one before.
 
-        `drafter`, `context` and `cache_bits`: what there must be room for, as for
-        `models.memory.shares.plan`. Raises `Problem`, with the group as it was.
+        `mode`: None for the one that fits. There must be room for `drafter`, `context` and
+        `cache_bits`, as for `models.memory.shares.plan`. If this raises `Problem`, the group is as
+        it was.
         """
         self._rest()
         share = [sys.executable, "-m", "mlx_lm", "share", "--path", str(folder.path)]
@@ -139,12 +142,12 @@ class Cluster:
 
     @property
     def over(self) -> bool:
-        """Whether nothing can be read any more, as the ranks have lost each other."""
+        """Whether nothing can be read any more, because the ranks have lost each other."""
         leader = self._waits.leader
         return leader is not None and leader.over
 
     def draft_with(self, drafter: ModelSize | None, *, cache_bits: int | None = None) -> None:
-        """Raise `Problem` where this Mac has no room to draft what is loaded with this one."""
+        """Raise `Problem` if this Mac has no room for the drafter beside the loaded target."""
         assert self.plan is not None
         own = this_machine().once_freed(held_bytes())
         made = drafted_by(self.plan, drafter, own, cache_bits=cache_bits)
@@ -155,18 +158,18 @@ class Cluster:
         require_plan(made, [self._followers.name(state.rank) for state in self.ranks])
 
     def _rest(self) -> None:
-        """Have the followers listen to what is asked, instead of to the ring."""
+        """Have the followers listen to the control connection instead of the ring."""
         leader = self._waits.leader
         if leader is not None:
             leader.rest()
             if leader.over:
                 raise self.why(RuntimeError("a pass was not finished"))
 
-    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, Part]:
-        """The own part, while each of the others loads its own. Where this raises `Problem`, the
+    def _load(self, folder: ModelFolder, made: Plan) -> tuple[LoadedModel, ModelPart]:
+        """Load the own part, while each other rank loads its own. If this raises `Problem`, the
         others may keep theirs until the next load."""
         count = len(self._hosts.each)
-        shares = [Share(made.mode, rank, count, made.split) for rank in range(count)]
+        shares = [RankShare(made.mode, rank, count, made.split) for rank in range(count)]
         self.plan = self._waits.leader = None
         free_memory()
         with self._followers.awake():
@@ -184,9 +187,9 @@ class Cluster:
         return loaded, part
 
     def why(self, error: Exception) -> Problem:
-        """What became of the group, where a pass failed with an `error` that is no `Problem`.
+        """Why a pass failed with an `error` that is no `Problem`.
 
-        Waits a moment for the news of a rank; when `lost` was told, that ends the process.
+        Waits a moment for the news of a rank. If `lost` was told, it ends the process.
         """
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         return self._followers.why(Problem(f"A pass of the Macs failed: {reason}.", AGAIN))
@@ -199,9 +202,9 @@ class Cluster:
 
 
 class _Leader(Leader):
-    """Tells the control connections too that the followers rest."""
+    """Notes that the followers rest at their control connections, too."""
 
-    def __init__(self, followers: Followers, part: Part, *, links: str) -> None:
+    def __init__(self, followers: Followers, part: ModelPart, *, links: str) -> None:
         super().__init__(part, wake=followers.wake, links=links)
         self._followers = followers
 
@@ -264,7 +267,7 @@ def _join(
 
 
 def _check_same(own: Hello, other: Hello, name: str, *, exactly: bool) -> None:
-    """Raise `Problem` where a Mac has other versions than this one."""
+    """Raise `Problem` if a Mac has other versions than this one."""
     compared = [
         ("Slipstream", own.slipstream, other.slipstream),
         ("Slipstream's language between Macs", str(own.control), str(other.control)),
@@ -273,16 +276,16 @@ def _check_same(own: Hello, other: Hello, name: str, *, exactly: bool) -> None:
     ]
     if exactly:  # RDMA needs it
         compared.append(("macOS", own.system, other.system))
-    for what, here, there in compared:
+    for product, here, there in compared:
         if here != there:
             raise Problem(
-                f"{name} has {what} {there}, and this Mac has {here}.",
+                f"{name} has {product} {there}, and this Mac has {here}.",
                 "Install the same version on both.",
             )
 
 
-def _check_links(host: Host, mac: Hello, name: str, *, trusted: bool) -> None:
-    """Raise `Problem` where a Mac lacks its address, or others may be on its network."""
+def _check_links(host: ClusterHost, mac: Hello, name: str, *, trusted: bool) -> None:
+    """Raise `Problem` if a Mac lacks its address, or others may be on its network."""
     for address, network in zip(host.addresses, mac.networks, strict=True):
         if not network:
             raise Problem(

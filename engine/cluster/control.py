@@ -138,11 +138,13 @@ class Quit:
     """End."""
 
 
-Told = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
-Said = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
+LeaderMessage = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
+FollowerMessage = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
 LONGEST_LINE_BYTES = 1 << 20
-_MESSAGES = Language[Told | Said](
-    "kind", named_by_class(*get_args(Told), *get_args(Said)), longest_bytes=LONGEST_LINE_BYTES
+_MESSAGES = Language[LeaderMessage | FollowerMessage](
+    "kind",
+    named_by_class(*get_args(LeaderMessage), *get_args(FollowerMessage)),
+    longest_bytes=LONGEST_LINE_BYTES,
 )
 ANOTHER_LANGUAGE = Refused(
     "It speaks another language: its Slipstream has another version.",
@@ -150,11 +152,11 @@ ANOTHER_LANGUAGE = Refused(
 )
 
 
-def to_line(message: Told | Said) -> bytes:
+def to_line(message: LeaderMessage | FollowerMessage) -> bytes:
     """A message as a line with its end."""
     return _MESSAGES.to_line(message)
 
 
-def from_line(line: bytes) -> Told | Said:
+def from_line(line: bytes) -> LeaderMessage | FollowerMessage:
     """The message in a line. Raises WrongJson."""
     return _MESSAGES.read(line)

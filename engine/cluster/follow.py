@@ -1,7 +1,7 @@
 """A follower's process: `python -m engine follow`, started by rank 0's, here or over ssh.
 
-The main thread owns MLX and does what it is told. A reader thread answers pings whatever goes on,
-and ends the process at once when the control connection does: a follower never outlives its leader.
+The main thread owns MLX and obeys. A reader thread answers pings at any time, and ends the process
+at once when the control connection ends: a follower never outlives its leader.
 """
 
 import json
@@ -21,9 +21,11 @@ from engine.cluster import group as ranks
 from engine.cluster.control import (
     Broken,
     Find,
+    FollowerMessage,
     Found,
     Join,
     Joined,
+    LeaderMessage,
     Load,
     Loaded,
     Meet,
@@ -31,14 +33,12 @@ from engine.cluster.control import (
     Pong,
     Quit,
     Refused,
-    Said,
-    Told,
     Work,
 )
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.links import this_mac
 from engine.cluster.orders import NotAnOrder
-from engine.cluster.share import Share, load_part
+from engine.cluster.share import RankShare, load_part
 from engine.device import free_memory, held_bytes
 from engine.pipes import claim_pipes
 from models.errors import Problem
@@ -53,22 +53,22 @@ _MOST_REASON = 300
 
 
 class Control:
-    """The control connection, from the follower's side. `follower` is what pongs tell of."""
+    """The control connection, from the follower's side. Pongs describe `follower`."""
 
     def __init__(self, commands: BinaryIO, responses: BinaryIO) -> None:
         self._commands, self._responses = commands, responses
         self._lock = Lock()
-        self._told: SimpleQueue[Told] = SimpleQueue()
+        self._told: SimpleQueue[LeaderMessage] = SimpleQueue()
         self._quiet = 0
         self.follower: Follower | None = None
 
     def start(self) -> None:
-        """Read and watch, in threads that last as long as the process."""
+        """Start the reader and the watcher: threads that last as long as the process."""
         Thread(target=self._read, daemon=True).start()
         Thread(target=self._watch, daemon=True).start()
 
-    def say(self, message: Said) -> None:
-        """Say it; the end of the process where nobody listens."""
+    def say(self, message: FollowerMessage) -> None:
+        """Send a message. Ends the process if rank 0's no longer reads."""
         with self._lock:
             try:
                 self._responses.write(control.to_line(message))
@@ -76,8 +76,8 @@ class Control:
             except OSError:
                 os._exit(1)
 
-    def take(self) -> Told:
-        """What is to be done next; waits for it."""
+    def take(self) -> LeaderMessage:
+        """Wait for the next message."""
         return self._told.get()
 
     def _read(self) -> None:
@@ -94,7 +94,7 @@ class Control:
                 follower = self.follower
                 pong = Pong(follower.number, follower.waits) if follower else Pong(0, False)
                 self.say(pong)
-            elif isinstance(message, Told):
+            elif isinstance(message, LeaderMessage):
                 self._told.put(message)
         os._exit(0)
 
@@ -106,17 +106,17 @@ class Control:
 
 
 class Rank:
-    """What this process holds, and does when it is told."""
+    """Does what the leader's messages ask for, and holds what they need."""
 
     def __init__(self, connection: Control) -> None:
         self._control = connection
         self._group: ranks.Group | None = None
         self._rank = self._size = 0
         self._found: ModelFolder | None = None
-        self._next: Told | None = None  # what came instead of more work
+        self._next: LeaderMessage | None = None  # what came instead of more work
 
     def run(self) -> None:
-        """Do what comes, for ever."""
+        """Do what the messages ask for, for ever."""
         while True:
             message, self._next = self._next or self._control.take(), None
             try:
@@ -127,7 +127,7 @@ class Rank:
                 reason = " ".join(str(error).split())[:_MOST_REASON] or "the ranks are out of step"
                 self._control.say(Broken(reason))
 
-    def _do(self, message: Told) -> None:
+    def _do(self, message: LeaderMessage) -> None:
         match message:
             case Meet(addresses):
                 self._control.say(this_mac(addresses))
@@ -163,7 +163,7 @@ class Rank:
         assert self._found is not None
         self._control.follower = None
         free_memory()
-        share = Share(message.mode, self._rank, self._size, message.split)
+        share = RankShare(message.mode, self._rank, self._size, message.split)
         _, part = load_part(self._found, share, self._group, expand=message.expand)
         self._control.follower = Follower(part)
         self._control.say(Loaded(part.size_bytes))

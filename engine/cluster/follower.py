@@ -1,6 +1,6 @@
-"""The other ranks' side: does with its own decoders what rank 0 tells.
+"""The other ranks' side: obeys rank 0's work orders with decoders of its own.
 
-Knows token ids and caches; no text, no drafter, nothing of what is accepted or why.
+Knows token ids and caches; no text, no drafter, and nothing of what is accepted or why.
 """
 
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import mlx.core as mx
 from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 
-_MANY_ROWS = 32  # behind which what a pass took is given back, as `Decoder.prefill` does
+_MANY_ROWS = 32  # a pass over more gives back its memory, as `Decoder.prefill` does
 
 
 class OutOfStep(Exception):
@@ -21,10 +21,13 @@ class OutOfStep(Exception):
 
 
 class Follower:
-    """Obeys. Attributes: `number`, of the newest message; `waits`, for that one to arrive;
-    `decoders` by their numbers; `texts`, as the leader's."""
+    """Obeys work orders.
 
-    def __init__(self, part: Part) -> None:
+    Attributes: `number`, of the newest message; `waits`, whether that message has yet to arrive;
+    `decoders` and `texts` by their numbers, as the leader's.
+    """
+
+    def __init__(self, part: ModelPart) -> None:
         self.part = part
         self.number = 0
         self.waits = False
@@ -33,16 +36,16 @@ class Follower:
         self._taps: list[int] = []  # whose states rank 0 wants of the next pass
 
     def run(self, awake: Callable[[], bool]) -> None:
-        """Obey until the end. `awake` waits to be woken after a rest, and says whether to go on.
+        """Obey until the end. `awake` waits for the end of a rest, and returns whether to go on.
 
-        Raises `NotAnOrder` or `OutOfStep` where the ranks have lost each other.
+        Raises `NotAnOrder` or `OutOfStep` if the ranks have lost each other.
         """
         while awake():
             if not self._work():
                 return
 
     def _work(self) -> bool:
-        """Obey until the next rest; returns whether there may be more to do."""
+        """Obey until the next rest. Returns whether there may be more to do."""
         while True:
             self.number += 1
             self.waits = True

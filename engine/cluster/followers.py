@@ -1,8 +1,8 @@
-"""The other ranks' processes, from rank 0's side: started, asked, watched and ended.
+"""Starts, asks, watches and ends the other ranks' processes, from rank 0's side.
 
 Knows processes and control connections; nothing of models, and no MLX. A thread for each follower
-reads what it says; another one, the watcher, asks whether it is still there. Neither ever waits for
-a pass, so they notice what ends one that would never end.
+reads its messages. Another one, the watcher, asks whether it is still there. Neither ever waits for
+a pass, so they notice a pass that would never end.
 """
 
 import os
@@ -19,8 +19,19 @@ from time import monotonic, sleep
 from typing import IO
 
 from engine.cluster import control
-from engine.cluster.control import Broken, Hello, Meet, Ping, Pong, Quit, Refused, Said, Told, Work
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.control import (
+    Broken,
+    FollowerMessage,
+    Hello,
+    LeaderMessage,
+    Meet,
+    Ping,
+    Pong,
+    Quit,
+    Refused,
+    Work,
+)
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.states import RankState, State
 from models.errors import Problem
 from models.memory.machine import Machine, this_machine
@@ -34,9 +45,12 @@ _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """When a rank is given up, in seconds: until it says hello; until all are connected, and have
-    shown who they are; without an answer to a ping while it works; for one wait of a pass, and for
-    one after a pass has failed. `beat`: between two pings."""
+    """The seconds after which a rank is given up.
+
+    Attributes: `start`, until it says hello; `join`, until all are connected and have shown who
+    they are; `silence`, without an answer to a ping while it works; `round`, for one wait of a
+    pass; `broken`, for a wait after a pass has failed; `beat`, between two pings.
+    """
 
     start: float = 60.0
     join: float = 40.0
@@ -47,13 +61,18 @@ class Deadlines:
 
 
 class _Line:
-    """The control connection to a follower. Attributes: `rank`, `host`; `reply`, the last one that
-    nobody has taken; `greeted`, whether it has said hello; `pong`, the last; `asked`, whether a
-    ping has no answer yet; `quiet`, for how many beats; `broken`, why a pass failed there."""
+    """The control connection to a follower.
 
-    def __init__(self, rank: int, host: Host, command: Sequence[str], environment: Sequence[str]):
+    Attributes: `rank`, `host`; `reply`, the last reply until it is taken; `greeted`, whether it has
+    said hello; `pong`, the last; `asked`, whether a ping has no answer yet; `quiet`, the beats
+    since then; `broken`, why a pass failed there.
+    """
+
+    def __init__(
+        self, rank: int, host: ClusterHost, command: Sequence[str], environment: Sequence[str]
+    ):
         self.rank, self.host = rank, host
-        self.reply: Said | None = None
+        self.reply: FollowerMessage | None = None
         self.pong = Pong(message=0, waits=False)
         self.asked = False
         self.quiet = 0
@@ -78,15 +97,15 @@ class _Line:
                 "Check that it is there.",
             ) from error
 
-    def tell(self, message: Told) -> None:
-        """Where it has ended, its reader knows."""
+    def tell(self, message: LeaderMessage) -> None:
+        """Send a message. Does nothing if the follower has ended, which its reader notices."""
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):
             self._process.stdin.write(control.to_line(message))
             self._process.stdin.flush()
 
-    def heard(self) -> Iterator[Said]:
-        """What it says until it ends. What a shell prints is not looked at."""
+    def heard(self) -> Iterator[FollowerMessage]:
+        """Its messages until it ends. The output of a shell is ignored."""
         stream = self._process.stdout
         assert stream is not None
         for line in iter(lambda: stream.readline(control.LONGEST_LINE_BYTES), b""):
@@ -96,7 +115,7 @@ class _Line:
                 if line.startswith(b"{"):
                     yield control.ANOTHER_LANGUAGE
                 continue
-            if not isinstance(message, Told):
+            if not isinstance(message, LeaderMessage):
                 yield message
 
     def complaint(self) -> str:
@@ -108,7 +127,7 @@ class _Line:
         return ""
 
     def kill(self) -> None:
-        """End it at once: the process here, or ssh, with which the one there ends."""
+        """End it at once: the process here, or ssh, with which the process there ends."""
         self._process.kill()
 
     def close(self, reader: Thread) -> None:
@@ -131,22 +150,22 @@ class _Line:
 class Followers:
     """One process on each of `hosts`, of ranks 1 and up.
 
-    `standing` says in which wait the thread that reads stands, None for none: for
-    `Deadlines.round`. Attribute: `states`, of all ranks.
+    `standing` returns the wait that the reading thread is in, or None: for `Deadlines.round`.
+    Attribute: `states`, of all ranks.
     """
 
     def __init__(
         self,
-        hosts: Sequence[Host],
+        hosts: Sequence[ClusterHost],
         *,
         environment: Sequence[str] = (),
         deadlines: Deadlines,
         changed: Callable[[tuple[RankState, ...]], None],
         lost: Callable[[Problem], None],
         standing: Callable[[], object] = lambda: None,
-        command: Callable[[Host, Sequence[str]], list[str]] | None = None,
+        command: Callable[[ClusterHost, Sequence[str]], list[str]] | None = None,
     ) -> None:
-        """Raises `Problem` where one cannot be started."""
+        """Raises `Problem` if a process cannot be started."""
         self.states = tuple(
             RankState(rank, host.ssh, "starting") for rank, host in enumerate(hosts)
         )
@@ -175,29 +194,29 @@ class Followers:
         changed(self.states)
 
     def name(self, rank: int) -> str:
-        """A Mac in words; processes on this one by their rank too."""
+        """The name of a Mac for people, with the rank if it runs several processes."""
         host = self.states[rank].host
         alone = sum(state.host == host for state in self.states) == 1
         return host if alone else f"{host} (rank {rank})"
 
     def ask[T](
-        self, told: Sequence[Told], kind: type[T], *, seconds: float | None = None
+        self, messages: Sequence[LeaderMessage], kind: type[T], *, seconds: float | None = None
     ) -> list[T]:
-        """Tell each follower its message, and have the replies. Raises `Problem` as `replies`."""
-        self.tell(told)
+        """Send each follower its message. Returns the replies. Raises `Problem` as `replies`."""
+        self.tell(messages)
         return self.replies(kind, seconds=seconds)
 
-    def tell(self, told: Sequence[Told]) -> None:
-        """Tell each follower its message."""
-        for line, message in zip(self._lines, told, strict=True):
+    def tell(self, messages: Sequence[LeaderMessage]) -> None:
+        """Send each follower its message."""
+        for line, message in zip(self._lines, messages, strict=True):
             line.reply = None
             line.tell(message)
 
     def replies[T](self, kind: type[T], *, seconds: float | None = None) -> list[T]:
-        """What each follower replies, all of a kind.
+        """The replies of all followers, of one kind.
 
-        Raises `Problem` where one refuses, is lost, or says nothing for so many seconds: then all
-        are ended.
+        Raises `Problem` if a follower refuses, is lost, or does not reply within `seconds`. Then
+        all are ended.
         """
         with self._happened:
             self._asking = True
@@ -220,7 +239,7 @@ class Followers:
         return found
 
     def joined(self) -> None:
-        """From now on this process ends where one is lost."""
+        """From now on, tell `lost` if a follower is lost."""
         self._joined = True
         self.rest()
 
@@ -230,12 +249,12 @@ class Followers:
         self.tell([Work()] * len(self._lines))
 
     def rest(self) -> None:
-        """The followers have gone to rest."""
+        """Note that the followers have gone to rest."""
         self._set_awake(False, "ready")
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Meanwhile a follower that answers no ping is lost: its Mac has no leave to sleep."""
+        """Give up followers that answer no ping inside: their Macs have no leave to sleep."""
         self._set_awake(True, "loading")
         try:
             yield
@@ -244,7 +263,7 @@ class Followers:
 
     @contextmanager
     def within(self, seconds: float, otherwise: Problem) -> Iterator[None]:
-        """Where the block takes longer, all are lost."""
+        """Give up all followers if the block takes longer than `seconds`."""
         self._until = monotonic() + seconds, otherwise
         try:
             yield
@@ -252,7 +271,7 @@ class Followers:
             self._until = None
 
     def change(self, rank: int, **changes: object) -> None:
-        """Change what is said of a rank."""
+        """Change the state of a rank."""
         with self._happened:
             states = list(self.states)
             states[rank] = replace(states[rank], **changes)  # type: ignore[arg-type]
@@ -260,8 +279,8 @@ class Followers:
         self._changed(self.states)
 
     def why(self, otherwise: Problem) -> Problem:
-        """What became of the group, where rank 0's own part failed: that a rank is lost, or has
-        refused, may be noticed a little later. All are ended."""
+        """Why rank 0's own part failed; `otherwise` if nothing is known. Waits a little, as a rank
+        that is lost, or refuses, may be noticed later. All are ended."""
 
         def refusal() -> Problem | None:
             refused = (line for line in self._lines if isinstance(line.reply, Refused))
@@ -292,8 +311,8 @@ class Followers:
         return Problem(f"{self.name(line.rank)}: {line.reply.message}", line.reply.remedy)
 
     def _ended(self) -> Problem:
-        """Why all were ended; where `lost` has been told it, after a while in which that ends the
-        process, so that it is not said twice."""
+        """Why all were ended. If `lost` was told, it ends the process meanwhile, so that the reason
+        is not given twice."""
         with self._happened:
             self._happened.wait_for(lambda: self._problem)
         assert self._problem is not None
@@ -342,7 +361,7 @@ class Followers:
         beat = self._deadlines.beat
         while not self._closed.wait(beat):
             for line in self._lines:
-                if not line.asked:  # of one that sleeps no more is asked than it can keep
+                if not line.asked:  # a Mac that sleeps must not be sent ping after ping
                     line.asked = True
                     line.tell(Ping())
                 line.quiet += self._awake
@@ -363,8 +382,8 @@ class Followers:
                 self._lose(line.rank, message)
 
     def _silent_link(self) -> int:
-        """The rank whose states do not arrive: the first one that has sent all of its own, and
-        waits for more to do; where none has, the last."""
+        """The rank whose states do not arrive: the first that has sent all of its own and waits for
+        more to do, or, without such a rank, the last."""
         newest = max(line.pong.message for line in self._lines)
         done = (line.rank for line in self._lines if line.pong == Pong(newest, waits=True))
         return next(done, self._lines[-1].rank)
@@ -373,8 +392,8 @@ class Followers:
         self._end(Problem(message, AGAIN), rank=rank, raised=raised)
 
     def _end(self, problem: Problem, *, rank: int | None = None, raised: bool = False) -> None:
-        """End all for this reason, once. It is told to `lost`; but as long as they are being
-        joined, rank 0 raises it where it waits for replies."""
+        """End all for this reason, once. `lost` is told the reason. While they are being joined,
+        rank 0 raises it instead, where it waits for replies."""
         with self._happened:
             if self._lost_one or self._closed.is_set():
                 return
@@ -388,7 +407,7 @@ class Followers:
             line.kill()
         try:
             self._changed(self.states)
-        finally:  # whoever waits is to be told, even where nobody can be shown the states
+        finally:  # waiting threads must be woken, even if the states cannot be shown
             with self._happened:
                 self._problem = problem
                 self._happened.notify_all()
@@ -400,7 +419,7 @@ def ask_machines(
     hosts: Hosts,
     *,
     deadlines: Deadlines | None = None,
-    command: Callable[[Host, Sequence[str]], list[str]] | None = None,
+    command: Callable[[ClusterHost, Sequence[str]], list[str]] | None = None,
 ) -> list[tuple[str, Machine]]:
     """Each Mac's name and memory; they are not joined. Raises `Problem`."""
     deadlines = deadlines or Deadlines()
@@ -421,8 +440,8 @@ def ask_machines(
     return [(followers.name(rank), machine) for rank, machine in enumerate(machines)]
 
 
-def follower_command(host: Host, environment: Sequence[str]) -> list[str]:
-    """What starts a follower on a Mac: this Python, which is at the same place there."""
+def follower_command(host: ClusterHost, environment: Sequence[str]) -> list[str]:
+    """The command that starts a follower on a Mac: this Python, at the same place there."""
     follow = [sys.executable, "-m", "engine", "follow"]
     if host.is_here:
         return follow

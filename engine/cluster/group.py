@@ -1,6 +1,6 @@
-"""The ranks that hold a target together, as what they can do at the same time.
+"""The collectives of the ranks that hold a target together.
 
-Knows `mx.distributed`, whose collectives say nothing where ranks are out of step: so each one here
+Knows `mx.distributed`, whose collectives do not notice that ranks are out of step. So each one here
 is awaited before anything else is begun, on a CPU stream, and has one fixed shape.
 """
 
@@ -60,7 +60,7 @@ def join(
 
 
 def require(backend: str) -> None:
-    """Raise `Problem` where this copy of MLX cannot connect Macs so."""
+    """Raise `Problem` if this copy of MLX cannot connect Macs with `backend`."""
     if backend.startswith("jaccl") and not mx.distributed.is_available("jaccl"):
         raise Problem(
             "The hostfile asks for RDMA over Thunderbolt (jaccl), which this copy of MLX does not "
@@ -75,7 +75,7 @@ def _device(names: Sequence[str]) -> str | list[str] | None:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Interrupt what waits in the main thread after so many seconds, again and again."""
+    """Interrupt a wait of the main thread after `seconds`, and every second from then on."""
     before = signal.signal(signal.SIGALRM, lambda number, frame: None)
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
@@ -88,7 +88,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]:
     """Rank 0's `numbers` on every rank, which all call this with the same `length`.
 
-    The other ranks' are ignored: a broadcast is a sum in which they give zeros.
+    The numbers of other ranks are ignored: a broadcast is a sum in which they give zeros.
     """
     given = list(numbers) if group.rank() == 0 else [0] * length
     return add_up(group, given)
@@ -97,7 +97,7 @@ def broadcast(group: Group, numbers: Sequence[int], *, length: int) -> list[int]
 def is_as_told(group: Group, own: int, total: int) -> bool:
     """Whether the secret numbers of all ranks, of which this one's is `own`, add up to `total`.
 
-    Catches another program in a rank's place by mistake, not one that lies on purpose.
+    Notices another program that has a rank's place by mistake, and no attacker.
     """
     halves = [own >> 15, own & 0x7FFF]
     high, low = add_up(group, halves)
@@ -119,7 +119,7 @@ def agrees(group: Group, texts: Iterable[Sequence[int]]) -> bool:
 
 
 def add_up(group: Group, numbers: Sequence[int]) -> list[int]:
-    """The sums of what the ranks give."""
+    """The sums of the ranks' `numbers`."""
     with mx.stream(mx.cpu):
         total = mx.distributed.all_sum(mx.array(list(numbers), dtype=mx.int32), group=group)
         mx.eval(total)

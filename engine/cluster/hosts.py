@@ -1,5 +1,7 @@
-"""The Macs that hold a target together, as `mlx.distributed_config` writes them and `mlx.launch`
-reads them: its hostfile is taken as it is."""
+"""Reads a hostfile: the Macs that hold a target together.
+
+It is the file that `mlx.distributed_config` writes and `mlx.launch` reads.
+"""
 
 import json
 import re
@@ -15,16 +17,19 @@ from models.typed_json import WrongJson, decode
 Backend = Literal["ring", "jaccl", "jaccl-ring"]
 MOST_HOSTS = 16
 HERE = ("127.0.0.1", "localhost")
-_SSH = re.compile(r"[\w][\w.@%:-]*")  # nothing that ssh would take for an option
+_SSH = re.compile(r"[\w][\w.@%:-]*")  # not a name that ssh takes for an option
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*")
 _MAKE = "Make one: mlx.distributed_config --hosts MAC1,MAC2 --output-hostfile FILE"
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """One Mac: `ssh`, how it is reached ("127.0.0.1" and "localhost" are this machine: no ssh);
-    `addresses`, its own on the links to its neighbours, as IPv4, without which RDMA does on all but
-    the first; `rdma`, its devices to each rank, none to itself."""
+class ClusterHost:
+    """One Mac.
+
+    Attributes: `ssh`, the name by which ssh reaches it ("127.0.0.1" and "localhost" are this
+    machine, without ssh); `addresses`, its own on the links to its neighbours, as IPv4, which RDMA
+    needs for the first Mac only; `rdma`, its devices to each rank, none to itself.
+    """
 
     ssh: str
     addresses: tuple[str, ...]
@@ -38,11 +43,13 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """All of them, rank 0 first, which is this machine. `path`: of their file. `environment`:
-    "NAME=value" for each follower."""
+    """All Macs of a hostfile, rank 0 first, which is this machine.
+
+    Attributes: `path`, the hostfile; `each`, the Macs; `environment`, "NAME=value" for followers.
+    """
 
     path: Path
-    each: tuple[Host, ...]
+    each: tuple[ClusterHost, ...]
     backend: Backend = "ring"
     environment: tuple[str, ...] = ()
 
@@ -75,7 +82,8 @@ def read_hosts(path: Path) -> Hosts:
 
 
 def hosts_of(path: Path, given: Any) -> Hosts:
-    """The Macs in what was read of the hostfile `path`, or is to be written. Raises WrongHosts."""
+    """The Macs in the JSON value `given`, which is in the hostfile `path`, or will be. Raises
+    WrongHosts."""
     try:
         file = decode(_File, {"hosts": given} if isinstance(given, list) else given, place="hosts")
     except WrongJson as wrong:
@@ -83,7 +91,7 @@ def hosts_of(path: Path, given: Any) -> Hosts:
     if not 2 <= len(file.hosts) <= MOST_HOSTS:
         raise WrongHosts(path, f"It names {len(file.hosts)} Macs, and 2 to {MOST_HOSTS} can join.")
     _check(path, file)
-    hosts = tuple(Host(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
+    hosts = tuple(ClusterHost(each.ssh, each.ips, _devices(path, each)) for each in file.hosts)
     if file.backend.startswith("jaccl"):
         _check_devices(path, hosts)
     return Hosts(path, hosts, file.backend or "ring", file.envs)
@@ -122,7 +130,7 @@ def _check(path: Path, file: _File) -> None:
 
 
 def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
-    """A Mac's RDMA devices to each rank, which are written as null, a name, or several."""
+    """A Mac's RDMA devices to each rank. A hostfile has null, a name, or several names."""
     found = []
     for given in host.rdma:
         names = [] if given is None else given if isinstance(given, list) else [given]
@@ -132,8 +140,8 @@ def _devices(path: Path, host: _Host) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _check_devices(path: Path, hosts: tuple[Host, ...]) -> None:
-    """JACCL takes a device for each other rank, and none for the own one."""
+def _check_devices(path: Path, hosts: tuple[ClusterHost, ...]) -> None:
+    """Raise WrongHosts unless each Mac has a device for each other rank, and none for itself."""
     for rank, host in enumerate(hosts):
         if len(host.rdma) != len(hosts) or host.rdma[rank]:
             reason = f"The RDMA devices (rdma) of {host.ssh} are not one for each Mac."
@@ -141,7 +149,7 @@ def _check_devices(path: Path, hosts: tuple[Host, ...]) -> None:
 
 
 def is_ipv4(address: str) -> bool:
-    """Whether it is an address that a ring can have: of one interface, not of all."""
+    """Whether a ring can have this address: it belongs to one interface, not to all."""
     try:
         own = ip_address(address)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Rank 0's side: a `Decoder` that reads with all ranks, and the leader that tells them what to do.
+"""Rank 0's side: a `Decoder` that reads with all ranks, and the leader that gives them orders.
 
-The loop, drafters, sessions and calibration use it as any decoder. What it does to its caches is
-told to the other ranks with the next pass: one message a round.
+The loop, drafters, sessions and calibration use it as any decoder. Orders about caches are sent
+with the next pass: one message a round.
 """
 
 from collections import deque
@@ -16,11 +16,12 @@ from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
 from engine.cluster.orders import Order
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.model_parts import HiddenStates, StateRecorder
 from models.errors import Problem
+from models.limits import CACHE_BLOCK
 
 PASSES_BETWEEN_COMPARISONS = 32
 
@@ -28,14 +29,15 @@ PASSES_BETWEEN_COMPARISONS = 32
 class Leader:
     """Tells the other ranks what this one does.
 
-    `wake` lets them listen again after a rest; `links`: over what the ranks reach each other, in
-    words. Attributes: `texts`, what each decoder holds, by its number; `number`, of the newest
-    message; `over`, whether nothing can be read any more: after `quit`, or where the ranks have
+    `wake` lets them listen again after a rest. `links` describes the connections between the ranks.
+
+    Attributes: `texts`, the tokens that each decoder holds, by its number; `number`, of the newest
+    message; `over`, whether nothing can be read any more: after `quit`, or because the ranks have
     lost each other.
     """
 
     def __init__(
-        self, part: Part, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
+        self, part: ModelPart, *, wake: Callable[[], None] = lambda: None, links: str = "ring"
     ) -> None:
         self.part = part
         self.texts: dict[int, list[int]] = {}
@@ -48,13 +50,13 @@ class Leader:
 
     @property
     def group(self) -> str:
-        """The ranks and how they hold the target: what else than one Mac a pass depends on."""
+        """Describes the ranks and how they hold the target: the cost of a pass depends on it."""
         share = self.part.share
         cut = "+".join(map(str, share.split)) or str(share.size)
         return f"{share.mode} {cut} over {self._links}"
 
     def open(self, quantized: QuantizedCaches | None, *, block: int) -> int:
-        """A new decoder on every rank; returns its number."""
+        """Make a decoder on every rank. Returns its number."""
         self._opened += 1
         to = quantized or QuantizedCaches(bits=0, group_size=0, start=0)
         self.tell(orders.Open(self._opened, block, to.bits, to.group_size, to.start))
@@ -71,8 +73,8 @@ class Leader:
     ) -> Iterator[None]:
         """Have the other ranks begin a pass, which this one begins meanwhile.
 
-        `taps`: which of their hidden states are wanted. Raises `Problem` where the ranks have lost
-        each other.
+        `taps`: the hidden states that they give to this rank. Raises `Problem` if the ranks have
+        lost each other.
         """
         self._passes += 1
         if self._passes % PASSES_BETWEEN_COMPARISONS == 0:
@@ -87,7 +89,7 @@ class Leader:
     def rest(self) -> None:
         """Let the other ranks wait without keeping a core busy, until the next pass.
 
-        Raises `Problem` where the ranks do not hold the same text.
+        Raises `Problem` if the ranks do not hold the same text.
         """
         if not self._resting and not self.over:
             self._compare()
@@ -107,8 +109,8 @@ class Leader:
                 raise _lost()
 
     def _send(self, last: Order) -> None:
-        """Send what there is to tell, and `last`, once the pass before is over on this rank: what
-        ranks send each other at the same time could arrive in different orders."""
+        """Send the orders so far, and `last`, once the pass before is over on this rank: messages
+        of one time could arrive in different sequences."""
         if self.over:
             raise _lost()
         told: list[Order] = []
@@ -131,8 +133,7 @@ class Leader:
 
     @contextmanager
     def _in_step(self) -> Iterator[None]:
-        """Where this rank leaves off in the midst of what all do together, nobody knows any more
-        what is on its way."""
+        """If this rank breaks off a common action, all is `over`: messages may be on their way."""
         try:
             yield
         except BaseException:
@@ -150,7 +151,7 @@ def _lost() -> Problem:
 class LeadingDecoder(Decoder):
     """Reads with all ranks. Chains only: trees would need a message of their own.
 
-    Attribute: `number`, by which the other ranks know it.
+    Attribute: `number`, its number on all ranks.
     """
 
     def __init__(
@@ -159,10 +160,10 @@ class LeadingDecoder(Decoder):
         *,
         leader: Leader,
         quantized: QuantizedCaches | None = None,
-        block: int = 128,
+        block: int = CACHE_BLOCK,
         trial: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`model`: rank 0's part. `trial` is not made, as it would read with one rank alone."""
+        """`model`: rank 0's part. `trial` is ignored, as it would read with one rank alone."""
         super().__init__(model, quantized=quantized, block=block)
         self._leader, self.depth = leader, leader.part.depth
         self.recorder = StateRecorder(model, depth=self.depth, watch=leader.part.watch)
@@ -213,5 +214,10 @@ class LeadingDecoder(Decoder):
             del self._text[self.length :]
             self._leader.tell(orders.Rewind(self.number, self.length))
 
-    def rest(self) -> None:
-        self._leader.rest()
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let the other ranks rest afterwards."""
+        try:
+            yield
+        finally:
+            self._leader.rest()

@@ -1,4 +1,4 @@
-"""The links between Macs, as seen from one of them: which networks its addresses are on.
+"""Finds out which networks a Mac's own addresses are on.
 
 A ring has neither authentication nor encryption: whoever can reach an address can take a rank's
 place in it. So addresses are those of a cable between two Macs, or of this machine alone.
@@ -20,7 +20,7 @@ _ALONE = 30, 31  # the prefixes of networks with room for two; a tunnel's 32 lea
 
 
 def this_mac(addresses: Sequence[str]) -> Hello:
-    """What this Mac says of itself to rank 0, with `addresses` of its own."""
+    """This Mac's introduction to rank 0, with its own `addresses`."""
     masks = {
         each.address: each.netmask
         for interface in psutil.net_if_addrs().values()
@@ -43,20 +43,20 @@ def this_mac(addresses: Sequence[str]) -> Hello:
 
 
 def point_to_point(network: str) -> bool:
-    """Whether a network, such as "192.168.0.1/30", is that of a cable between two, or of this
-    machine alone. So is one that gave itself an address: it has nothing but what is plugged in."""
+    """Whether a network, such as "192.168.0.1/30", has no room for others: it is a cable between
+    two Macs, this machine alone, or link-local, with only the Macs that are plugged in."""
     interface = IPv4Interface(network)
     own = interface.ip
     return own.is_loopback or own.is_link_local or interface.network.prefixlen in _ALONE
 
 
 def open_network(networks: Sequence[str]) -> str:
-    """The first one on which others may be; empty for none."""
+    """The first network on which others may be; empty for none."""
     return next((each for each in networks if each and not point_to_point(each)), "")
 
 
 def _free_ports(addresses: Sequence[str]) -> tuple[int, ...]:
-    """A free port on each; all differ."""
+    """A free port on each address; all differ."""
     with ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in addresses]
         for each, address in zip(sockets, addresses, strict=True):

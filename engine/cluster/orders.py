@@ -1,28 +1,29 @@
-"""Work orders: what rank 0 tells the other ranks, as one list of whole numbers of fixed length.
+"""Work orders of rank 0 to the other ranks, as one list of whole numbers of fixed length.
 
-Nothing here is ever unpickled, and no order holds text. What is not an order, whatever else it may
-be, is refused as a whole. Knows numbers; nothing of models or of how they travel.
+Nothing here is ever unpickled, and no order holds text. A message with anything but orders is
+refused as a whole. Knows numbers; nothing of models or of how they travel.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-LENGTH = 768  # numbers in a message: a chunk of a prompt, and what is to be done before it
-MOST_ROWS = 512
+from models.limits import PREFILL_ROWS
+
+LENGTH = 768  # numbers in a message: a chunk of a prompt, and the orders before it
 _MOST = (1 << 31) - 1
 _MARK = 0x534C4950  # the first number of every message
-_HEAD = 3  # that mark, the number of the message, how many numbers of it are used
+_HEAD = 3  # the mark, the message's number, and how many of the other numbers are used
 
 
 class NotAnOrder(Exception):
-    """What arrived is not what rank 0 sends: the ranks are out of step, or a stranger is there."""
+    """A message is not rank 0's: the ranks are out of step, or a stranger is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A new decoder, whose caches grow by `block`, and are quantized to `bits` in groups from
-    `start` on; 0 bits: not."""
+    """Make a decoder, whose caches grow by `block`, and are quantized to `bits` in groups from
+    `start` on; 0 bits do not quantize them."""
 
     code: ClassVar[int] = 1
     decoder: int
@@ -34,7 +35,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Let one decoder hold what another one does."""
+    """Let `decoder` hold what the decoder `of` holds."""
 
     code: ClassVar[int] = 2
     decoder: int
@@ -85,7 +86,7 @@ class Lengthen:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Behind the next pass, let rank 0 have the hidden states at `tap`."""
+    """Give rank 0 the hidden states at `tap` of the next pass."""
 
     code: ClassVar[int] = 12
     tap: int
@@ -93,7 +94,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """`Decoder.read`: one pass over `tokens`. The last one of its message."""
+    """`Decoder.read`: one pass over `tokens`. The last order of its message."""
 
     code: ClassVar[int] = 8
     decoder: int
@@ -102,21 +103,21 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Compare what all decoders hold between the ranks. The last one of its message."""
+    """Compare between the ranks what all decoders hold. The last order of its message."""
 
     code: ClassVar[int] = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Wait until woken, without keeping a core busy. The last one of its message."""
+    """Wait until woken, without keeping a core busy. The last order of its message."""
 
     code: ClassVar[int] = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """End. The last one of its message."""
+    """End. The last order of its message."""
 
     code: ClassVar[int] = 11
 
@@ -134,7 +135,7 @@ _KINDS: dict[int, type[Order]] = {
 
 
 def in_messages(orders: Iterable[Order]) -> Iterator[list[Order]]:
-    """The orders, in as few messages as hold them in their order."""
+    """The orders in as few messages as can hold them, in the same sequence."""
     message, used = list[Order](), 0
     for order in orders:
         needed = len(_numbers(order))
@@ -150,13 +151,13 @@ def in_messages(orders: Iterable[Order]) -> Iterator[list[Order]]:
 def encode(number: int, orders: Sequence[Order]) -> list[int]:
     """Message `number` with these orders: `LENGTH` numbers.
 
-    Raises ValueError where `decode` would not give them back.
+    Raises ValueError if `decode` would not give them back.
     """
     body = [part for order in orders for part in _numbers(order)]
     if _HEAD + len(body) > LENGTH:
         raise ValueError(f"{len(body)} numbers do not fit into a message of {LENGTH}")
     if not all(0 <= part <= _MOST for part in body):
-        raise ValueError("an order holds what is no number of 31 bits")
+        raise ValueError("an order holds a number of more than 31 bits")
     message = [_MARK, number & _MOST, len(body), *body]
     message += [0] * (LENGTH - len(message))
     try:
@@ -194,7 +195,7 @@ def _orders(numbers: Iterator[int]) -> Iterator[Order]:
             if kind is Read:
                 decoder, rows = next(numbers), next(numbers)
                 tokens = [next(numbers) for _ in range(rows)]
-                if not 0 < rows <= MOST_ROWS or min(tokens) < 0:
+                if not 0 < rows <= PREFILL_ROWS or min(tokens) < 0:
                     raise NotAnOrder(f"a pass cannot have these {rows} rows")
                 yield Read(decoder, tuple(tokens))
             else:

@@ -1,11 +1,11 @@
 """A rank's share of a target: which layers it has, or which part of each, and how states travel.
 
-In a pipeline every rank has some layers, rank 0 the last ones; states go from one rank to the next,
-and nothing is computed in another way than by one process. With tensor parallelism every rank has a
-part of every layer, and sums are made by all ranks together, which rounds differently.
+In a pipeline every rank has some layers, rank 0 the last ones. States go from one rank to the next,
+and everything is computed as by one process. With tensor parallelism every rank has a part of every
+layer, and all ranks add up their results, which rounds differently.
 
-A pipeline's layers are cut here, for all architectures alike: one message at each border is all
-that there is between ranks. mlx-lm divides layers (`shard`); the output layer stays whole.
+A pipeline's layers are cut here, for all architectures alike, with one message at each border.
+mlx-lm divides layers (`shard`); the output layer stays whole.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.cluster.group import Group
 from engine.loading import LoadedModel, load
 from engine.model_parts import TapHook, calling, downwards, trunk
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.sharing import Mode as Mode
@@ -32,9 +32,12 @@ _MASKS = ("fa_idx", "ga_idx", "swa_idx", "ssm_idx")  # places of layers whose ca
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What `rank` has of a model. `split`: how many layers each rank has in a pipeline, rank 0's
-    first, which are the model's last; empty with tensor parallelism."""
+class RankShare:
+    """The share of `rank` in a model.
+
+    Attributes: `size`, the number of ranks; `split`, the number of layers of each rank in a
+    pipeline, rank 0's first, which are the model's last; empty with tensor parallelism.
+    """
 
     mode: Mode
     rank: int
@@ -47,22 +50,22 @@ class Share:
         return sum(self.split[self.rank + 1 :])
 
 
-class Part:
+class ModelPart:
     """A rank's part of a model, which reads with those of the other ranks.
 
-    Attributes: `model`, to be called as the whole one, with caches of its own layers; `share`;
-    `depth`, how many layers all ranks have. Rank 0's gives the logits; what the others give is not
-    looked at.
+    Attributes: `model`, which is called as the whole one, with caches of its own layers; `share`;
+    `depth`, the number of layers of all ranks. Rank 0's output has the logits; the others' is
+    ignored.
     """
 
-    def __init__(self, model: nn.Module, share: Share, group: Group) -> None:
+    def __init__(self, model: nn.Module, share: RankShare, group: Group) -> None:
         """`model` as `keep` and `divide` left it. Raises `Problem`."""
         self.model, self.share, self.group = model, share, group
         self.depth = sum(share.split) or len(model.layers)
         self._begun = False
-        self._made: list[mx.array] = []  # by the newest pass, to be waited for
+        self._made: list[mx.array] = []  # by the newest pass, for `settle`
         self._taps: tuple[int, ...] = ()
-        self._hook = TapHook(model, ())  # sees those of `_taps` that are of its own layers
+        self._hook = TapHook(model, ())  # sees those of `_taps` that belong to its own layers
         self._states: dict[Tap, mx.array] = {}  # at `_taps`, from the newest pass
         if share.mode == "pipeline":
             self._type = _type_of_states(model)
@@ -84,18 +87,18 @@ class Part:
 
     @property
     def size_bytes(self) -> int:
-        """What its weights take."""
+        """The size of its weights."""
         arrays: Any = tree_flatten(self.model.parameters())
         return sum(array.nbytes for _, array in arrays)
 
     def elsewhere(self, taps: Iterable[Tap]) -> tuple[int, ...]:
-        """Those of `taps` at which only other ranks see the states, seen from rank 0."""
+        """Those of `taps` whose states only other ranks see, seen from rank 0."""
         return tuple(sorted(tap for tap in taps if tap != "norm" and 0 < tap <= self.share.first))
 
     def begin(self, taps: tuple[int, ...] = ()) -> None:
-        """What is read now is read by all ranks; without this, only shapes are asked for.
+        """Make the next call of the model a pass of all ranks. Other calls only ask for shapes.
 
-        `taps`: where all ranks are to see the states. On every rank the same.
+        `taps`: where all ranks see the states. On every rank the same.
         """
         self._begun = True
         if taps != self._taps:
@@ -105,11 +108,11 @@ class Part:
             self._hook = TapHook(self.model, [place for place in places if place in own])
 
     def watch(self, taps: frozenset[Tap]) -> TapHook:
-        """What sees the states at `taps` on rank 0, where `begin` had those elsewhere exchanged."""
+        """A hook for the states at `taps` on rank 0. `begin` has the others' states exchanged."""
         return _Watch(self.model, taps, first=self.share.first, elsewhere=self._states)
 
     def settle(self) -> None:
-        """Wait until this rank has sent and received all that belongs to its newest pass."""
+        """Wait until this rank has sent and received all messages of its newest pass."""
         mx.eval(self._made)
         self._made = []
 
@@ -129,9 +132,9 @@ class Part:
 
 
 class _Watch(TapHook):
-    """Sees the states at some taps of a pipeline's last layers, and those that are given to it.
+    """Sees the states at some taps of a pipeline's last layers, and those from other ranks.
 
-    `first`: how many layers come before. `elsewhere`: where the states of those are put.
+    `first`: the number of layers before them. `elsewhere`: the states of those layers.
     """
 
     def __init__(
@@ -160,11 +163,11 @@ class _Watch(TapHook):
 
 
 def load_part(
-    folder: ModelFolder, share: Share, group: Group, *, expand: bool
-) -> tuple[LoadedModel, Part]:
-    """Load this rank's part of a target; no other weights are read for good. On every rank.
+    folder: ModelFolder, share: RankShare, group: Group, *, expand: bool
+) -> tuple[LoadedModel, ModelPart]:
+    """Load this rank's part of a target, and keep no other weights. Called on every rank.
 
-    `expand`: whether weights become float32 on a CPU, as rank 0 decides for all of them: parts of
+    `expand`: whether weights become float32 on a CPU. Rank 0 decides for all of them, as parts of
     different types would not be one model. Raises `Problem`, as `models.sharing.check` does before
     anything is opened.
     """
@@ -175,11 +178,11 @@ def load_part(
         divide(model, share, group)
 
     loaded = load(folder, expand=expand, cut=cut)
-    return loaded, Part(loaded.model, share, group)
+    return loaded, ModelPart(loaded.model, share, group)
 
 
-def keep(model: nn.Module, share: Share) -> None:
-    """Leave the layers of a rank of a pipeline in a model, whose weights need not be read yet."""
+def keep(model: nn.Module, share: RankShare) -> None:
+    """Remove the layers of a pipeline's other ranks from a model, before its weights are read."""
     if share.mode != "pipeline":
         return
     inner, whole = trunk(model), make_prompt_cache(model)
@@ -195,12 +198,12 @@ def keep(model: nn.Module, share: Share) -> None:
 
 
 def _kind(layer: Any) -> tuple[type, Any]:
-    """Layers with caches of one kind are given the same mask."""
+    """The kind of a layer's cache. Layers with caches of one kind get the same mask."""
     return type(layer), getattr(layer, "max_size", None)
 
 
-def divide(model: nn.Module, share: Share, group: Group) -> None:
-    """Leave a rank's part of every layer, with tensor parallelism."""
+def divide(model: nn.Module, share: RankShare, group: Group) -> None:
+    """Reduce every layer to a rank's part, with tensor parallelism."""
     if share.mode != "tensor":
         return
     parts = [part.args for part in downwards(model) if hasattr(part, "args")]
@@ -216,9 +219,9 @@ def divide(model: nn.Module, share: Share, group: Group) -> None:
 
 
 def _type_of_states(model: nn.Module) -> mx.Dtype:
-    """The number type of states between layers, which every rank must know of those it receives.
+    """The number type of the states between layers, which a rank must know to receive them.
 
-    Raises `Problem` where it changes on the way.
+    Raises `Problem` if it changes on the way.
     """
     hook = TapHook(model, (0, len(model.layers)))
     with hook.open():
@@ -237,8 +240,8 @@ def _named(kind: mx.Dtype) -> str:
     return str(kind).removeprefix("mlx.core.")
 
 
-def _connect(model: nn.Module, share: Share, group: Group) -> None:
-    """Have the first of its layers receive what the rank before it made, and the last one send."""
+def _connect(model: nn.Module, share: RankShare, group: Group) -> None:
+    """Have the first of its layers receive states from the rank before, and the last send them."""
     layers: Sequence[nn.Module] = model.layers
     if share.rank < share.size - 1:
         layers[0].__class__ = _receiving(type(layers[0]), share.rank + 1, group)

@@ -1,4 +1,4 @@
-"""What a person sees of the Macs that hold a target together. Plain values, no MLX."""
+"""The state of each Mac of a cluster, for people. Plain values, no MLX."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +8,12 @@ State = Literal["starting", "loading", "ready", "working", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """What a person sees of a rank. `layers`: (first, end) in a pipeline. Bytes: what its part of
-    the model takes, and what was free before. `open_network`: one of its links, where others may be
-    too; empty for none. `detail`: a line, of what is wrong for example."""
+    """The state of a rank.
+
+    Attributes: `layers`, (first, end) in a pipeline; `needed_bytes` of its part of the model;
+    `free_bytes` before it was loaded; `open_network`, one of its links on which others may be,
+    or empty; `detail`, a line about what is wrong, for example.
+    """
 
     rank: int
     host: str
@@ -24,7 +27,7 @@ class RankState:
 
 
 def divided(ranks: tuple[RankState, ...]) -> str:
-    """How Macs hold a target, in a line for people; empty for one."""
+    """A line that says how Macs hold a target; empty for a single Mac."""
     if len(ranks) < 2:
         return ""
     if ranks[0].layers is None:

@@ -1,8 +1,8 @@
-"""In which wait of a pass the thread stands that reads with all ranks, seen from another thread.
+"""Tells the watcher which call of a pass the reading thread is blocked in.
 
-A wait for a rank that sends nothing never ends, and MLX neither says so nor can be interrupted:
-that a thread has been in the same call for long is all that can be known. Where whoever listens to
-an answer is slow, the thread stands elsewhere, and that is no wait.
+A wait for a rank that sends nothing never ends, and MLX neither reports nor interrupts it. All that
+can be known is that a thread has been in the same call for long. A thread that is held up by a slow
+listener is blocked elsewhere, which is no wait.
 """
 
 import sys
@@ -11,23 +11,24 @@ from types import FrameType
 
 from engine.cluster import group
 from engine.cluster.leader import Leader, LeadingDecoder
-from engine.cluster.share import Part
+from engine.cluster.share import ModelPart
 from engine.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
 
-_CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, Part.settle)
+_CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, ModelPart.settle)
 _WAITS = {call.__code__ for call in _CALLS}
 
 
 class Waits:
-    """Of the thread that makes this. Attribute: `leader`, whose messages show that passes end."""
+    """The waits of the thread that makes this. Attribute: `leader`, whose messages show that passes
+    end."""
 
     def __init__(self) -> None:
         self.leader: Leader | None = None
         self._thread = get_ident()
 
     def now(self) -> tuple[FrameType, int] | None:
-        """The wait in which the thread stands; None for none. Equal as long as it is the same."""
+        """The wait that the thread is in; None for none. Two values are equal for the same wait."""
         frame = sys._current_frames().get(self._thread)
         if frame is None or self.leader is None or not _is_wait(frame):
             return None

@@ -1,4 +1,7 @@
-"""Which matrix library MLX's CPU backend calls, and with which kernels. Macs have Accelerate."""
+"""Chooses the matrix library, and its kernels, for MLX's CPU backend on Linux.
+
+Macs have Accelerate.
+"""
 
 import ctypes
 import os
@@ -21,7 +24,7 @@ _CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
 
 @dataclass(frozen=True, slots=True)
 class MatrixLibrary:
-    """The library that multiplies matrices on the CPU; OpenBLAS has `kernels` and `threads`."""
+    """The library that multiplies matrices on the CPU; only OpenBLAS has `kernels`, `threads`."""
 
     name: str
     kernels: str = ""
@@ -35,8 +38,8 @@ class MatrixLibrary:
     @property
     def sums_in_turn(self) -> bool:
         """Whether a product sums its numbers one after another, so that zeros among them change
-        nothing, not even the rounding. OpenBLAS's Sandybridge kernels do so in blocks, of which the
-        last has 192 numbers or more: all that a draft adds behind what is committed."""
+        not even the rounding. OpenBLAS's Sandybridge kernels do so in blocks; the last block has
+        192 numbers or more, which is more than a draft adds behind the committed tokens."""
         return self.slow or self.kernels == "Sandybridge"
 
     def __str__(self) -> str:
@@ -48,22 +51,22 @@ _REFERENCE = MatrixLibrary("reference BLAS")
 
 @cache
 def choose_blas() -> MatrixLibrary:
-    """Put OpenBLAS in front of the reference BLAS of MLX's Linux wheel; returns what MLX calls.
+    """Put OpenBLAS in front of the reference BLAS of MLX's Linux wheel; return MLX's library.
 
     The reference BLAS does 6 GFLOP/s, OpenBLAS ten times that: without it a pass over five
-    rows costs five times one row, and speculation cannot pay. Must run before `import mlx`, which
-    binds what it calls. The package scipy-openblas32 has OpenBLAS with a prefix before the names
-    of its functions; so MLX is given a library of a few kilobytes (packaging/cblas.c) that has the
-    plain names and hands calls on. The system's OpenBLAS is the second choice.
+    rows costs five times one row, and speculation cannot pay. Call it before `import mlx`, which
+    binds its functions. The package scipy-openblas32 has OpenBLAS with a prefix before the names
+    of its functions; so MLX gets a library of a few kilobytes (packaging/cblas.c) that has the
+    plain names and passes calls on. The system's OpenBLAS is the second choice.
 
-    OpenBLAS's default kernels round a product differently with the number of rows, so a block of
-    tokens would not equal its tokens one by one. The Sandybridge kernels do not: a block is
-    bit-identical to single steps, and up to eight rows they are no slower. Nor do the ARMV8 ones,
-    but for a single row. A library that comes with any others is left alone.
+    OpenBLAS's default kernels round a product by the number of rows, so a block of tokens would
+    not equal its tokens one by one. With the Sandybridge kernels a block is bit-identical to
+    single steps, and up to eight rows they are as fast. So it is with the ARMV8 kernels, except
+    for a single row. An OpenBLAS with any other kernels is not used.
 
-    Products with up to sixteen rows, as targets and drafters read them, are computed on x86-64 by
-    the small library that stands in front (packaging/few_rows.c): in half of the time up to eight
-    rows, and bit for bit as the Sandybridge kernels do it, which is tried here first.
+    On x86-64 the small library in front (packaging/few_rows.c) computes products with up to
+    sixteen rows itself: in half of the time up to eight rows, and bit for bit like the Sandybridge
+    kernels, which is checked here first.
     """
     if not sys.platform.startswith("linux"):
         return MatrixLibrary("Accelerate")
@@ -87,12 +90,12 @@ def choose_blas() -> MatrixLibrary:
 
 
 def keep_narrow(matrix: Any) -> bool:
-    """Keep a float32 matrix of MLX, (rows, columns), in half as many bytes too, while it lives.
+    """Keep a bfloat16 copy of a float32 matrix of MLX, (rows, columns), while the matrix lives.
 
-    Its products take less than half the time then, but are rounded in another order, the same for
-    any number of rows: for a drafter's matrices, never a target's. Its numbers must stay what they
-    are. Returns False, and keeps nothing, where bfloat16 does not hold each of them exactly, or
-    the small library multiplies nothing here.
+    Its products then take less than half the time, but are summed in another order, the same for
+    any number of rows: use it for a drafter's matrices, never for a target's. The numbers must not
+    change afterwards. Returns False, and keeps nothing, if bfloat16 does not hold each number
+    exactly, or if the small library is not in use.
     """
     process = ctypes.PyDLL(None)  # by one thread at a time
     if not hasattr(process, "slipstream_keep_narrow"):
@@ -108,8 +111,8 @@ def restart_with_any_kernels() -> None:
     """Restart this command with the kernels that OpenBLAS itself would choose.
 
     They are two to four times as fast with hundreds of rows, which training has, and training
-    need not be bit-identical to anything. The choice is made when the library is loaded, hence
-    the restart. Returns where there is nothing to choose, or after the restart.
+    need not be bit-identical to anything. The kernels are chosen when the library is loaded, hence
+    the restart. Returns after the restart, or if there is nothing to choose.
     """
     chosen = os.environ.pop("OPENBLAS_CORETYPE", None)
     if chosen and sys.platform.startswith("linux") and _ANY_KERNELS not in os.environ:
@@ -118,7 +121,7 @@ def restart_with_any_kernels() -> None:
 
 
 def _candidates() -> Iterator[tuple[str, str]]:
-    """Where OpenBLAS may be, best first, and the prefix of its functions' names."""
+    """Yield (path, prefix of the functions' names) of each OpenBLAS that may exist, best first."""
     package = find_spec("scipy_openblas32")  # to import it would show its functions to everybody
     if package is not None and package.origin is not None:
         yield str(Path(package.origin).with_name("lib") / "libscipy_openblas.so"), "scipy_"
@@ -139,7 +142,7 @@ def _described(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
 
 
 def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str, found: MatrixLibrary) -> None:
-    """Let MLX find our functions, and let these find OpenBLAS's."""
+    """Let MLX find our functions, and let our functions find OpenBLAS's."""
     shim = ctypes.CDLL(str(_SHIMS / f"{machine}.so"), mode=ctypes.RTLD_GLOBAL)
     for name in _CALLED:
         function = ctypes.cast(getattr(openblas, f"{prefix}cblas_{name}"), ctypes.c_void_p)

@@ -1,13 +1,13 @@
-"""How many rows of a prompt a CPU reads at once, where that takes long and rounds nothing."""
+"""Chooses how many rows of a prompt a CPU reads at once."""
 
 _FIRST_ROWS, _FEWEST_ROWS = 64, 32
 
 
 class TimedChunks:
-    """So few rows that reading them takes about as long as wanted: so that a person can see how far
-    it has come, and stop it.
+    """Chooses the rows of a chunk so that it takes a wanted time: a person can see the progress of
+    a prefill, and stop it.
 
-    Attribute: `rows`, of the next chunk, at most `most`.
+    Attribute: `rows` of the next chunk, at most `most`.
     """
 
     def __init__(self, most: int) -> None:
@@ -15,7 +15,7 @@ class TimedChunks:
         self.rows = _FIRST_ROWS
 
     def read(self, rows: int, seconds: float, wanted: float) -> None:
-        """Choose by the last chunk, whose `rows` took `seconds`, where `wanted` are right."""
+        """Adapt `rows` to the last chunk, whose `rows` took `seconds` in place of `wanted`."""
         if seconds > wanted:
             self.rows = max(_FEWEST_ROWS, rows // 2)
         elif seconds < wanted / 2:

@@ -1,9 +1,9 @@
-"""Exponentials on a CPU: by powers, which MLX computes there in less than half of the time.
+"""Exponentials on a CPU as powers of two, which take less than half of the time.
 
-On x86-64 its exponentials are computed one by one, by calls. With four rows softmax and SwiGLU were
-a tenth of a small target's pass, and they grow with the rows as nothing else in it does. So the
-sampler calls `softmax` here, and passes call a stand-in for what mlx-lm's models call by name. All
-are within rounding of MLX's own, and what they make of a row does not depend on those beside it.
+On x86-64 MLX computes exponentials one by one, by calls. With four rows softmax and SwiGLU were a
+tenth of a small target's pass, and no other part grows with the rows as they do. So the sampler
+calls `softmax` here, and passes call stand-ins for the functions that mlx-lm's models call by name.
+The results are MLX's own up to rounding, and a row's result does not depend on the rows beside it.
 """
 
 import math
@@ -13,14 +13,14 @@ from typing import Any
 import mlx.core as mx
 
 StandIn = Callable[[Callable[..., mx.array]], Callable[..., mx.array]]
-"""Makes of a function the one that is called instead of it."""
+"""Takes a function and returns its replacement."""
 
 _LOG2_E = 1.0 / math.log(2.0)
-_LEAST = 2.0**-126  # below it a float has fewer digits, and is slow to compute with
+_LEAST = 2.0**-126  # smaller floats have fewer digits, and are slow to compute with
 
 
 def softmax(scores: mx.array) -> mx.array:
-    """Probabilities over the last axis of `scores`, float32; 0 where they are next to nothing."""
+    """Probabilities over the last axis of `scores`, float32; 0 for those below 2**-126."""
     below = scores - mx.max(scores, axis=-1, keepdims=True)
     mass = mx.maximum(mx.power(2.0, below * _LOG2_E) - _LEAST, 0.0)
     return mass / mx.sum(mass, axis=-1, keepdims=True)
@@ -36,10 +36,10 @@ def log_mass(scores: mx.array) -> mx.array:
 def attend(
     queries: mx.array, keys: mx.array, values: mx.array, scale: float, mask: mx.array
 ) -> mx.array:
-    """What mlx-lm's `scaled_dot_product_attention` gives, where it `can_attend`.
+    """The result of mlx-lm's `scaled_dot_product_attention`, for arguments that `can_attend`.
 
-    With few passes over the scores: their `softmax` is divided by its sum last of all, and weights
-    next to nothing, which hardly occur there, are kept.
+    Needs few passes over the scores: it divides by their sum last of all, and keeps tiny weights,
+    which hardly occur here.
     """
     batch, heads, rows, width = queries.shape
     groups = keys.shape[1]  # of heads, each with the same keys
@@ -52,14 +52,13 @@ def attend(
 
 
 def can_attend(queries: mx.array, keys: Any, values: Any, mask: Any, **more: Any) -> bool:
-    """Whether this is what the CPU usually has: float32, and a mask of truth values (rows, keys)
-    that is the same for all heads."""
+    """Whether `attend` can compute it: float32, and one boolean mask (rows, keys) for all heads."""
     usual = isinstance(mask, mx.array) and mask.ndim == 2 and mask.dtype == mx.bool_
     return usual and more.get("sinks") is None and _is_float32(queries, keys, values)
 
 
 def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
-    """As mlx-lm's `scaled_dot_product_attention`. What `attend` cannot do is left to `stock`."""
+    """Replace mlx-lm's `scaled_dot_product_attention`; call `stock` if `attend` cannot do it."""
 
     def attention(
         queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
@@ -72,7 +71,7 @@ def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
 
 
 def _swiglu(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
-    """As mlx-lm's `swiglu`: the gate times its sigmoid, times what is gated."""
+    """Replace mlx-lm's `swiglu`: the gate times its sigmoid, times `x`."""
 
     def swiglu(gate: mx.array, x: mx.array) -> mx.array:
         if not _is_float32(gate, x):
@@ -83,7 +82,7 @@ def _swiglu(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
 
 
 def _is_float32(*arrays: Any) -> bool:
-    """Quantized keys are no arrays."""
+    """Whether all are float32 arrays. Quantized keys are tuples."""
     return all(isinstance(each, mx.array) and each.dtype == mx.float32 for each in arrays)
 
 
@@ -91,4 +90,4 @@ STAND_INS: Mapping[str, StandIn] = {
     "scaled_dot_product_attention": _attention,
     "swiglu": _swiglu,
 }
-"""By the name of a function of mlx-lm: what makes the one that passes on a CPU call instead."""
+"""By the name of a function of mlx-lm: the function that makes its replacement on a CPU."""

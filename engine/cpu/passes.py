@@ -1,4 +1,4 @@
-"""What a pass calls on a CPU in the place of mlx-lm's functions."""
+"""The functions that a pass on a CPU calls in place of mlx-lm's."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,20 +8,20 @@ import mlx.core as mx
 from engine.cpu.exponentials import STAND_INS, StandIn
 from engine.device import begin
 
-_LARGE_LAYER = 100_000  # weights; in smaller ones beginning with a layer costs more than it gains
+_LARGE_LAYER = 100_000  # weights; for smaller layers an early start costs more than it gains
 
 
 def stand_ins(weights_per_layer: float) -> Mapping[str, StandIn]:
-    """By the name of a function of mlx-lm: what makes the one that a pass calls instead."""
+    """By the name of a function of mlx-lm: the function that makes its replacement."""
     return _BEGUN if weights_per_layer > _LARGE_LAYER else STAND_INS
 
 
 def _at_once(stand_in: StandIn) -> StandIn:
-    """The same, but its results are under way when it returns.
+    """The same replacement, which also starts the computation of its result.
 
     So a CPU computes a pass while the rest of it is built. A model of 30 layers with 4 million
-    weights each takes 0.93 of the time, one with 50,000 up to 1.2 times as long. On a GPU there is
-    nothing to gain: it computes whatever it is given in larger parts.
+    weights each takes 0.93 of the time, a model with 50,000 up to 1.2 times as long. A GPU gains
+    nothing, as it gets its work in larger parts.
     """
 
     def begun(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:

@@ -1,8 +1,8 @@
 """Rotary positions on a CPU: the same numbers as MLX's, with the angles computed once a pass.
 
-There `mx.fast.rope` computes sines and cosines of all positions anew in every call, in some thirty
-operations: of a small target's pass, which calls it twice a layer, they were a tenth. All layers
-turn by the same angles, and with these at hand six operations are left.
+There `mx.fast.rope` computes the sines and cosines of all positions in every call, in some thirty
+operations. A small target's pass calls it twice a layer, and spent a tenth of its time so. All
+layers use the same angles, and with these at hand six operations are left.
 """
 
 from functools import lru_cache
@@ -13,10 +13,10 @@ import mlx.nn as nn
 
 
 class Rotary(nn.RoPE):
-    """As `mlx.nn.RoPE`, bit for bit.
+    """Gives the bits of `mlx.nn.RoPE`.
 
-    Computes what a CPU usually has itself: float32, and halves turned by each other. Anything else
-    is left to MLX.
+    Computes the usual case itself: float32, pairs from the two halves of a row. Calls MLX for
+    anything else.
     """
 
     def __call__(self, x: mx.array, offset: Any = 0) -> mx.array:
@@ -24,7 +24,7 @@ class Rotary(nn.RoPE):
             turned: mx.array = super().__call__(x, offset)
             return turned
         half = self.dims // 2
-        # Where each row has a position of its own, these came from the host: nothing is waited for.
+        # If each row has its own position, the array came from the host, so this does not wait.
         starts: Any = offset.tolist() if isinstance(offset, mx.array) else offset
         starts = tuple(starts) if isinstance(starts, list) else (starts,)
         cosines, sines = _angles(half, self.base, self.scale, starts, x.shape[-2])
@@ -38,8 +38,10 @@ class Rotary(nn.RoPE):
 def _angles(
     half: int, base: float, scale: float, starts: tuple[int, ...], rows: int
 ) -> tuple[mx.array, mx.array]:
-    """Cosines, and sines with their signs, of `rows` positions from each of `starts` on: (starts,
-    1, rows, 2 * half) each. In MLX's order of operations."""
+    """Cosines, and signed sines, of `rows` positions from each of `starts` on.
+
+    (starts, 1, rows, 2 * half) each, in MLX's order of operations.
+    """
     positions = (mx.arange(rows, dtype=mx.float32) + mx.array(starts)[:, None, None]) * scale
     steps = mx.arange(0, -half, -1, dtype=mx.float32)
     steps = mx.exp(steps * (mx.log(mx.array(base, dtype=mx.float32)) / half))
@@ -49,7 +51,7 @@ def _angles(
 
 
 def with_rotary(network: nn.Module) -> None:
-    """Have the layers of `network` call it instead of `mlx.nn.RoPE`."""
+    """Replace each `mlx.nn.RoPE` of `network` by a `Rotary`."""
     for module in network.modules():
         for name, part in module.items():
             if type(part) is nn.RoPE:

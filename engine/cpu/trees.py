@@ -1,6 +1,6 @@
-"""Attention of a tree's rows on a CPU: each row gets, bit for bit, what it would have got alone.
+"""Attention of a tree's rows on a CPU: each row's result has the same bits as alone.
 
-Where that takes it, path by path, over keys and values in the order of the path.
+If necessary it is computed path by path, over keys and values in the order of the path.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from engine.tree import Tree
 _SUMS_IN_TURN = choose_blas().sums_in_turn
 
 Held = tuple[Any, int]
-"""What a cache holds of keys or values, (..., places, dim), and where the tree begins."""
+"""A cache's keys or values, (..., places, dim), and the place where the tree begins."""
 
 
 def attend_exactly(
@@ -33,10 +33,10 @@ def attend_exactly(
     scale: float,
     **options: Any,
 ) -> mx.array:
-    """What `attention` gives the rows of `tree`, (1, heads, rows, dim): all rows at once where no
-    number is rounded by what others see, else path by path.
+    """The result of `attention` for the rows of `tree`, (1, heads, rows, dim).
 
-    `own`: which places each row sees, (rows, places); `as_chain`: which it would see in a chain.
+    All rows at once if a row's rounding does not depend on the others, otherwise path by path.
+    `own` (rows, places): the places that each row sees; `as_chain`: the same for a chain.
     """
     if _SUMS_IN_TURN and can_attend(queries, keys[0], values[0], own, **options):
         return attend(queries, keys[0], values[0], scale, own)
@@ -58,9 +58,10 @@ def attend_exactly(
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Rows that end a path of a tree, which see it as if it were alone: its rows in a chain, and as
-    many places as before. `own`: which rows they are; `depths`: how deep; `order`: the path's rows
-    among all, or None where they are the first ones.
+    """A path of a tree, read as a chain over as many places as the tree has.
+
+    `own`: the rows that no earlier path has, at these `depths`. `order`: the path's rows in the
+    tree; None if they are the tree's first rows.
     """
 
     own: tuple[int, ...]
@@ -68,7 +69,7 @@ class _Path:
     order: mx.array | None
 
     def seen(self, part: Held) -> Any:
-        """Of keys or values, which are several arrays where they are quantized."""
+        """Keys or values in the path's order; quantized ones are several arrays."""
         held, first = part
         return tree_map(partial(self._in_order, first=first), held)
 
@@ -82,7 +83,7 @@ class _Path:
 
 @lru_cache(maxsize=8)
 def _paths(tree: Tree) -> tuple[_Path, ...]:
-    """The paths of a tree, and to each the rows that no path before it has."""
+    """The paths of a tree; each row belongs to the first path that has it."""
     paths: list[_Path] = []
     read: set[int] = set()
     for path in tree.paths:

@@ -1,1 +1,1 @@
-"""A drafter distilled from a target: it answers, a head learns from that, the best is kept."""
+"""Distils a drafter: the target answers prompts, a head learns from them, the best is kept."""

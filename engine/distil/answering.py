@@ -1,8 +1,8 @@
-"""The target answers prompts in batches until there is enough to learn from.
+"""Lets the target answer prompts in batches until there is enough to learn from.
 
-`Answerer` is one batch: what the target wrote, and its distribution at every token. `Answering`
-decides in which order prompts are asked and how many at once, what fits into memory and onto the
-disk, and which answers are held out. Every batch is on disk at once.
+`Answerer` answers one batch, and records the target's distribution at every token. `Answering`
+decides the order of the prompts and the size of batches, so that they fit into memory and onto the
+disk. `split` holds some answers out. Every batch is written to disk at once.
 """
 
 import os
@@ -29,8 +29,8 @@ LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
 _BLOCK = 32  # tokens whose largest logit is looked at first
 _MOST = 96  # prompts at once
-_FIRST = 16  # to learn how long they take
-_SHARD_SECONDS = 60.0  # of work that an interruption loses at most
+_FIRST = 16  # prompts of the first batch, which shows how long they take
+_SHARD_SECONDS = 60.0  # the most work that an interruption loses
 _LEAST_SHARDS = 4
 _HELD_OUT = 48  # greedy answers
 _HELD_OUT_SHARE = 1 / 6
@@ -46,9 +46,9 @@ class TokenizedPrompt:
 
 
 class Answerer:
-    """Answers in batches, and records the states behind `layers` of `target`.
+    """Answers prompts in batches, and records the states behind `layers` of `target`.
 
-    Raises `Problem` for a target whose caches cannot be batched: recurrent or sliding ones.
+    Raises `Problem` if the target's caches cannot be batched, as they are recurrent or sliding.
     """
 
     def __init__(self, target: LoadedModel, layers: Sequence[int]) -> None:
@@ -64,7 +64,7 @@ class Answerer:
     def answer(
         self, prompts: Sequence[TokenizedPrompt], *, longest: int, seed: int
     ) -> list[RecordedAnswer]:
-        """An answer of up to `longest` tokens to each prompt; empty answers are left out."""
+        """Answer each prompt with up to `longest` tokens; empty answers are left out."""
         lengths = [len(prompt.tokens) for prompt in prompts]
         padding = [max(lengths) - length for length in lengths]
         caches = [BatchKVCache(padding) for _ in range(self._caches)]
@@ -144,9 +144,9 @@ class Answerer:
 def _choose(
     logits: mx.array, temperatures: mx.array, key: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """Next tokens (batch,), and the likeliest with their log probabilities, (batch, 32).
+    """Return next tokens (batch,), the likeliest tokens (batch, 32) and their log probabilities.
 
-    Samples are drawn from the likeliest alone: from all tokens it would take half of the time.
+    Samples are drawn from the likeliest tokens only: all tokens would take half of the time.
     """
     logits = logits.astype(mx.float32)
     top = _likeliest(logits, min(LIKELIEST, logits.shape[-1] - 1))
@@ -160,9 +160,9 @@ def _choose(
 
 
 def _likeliest(logits: mx.array, count: int) -> mx.array:
-    """The `count` largest of each row (batch, vocabulary), in no order.
+    """The indices of the `count` largest logits of each row (batch, vocabulary), unordered.
 
-    They lie in the `count` blocks with the largest maxima: most of a row need not be sorted.
+    They lie in the `count` blocks with the largest maxima, so most of a row is not sorted.
     """
     batch, vocabulary = logits.shape
     blocks = -(-vocabulary // _BLOCK)
@@ -178,9 +178,9 @@ def _likeliest(logits: mx.array, count: int) -> mx.array:
 
 
 class Answering:
-    """Asks `target` all `prompts`, in an order of its own, as long as there is time.
+    """Asks `target` all `prompts`, in the order of `in_order`, until the budget is spent.
 
-    Raises `Problem` for a target that cannot answer in batches, and for too little memory.
+    Raises `Problem` if the target cannot answer in batches, or if there is too little memory.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Answering:
         self._longest = longest
         self._seed = seed
         self._queue = in_order(prompts)
-        # Of one position: the states, in memory and on disk; and besides them keys and values.
+        # For each position: states, in memory and on disk; keys and values, in memory.
         self._state_bytes = 2 * len(shape.layers) * shape.hidden_size
         caches = 8 * len(target.model.layers) * shape.cache_width
         positions = max(len(prompt.tokens) for prompt in prompts) + longest
@@ -239,7 +239,7 @@ class Answering:
 
 
 def in_order(prompts: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
-    """Prompts of similar length together, which wastes less padding; otherwise shuffled."""
+    """Shuffle prompts in groups of similar length, which need less padding."""
     queue: list[TokenizedPrompt] = []
     for start in range(0, len(prompts), 8 * _MOST):
         some = sorted(prompts[start : start + 8 * _MOST], key=lambda prompt: len(prompt.tokens))
@@ -253,7 +253,7 @@ def in_order(prompts: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
 
 
 def how_many(store: AnswerStore, share: float, *, most: int) -> int:
-    """How many prompts to ask next: not many more than needed, and for a minute at most."""
+    """The size of the next batch: not many more than needed, and a minute of work at most."""
     prompts = sum(shard.asked for shard in store.shards)
     if not prompts:
         return min(_FIRST, most)
@@ -263,13 +263,13 @@ def how_many(store: AnswerStore, share: float, *, most: int) -> int:
 
 
 def _fitting(each_bytes: int) -> int:
-    """How many prompts at once fit into a quarter of the free memory. Raises `Problem`."""
+    """The number of prompts that fit into a quarter of the free memory. Raises `Problem`."""
     require_memory(4 * each_bytes)
     return max(1, _free_bytes() // 4 // each_bytes)
 
 
 def require_memory(needed_bytes: int) -> None:
-    """Raises `Problem` where so much is not free."""
+    """Raise `Problem` if less than `needed_bytes` are free."""
     free = _free_bytes()
     if free < needed_bytes:
         raise Problem(
@@ -280,14 +280,14 @@ def require_memory(needed_bytes: int) -> None:
 
 
 def _free_bytes() -> int:
-    """Bytes of free memory. Where the system does not say, half of all memory counts as free."""
+    """Bytes of free memory; half of all memory if the system does not say."""
     return free_memory_bytes() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def split(shards: Sequence[Shard]) -> tuple[list[RecordedAnswer], list[Shard]]:
-    """The held-out greedy answers, and the shards to learn from. Raises `Problem`.
+    """Return the held-out greedy answers, and the shards to learn from. Raises `Problem`.
 
-    The first shards are held out, up to enough greedy answers or a sixth of all.
+    The first shards are held out, until they have enough greedy answers or a sixth of all answers.
     """
     whole = sum(len(shard.lengths) for shard in shards)
     held, rest = [*shards[:1]], [*shards[1:]]

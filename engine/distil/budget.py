@@ -1,6 +1,6 @@
-"""How much a distillation works: minutes, or tokens of answers; which share of it is done.
+"""The budget of a distillation, in minutes or in tokens of answers, and the share that is done.
 
-Pure: from what was done it computes the share of the whole.
+Pure.
 """
 
 from collections.abc import Callable
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 Reporter = Callable[[str], None]  # gets a line now and then
 
-_ANSWERING = 0.7  # share of the minutes: more answers teach more than more epochs of fewer
-_EPOCHS = 8  # where tokens are given
+_ANSWERING = 0.7  # share of the minutes: more answers teach more than more epochs over fewer
+_EPOCHS = 8  # if the budget is in tokens
 
 
 @dataclass(frozen=True, slots=True)
 class WorkBudget:
-    """Either `minutes` or `tokens` is given."""
+    """A budget of either `minutes` or `tokens`; the other is None."""
 
     minutes: float | None
     tokens: int | None
 
     def answered(self, *, tokens: int, seconds: float) -> float:
-        """The share of the answering that is done; 1 is all of it."""
+        """The share of the answering that is done, from 0; 1 and more is all of it."""
         if self.tokens is not None:
             return tokens / self.tokens
         return seconds / (self._seconds * _ANSWERING)
@@ -38,12 +38,12 @@ class WorkBudget:
 
 
 def in_words(seconds: float) -> str:
-    """A time as people say it."""
+    """Format a time for people: "45 s", "12 min", "1.6 h"."""
     if seconds > 5400:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 def left(seconds: float, share: float) -> str:
-    """How long the rest will take, if `share` of it took `seconds`."""
+    """Format the time that is left, if `share` of the work took `seconds`: "12 min left"."""
     return f"{in_words(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))} left"

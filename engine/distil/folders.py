@@ -1,6 +1,6 @@
-"""The folders of a distillation, and what was asked for when they were begun.
+"""The folders of a distillation, each with the settings that it was begun with.
 
-Knows paths and settings by name; nothing of what the settings mean.
+Knows paths, and settings by name; nothing of their meaning.
 """
 
 import json
@@ -13,9 +13,9 @@ from models.files import write_text
 
 
 class WorkFolder:
-    """The folder `out` of a distillation, and `work` in it, which is needed to resume it.
+    """The folder `out` of a distillation, with a folder `work` in it for resuming.
 
-    `work` holds the plan, the answers and the checkpoint until all is done. Attributes: `out`;
+    `work` holds the plan, the answers and the checkpoint until the work is done. Attributes: `out`;
     `answers` and `checkpoint`, paths in `work`.
     """
 
@@ -27,7 +27,7 @@ class WorkFolder:
         self._plan = self._work / "plan.json"
 
     def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
-        """Refuse to mix two distillations, or to overwrite anything. Raises `Problem`."""
+        """Raise `Problem` if this would mix two distillations, or overwrite anything."""
         try:
             if not resume:
                 if self._plan.is_file() or not self._is_free():
@@ -51,16 +51,16 @@ class WorkFolder:
             raise _unusable(self.out, "--out", error) from error
 
     def remove(self) -> None:
-        """Remove everything but the drafter."""
+        """Remove everything except the drafter."""
         shutil.rmtree(self._work, ignore_errors=True)
 
     def _is_free(self) -> bool:
-        """Whether the folder is empty, apart from an interrupted `begin`."""
+        """Whether the folder is empty, or has only the rest of an interrupted `begin`."""
         return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
 
 
 class KeptAnswers:
-    """A folder of answers that are kept, so that several distillations can learn from them.
+    """A folder that keeps answers, so that several distillations can learn from them.
 
     Attribute: `folder`.
     """
@@ -70,7 +70,7 @@ class KeptAnswers:
         self._plan = folder / "asked.json"
 
     def check(self, asking: Mapping[str, str]) -> None:
-        """Refuse a folder of anything else, or of answers to something else. Raises `Problem`.
+        """Raise `Problem` if the folder holds other files, or answers with other settings.
 
         `asking`: the settings that the answers depend on.
         """

@@ -1,14 +1,14 @@
-"""How a drafter head learns, and how it drafts at all places of an answer at once.
+"""Teaches a head, and drafts with it at all positions of an answer at once.
 
-Step 0 reads the target's states. Step s reads the head's own state of the token s places ago, as it
-will when it drafts (HASS, arXiv 2408.15766; EAGLE-3's training-time test).
+Step 0 reads the target's states. Step s reads the head's own state of the token s positions before,
+as in drafting (HASS, arXiv 2408.15766; EAGLE-3's training-time test).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -28,9 +28,10 @@ _ONE_STEP = 0.25  # share of the training that begins with one step: from the ta
 
 @dataclass(frozen=True, slots=True)
 class HeadLearner:
-    """`embedding` is the target's, as are the output rows that `lend` has for tokens, (tokens,
-    width); they do not learn."""
+    """A head that learns. `embedding`: the target's; `lend(ids)`: the target's output rows (tokens,
+    width). Neither of them learns."""
 
+    kind: ClassVar[str] = "head"
     bound: BoundHead
     embedding: nn.Module
     lend: Callable[[mx.array], mx.array]
@@ -64,9 +65,9 @@ class HeadLearner:
         return cls(new_head(model, shape, kept), embedding(model), partial(output_rows, model))
 
     def steps(self, share: float) -> int:
-        """The later ones build on the first one, which alone trains on twice as many tokens in the
-        same time, but soon learns little more: in half an hour 2.10 held-out tokens a pass, in
-        chains of five, and 2.04 where it trains alone for six tenths."""
+        """One step at first, then all. Alone the first step trains on twice as many tokens in the
+        same time, but soon learns little more: half an hour gave 2.10 held-out tokens a pass in
+        chains of five, and 2.04 with the first step alone for six tenths of it."""
         return 1 if share < _ONE_STEP else STEPS
 
     def loss(self, batch: Batch, steps: int) -> mx.array:
@@ -105,11 +106,11 @@ class HeadLearner:
 def loss(
     head: Head, batch: Batch, embeddings: mx.array, lent: mx.array, *, steps: int = STEPS
 ) -> mx.array:
-    """The mean cross entropy in nats, later steps weighing less.
+    """The mean cross entropy in nats; later steps have less weight.
 
-    `embeddings` (sequences, T, width) are the target's, of `batch.after`, and so are the output
-    rows `lent` (B, width), of `batch.borrowed`. Of the positions left of `batch.lead` only keys
-    and values are computed, which saves most of the work.
+    `embeddings` (sequences, T, width): the target's, of `batch.after`; `lent` (B, width): the
+    target's output rows of `batch.borrowed`. Only keys and values are computed for the positions
+    before `batch.lead`, which saves most of the work.
     """
     rows = head.rows(lent)
     lead = batch.lead
@@ -136,9 +137,9 @@ def loss(
 
 
 class Unrolled:
-    """Stands in for a KV cache: the keys and values of all steps so far, side by side.
+    """Stands in for a KV cache: the keys and values of all steps so far, one after the other.
 
-    `prompt`: those of what comes before, (batch, heads, lead, width) each.
+    `prompt`: keys and values of the positions before, (batch, heads, lead, width) each.
     """
 
     def __init__(self, prompt: tuple[mx.array, mx.array] | None = None) -> None:
@@ -147,17 +148,18 @@ class Unrolled:
         self.offset = prompt[0].shape[2] if prompt else 0  # each step has the same positions
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """(batch, heads, positions, width) of one more step; returns those of all."""
+        """Add a step's keys and values, (batch, heads, positions, width); return those of all."""
         self._keys.append(keys)
         self._values.append(values)
         return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
 
 
 def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> mx.array:
-    """(length, (step + 1) * length): a prediction of step `step` began `step` places before.
+    """The mask of step `step`, (length, (step + 1) * length).
 
-    It sees the target's states up to there, and then one of the head's own states for each step.
-    `prompt` (batch, lead): which positions before are no padding; then (batch, 1, length, ...).
+    A prediction began `step` positions before: it sees the target's states up to there, then one of
+    the head's own states for each step. With `prompt` (batch, lead), which is true for positions
+    before that are no padding, the mask is (batch, 1, length, lead + (step + 1) * length).
     """
     blocks = [np.tri(length, k=-step, dtype=bool)]
     blocks += [np.eye(length, k=earlier - step, dtype=bool) for earlier in range(1, step + 1)]
@@ -171,11 +173,11 @@ def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> m
 
 
 def embed(embedding: nn.Module, batch: Batch) -> mx.array:
-    """The target's embeddings that `loss` wants; they are not trained."""
+    """The target's embeddings for `loss`; they are not trained."""
     return mx.stop_gradient(embedding(batch.after).astype(mx.float32))
 
 
 class _Deepening(Unrolled):
-    """Each step is one position behind the step before: `offset` says how far."""
+    """For drafting: `offset` is the number of the step, as each step is one position further."""
 
     offset = 0

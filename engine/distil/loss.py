@@ -1,8 +1,8 @@
-"""What every kind of drafter learns from: batches of answers, and how far predictions are off.
+"""Makes batches of answers for every kind of drafter, and computes the cross entropy.
 
-Position j of a sequence x stands for what is drafted when the target has read x[j] and x[j + 1] is
-committed: the first token to predict is x[j + 2]. Answers are aligned so that the first prediction
-of each is in one column, `lead`.
+Position j of a sequence x is the moment when the target has read x[j] and x[j + 1] is committed:
+the first token to predict is x[j + 2]. Answers are aligned so that the first predictions of all are
+in the same column, `lead`.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ import numpy as np
 
 from engine.distil.store import RecordedAnswer
 
-FURTHER = 0.8  # what a token weighs in a loss, against the one before it in the draft
+FURTHER = 0.8  # weight of a token in a loss / that of the token before it in the draft
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Sequences side by side, padded left and right to T positions; P of them predict a token.
 
-    `states` (sequences, T, layers, width); `after` (sequences, T), the token behind each position;
-    `padding` (sequences,), how many positions on the left are nothing; `lead`, how many predict
-    nothing. `predicting` (P,) positions in sequences * (T - lead); `rank` (P,), how far behind the
-    first one of its answer; `rows` and `chances` (P, 32): the target's distribution, by rows of
-    the output layer. Tokens without a row have chance 0. `borrowed` (B,): tokens of these answers
-    whose rows, which come behind the layer's own, are borrowed; `unmet` (P, B): where they are not,
-    as the token is not in the text yet.
+    `states` (sequences, T, layers, width); `after` (sequences, T): the token behind each position;
+    `padding` (sequences,): padded positions on the left; `lead`: columns that predict nothing.
+    `predicting` (P,): positions in sequences * (T - lead); `rank` (P,): the distance from the first
+    prediction of the same answer. `rows` and `chances` (P, 32): the target's distribution, by rows
+    of the output layer; tokens without a row have chance 0. `borrowed` (B,): tokens of these
+    answers that borrow the target's rows, which follow the layer's own rows. `unmet` (P, B): true
+    if a borrowed token is not in the text yet, so that its row cannot be used.
     """
 
     states: mx.array
@@ -45,8 +45,11 @@ class Batch:
 def make_batch(
     answers: Sequence[RecordedAnswer], row_of: mx.array, *, borrows: bool = False
 ) -> Batch:
-    """`row_of` (vocabulary,): the output row of each token, -1 where there is none. `borrows`: so
-    that one is borrowed where the token is in the text."""
+    """Put answers into a batch.
+
+    `row_of` (vocabulary,): the output row of each token, or -1. `borrows`: tokens that occur in the
+    text and have no row borrow the target's.
+    """
     firsts = [max(answer.prompt - 2, 0) for answer in answers]
     lengths = [len(answer.tokens) - 2 for answer in answers]
     lead = max(firsts)
@@ -90,13 +93,13 @@ def make_batch(
 
 
 def without_row(answers: Sequence[RecordedAnswer], row_of: mx.array) -> np.ndarray:
-    """The tokens in the text of these answers that have none, in order."""
+    """The token ids in these answers that have no output row, in order."""
     found = np.unique(np.concatenate([answer.tokens for answer in answers])).astype(np.int32)
     return found[np.array(row_of)[found] < 0]
 
 
 def unmet(tokens: Sequence[int], borrowed: np.ndarray) -> np.ndarray:
-    """(positions, B): the `borrowed` tokens that are not among x[0] to x[j + 1], for each j."""
+    """A mask (positions, B): whether each `borrowed` token is not among x[0] to x[j + 1]."""
     places = np.arange(len(tokens) - 2)
     first = {token: place for place, token in reversed(list(enumerate(tokens)))}
     met = np.array([first.get(token, len(tokens)) for token in borrowed.tolist()], dtype=int)
@@ -110,10 +113,10 @@ def soft_cross_entropy(
     chances: mx.array,
     unmet: mx.array | None = None,
 ) -> mx.array:
-    """The mean entropy of softmax(`states` @ `weight`.T) against `chances` of some `rows`.
+    """The mean cross entropy of softmax(`states` @ `weight`.T) against `chances` of some `rows`.
 
     `states` (n, width), `weight` (all rows, width), `rows` and `chances` (n, 32); `unmet` (n, B):
-    which of the last B rows are impossible.
+    the last B rows that are impossible. In nats.
     """
     if unmet is None:
         unmet = mx.zeros((states.shape[0], 0), dtype=mx.bool_)
@@ -126,7 +129,7 @@ def soft_cross_entropy(
 def _with_gradients(
     states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array, barred: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """Loss and gradients together, as both need the powers, which take the most time."""
+    """Loss and gradients together: both need the powers, which take the most time."""
     chances = chances / states.shape[0]
     mass = chances.sum(axis=-1, keepdims=True)
     logits = states @ weight.T

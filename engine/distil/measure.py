@@ -1,7 +1,7 @@
-"""The acceptance length of a drafter, computed from stored greedy answers alone.
+"""Computes the acceptance length of a drafter from stored greedy answers alone.
 
-A chain is drafted at every place of an answer at once; then the rounds are walked through as the
-engine would do. The tokens that the target would choose are known: they are the answer.
+A chain is drafted at every position of an answer at once; then the rounds are followed as in the
+engine. The target's choices are known: they are the answer.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from engine.distil.store import RecordedAnswer
 
 @dataclass(frozen=True, slots=True)
 class ChainAcceptance:
-    """Greedy drafting of chains of a fixed length: committed tokens, and passes of the target."""
+    """The result of greedy chains of a fixed length: committed tokens, and passes of the target."""
 
     committed: int
     passes: int
 
     @property
     def length(self) -> float:
-        """The acceptance length; 1 means that nothing was accepted."""
+        """The acceptance length; 1 if nothing was accepted."""
         return self.committed / self.passes if self.passes else 1.0
 
 
 def measure(
     learner: Learner, answers: Sequence[RecordedAnswer], *, chain: int = 5
 ) -> ChainAcceptance:
-    """`answers` are greedy ones. Drafts `chain` tokens a pass, or as many as the learner can."""
+    """Measure on greedy `answers`, with `chain` tokens a pass, or as many as the learner drafts."""
     committed = passes = 0
     for answer in answers:
         accepted = _accepted(learner, answer, chain)
@@ -42,7 +42,7 @@ def measure(
 
 
 def _accepted(learner: Learner, answer: RecordedAnswer, chain: int) -> np.ndarray:
-    """For each place, how many tokens of the chain drafted there are the answer's."""
+    """For each position, the number of tokens of its chain that are accepted."""
     tokens = np.array(answer.tokens)
     length = len(tokens) - 2
     alive, count = np.ones(length, dtype=bool), np.zeros(length, dtype=int)

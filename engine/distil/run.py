@@ -1,12 +1,12 @@
-"""`slipstream distil`: the target answers, a drafter learns from that, the best one is kept.
+"""`slipstream distil`: the target answers, a drafter learns from the answers, the best is kept.
 
-Knows the order of the work, the folder it is kept in, and how it is resumed.
+Knows the order of the work, its folder, and how it is resumed.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,10 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
-from engine.distil.block_learner import BlockLearner
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
 from engine.distil.head_learner import HeadLearner
-from engine.distil.learner import Learner, LearnerKind
-from engine.distil.medusa_learner import MedusaLearner
+from engine.distil.learner import Learner
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
@@ -29,27 +27,23 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
-_LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
+_LONGEST_PROMPT = 256  # tokens; longer ones take longer to read than their answers to write
 _FEWEST_PROMPTS = 16
-_LEARNERS: Mapping[LearnerKind, type[Learner]] = {
-    "head": HeadLearner,
-    "medusa": MedusaLearner,
-    "block": BlockLearner,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class DistilOptions:
-    """What to distil. Of `minutes` and `tokens` (of answers), one is given.
+    """The options of a distillation. Either `minutes` or `tokens` (of answers) is given.
 
-    `answers`: a folder that the answers stay in, for another kind to learn from; those that are in
-    it are not asked for again. Without one they go when the drafter is finished.
+    `learner`: the kind of drafter. `answers`: a folder that keeps the answers, for other drafters
+    to learn from; the target is not asked again for those in it. None: the answers are deleted
+    when the drafter is finished.
     """
 
     target: ModelFolder
     prompts: tuple[Path, ...]
     out: Path
-    kind: LearnerKind = "head"
+    learner: type[Learner] = HeadLearner
     answers: Path | None = None
     minutes: float | None = None
     tokens: int | None = None
@@ -60,10 +54,9 @@ class DistilOptions:
 
 
 def distil(options: DistilOptions, report: Reporter) -> Path:
-    """Do all of it; `report` gets a line now and then. Returns the drafter's folder.
+    """Distil a drafter; `report` gets a line now and then. Returns the drafter's folder.
 
-    When interrupted (KeyboardInterrupt) during training, it stops with the best drafter so far.
-    Raises `Problem`.
+    KeyboardInterrupt during training ends it with the best drafter so far. Raises `Problem`.
     """
     if (options.minutes is None) == (options.tokens is None):
         raise Problem("The command does not say how long to work.", "Give --minutes or --tokens.")
@@ -82,8 +75,8 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     target = load(options.target)
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
-    rows, kind = min(options.vocabulary, vocabulary), _LEARNERS[options.kind]
-    shape = shape_for(target.model, rows=rows)  # what a head reads is enough for every kind
+    rows, kind = min(options.vocabulary, vocabulary), options.learner
+    shape = shape_for(target.model, rows=rows)  # every kind reads the layers that a head reads
     weights_to_learn = kind.weights(target.model, rows=rows)
     require_memory(memory_bytes(weights_to_learn, rows=rows, width=shape.hidden_size))
     answering = Answering(
@@ -129,7 +122,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
 
 
 def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
-    """Write the drafter. Raises `Problem`, and then leaves the earlier one."""
+    """Write the drafter. If it raises `Problem`, the earlier drafter is unchanged."""
     try:
         learner.save(options.out, target=options.target.name, fingerprint=weights)
     except (OSError, RuntimeError) as error:
@@ -140,9 +133,9 @@ def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
 
 
 def _learning(options: DistilOptions) -> dict[str, str]:
-    """The settings that must be the same to resume, besides those that the answers depend on."""
+    """The settings, besides those of the answers, that must be the same to resume."""
     return {
-        "--kind": options.kind,
+        "--kind": options.learner.kind,
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
         "--vocabulary": str(options.vocabulary),
@@ -151,7 +144,7 @@ def _learning(options: DistilOptions) -> dict[str, str]:
 
 
 def _asking(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[str, str]:
-    """What the answers depend on; the files of the prompts may have moved."""
+    """The settings that the answers depend on; the prompts' files may have moved."""
     return {
         "--longest-answer": str(options.longest_answer),
         "seed": str(options.seed),
@@ -163,7 +156,7 @@ def _asking(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[
 def _questions(
     texts: Sequence[str], target: LoadedModel, *, longest_answer: int
 ) -> list[TokenizedPrompt]:
-    """The prompts in tokens, by the target's own chat template where it has one."""
+    """Encode the prompts, by the target's chat template if it has one. Raises `Problem`."""
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
     asked = []
     for number, text in enumerate(texts):

@@ -2,13 +2,14 @@
 
 Knows files and arrays; nothing of models or training. A shard holds some answers end to end:
 
-    tokens (N,), lengths and prompts (answers,): N tokens in all, those of each, its prompt's
+    tokens (N,): of all answers, with their prompts
+    lengths, prompts (answers,): tokens of each answer with its prompt; tokens of its prompt
     states (N - answers, layers, width): bfloat16
-    top_tokens, top_log_probs (A, 32): A answer tokens in all
-    greedy (answers,): 1 where no token was sampled
-    asked (1,): prompts, those included that had no answer; seconds (1,): what they took
+    top_tokens, top_log_probs (A, 32): at each of the A answer tokens
+    greedy (answers,): 1 if no token was sampled
+    asked (1,): number of prompts, with those that had no answer; seconds (1,): of answering
 
-Its name is the number of its first prompt.
+Its file's name is the number of its first prompt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,15 +25,15 @@ from models.errors import Problem
 from models.files import replacing
 from models.safetensors_file import check_safetensors
 
-_IN_MEMORY_BYTES = 512 << 20  # of shards that are read at once, and whose answers are mixed
+_IN_MEMORY_BYTES = 512 << 20  # of shards that are read together, and whose answers are mixed
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """A prompt with its answer, n tokens together, `prompt` of them the prompt's.
+    """A prompt and its answer: n `tokens`, of which the first `prompt` are the prompt's.
 
-    `states` (n - 1, layers, width): of all but the last, which was never read.
-    `top_tokens` and `top_log_probs` (n - prompt, 32): the target's likeliest at each answer token.
+    `states` (n - 1, layers, width): of all tokens except the last, which was never read.
+    `top_tokens`, `top_log_probs` (n - prompt, 32): the target's likeliest at each answer token.
     """
 
     tokens: list[int]
@@ -45,7 +46,7 @@ class RecordedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard's file and what is in it, without its large arrays."""
+    """A shard's file and its content, without the large arrays."""
 
     path: Path
     tokens: list[int]
@@ -94,15 +95,15 @@ class AnswerStore:
 
     @property
     def asked(self) -> int:
-        """How many prompts have been asked: the number of the next one."""
+        """The number of prompts asked so far, which is the number of the next prompt."""
         return max((int(shard.path.stem) + shard.asked for shard in self.shards), default=0)
 
     def write(
         self, first: int, answers: Sequence[RecordedAnswer], *, asked: int, seconds: float
     ) -> None:
-        """Add the answers to `asked` prompts, from number `first` on.
+        """Add a shard: the answers to `asked` prompts, from number `first` on.
 
-        Raises `Problem` where the disk is full, and leaves nothing.
+        Raises `Problem` if the disk is full, and then leaves no file.
         """
         path = self.folder / f"{first:07}.safetensors"
         arrays = {
@@ -127,14 +128,14 @@ class AnswerStore:
         self.shards.append(_open(path))
 
     def mixed(self, shards: Sequence[Shard], *, seed: int) -> Iterator[list[RecordedAnswer]]:
-        """The answers of `shards`, in groups that fit into memory together, in random order."""
+        """Yield the answers of `shards` in random order, in groups that fit into memory."""
         random = Random(seed)
         for group in _groups(shards, random):
-            yield _shuffled(group, random)  # and keeps none of it
+            yield _shuffled(group, random)  # without a reference, so that it can be freed
 
 
 def read_shard(shard: Shard) -> list[RecordedAnswer]:
-    """The answers in a shard."""
+    """Read the answers in a shard."""
     arrays = mx.load(str(shard.path))
     assert isinstance(arrays, dict)
     answers, token, top = [], 0, 0
@@ -155,10 +156,10 @@ def read_shard(shard: Shard) -> list[RecordedAnswer]:
 
 
 def likeliest(shards: Sequence[Shard], *, vocabulary: int, count: int) -> mx.array:
-    """The `count` token ids that had the most probability in the target's answers, in order.
+    """The `count` token ids with the most probability in the target's answers, in order of id.
 
-    Probabilities predict better than the tokens that were written: they cover 0.3 % more of the
-    held-out ones.
+    Summed probabilities predict better than counts of written tokens: they cover 0.3 % more of the
+    held-out tokens.
     """
     mass = np.zeros(vocabulary)
     for shard in shards:
@@ -169,7 +170,7 @@ def likeliest(shards: Sequence[Shard], *, vocabulary: int, count: int) -> mx.arr
 
 
 def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
-    """All shards in random order, in groups that fit into memory; at least one in each."""
+    """Yield all shards in random order, in groups of at least one that fit into memory."""
     group: list[Shard] = []
     size_bytes = 0
     for shard in random.sample(shards, len(shards)):
@@ -206,7 +207,7 @@ def _open(path: Path) -> Shard:
 
 
 def _adds_up(shapes: dict[str, tuple[int, ...]], lengths: list[int], prompts: list[int]) -> bool:
-    """Whether the arrays are as long as the answers in them are together."""
+    """Whether the lengths of the arrays fit the answers in them."""
     count, answered = len(lengths), sum(lengths) - sum(prompts)
     return (
         shapes["prompts"] == shapes["greedy"] == (count,)

@@ -1,7 +1,7 @@
-"""A drafter learns from stored answers; the one with the most held-out tokens accepted is kept.
+"""Trains a drafter on stored answers, and keeps the version that accepts most held-out tokens.
 
-`Learning` decides when to measure, to keep and to stop; `Trainer` has the optimizers and the
-checkpoint. Knows nothing of where the answers come from.
+`Learning` decides when to measure, keep and stop; `Trainer` has the optimizers and the checkpoint.
+Does not know where the answers come from.
 """
 
 import json
@@ -38,8 +38,8 @@ _REPORT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Progress:
-    """How far training is. `loss` is a moving average in nats over `steps` steps of prediction;
-    `best` is an acceptance length."""
+    """The state of training. `loss`: a moving average in nats, over `steps` steps of prediction;
+    `best`: the largest acceptance length so far."""
 
     epoch: int = 0
     step: int = 0  # batches of this epoch
@@ -52,7 +52,7 @@ class Progress:
 
 
 class Trainer:
-    """Changes the network of `learner`. `vocabulary` is the target's number of logits."""
+    """Optimizes the network of `learner`. `vocabulary`: the target's number of logits."""
 
     def __init__(self, learner: Learner, *, vocabulary: int) -> None:
         self.network = learner.network
@@ -68,7 +68,7 @@ class Trainer:
         self._gradient = nn.value_and_grad(self.network, learner.loss)
 
     def learn(self, answers: Sequence[RecordedAnswer], *, share: float) -> float:
-        """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
+        """Take a step on one batch, with `share` (0 to 1) of the training done; return its loss."""
         rate, rates = min(1.0, share / _WARM_UP + 0.05) * (1 - share), self._learner.rates
         self._muon.learning_rate, self._adam.learning_rate = rates.inner * rate, rates.outer * rate
         batch = make_batch(answers, self._row_of, borrows=self._learner.borrows)
@@ -105,7 +105,7 @@ class Trainer:
             ) from error
 
     def restore(self, path: Path) -> None:
-        """Continue from a checkpoint. Raises `Problem` where it is damaged."""
+        """Load a checkpoint. Raises `Problem` if it is damaged."""
         try:
             check_safetensors(path)
             loaded = mx.load(str(path), return_metadata=True)
@@ -128,10 +128,10 @@ class Trainer:
 
 
 class Learning:
-    """Trains `learner` on what is in `store`.
+    """Trains `learner` on the answers in `store`.
 
-    `held` are greedy answers to measure with; `keep` is called whenever it is better than it ever
-    was.
+    `held`: greedy answers to measure with. `keep` is called whenever the learner is better than
+    ever before.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Learning:
     def run(self, shards: Sequence[Shard], budget: WorkBudget) -> None:
         """Train until the budget is spent. Raises `Problem`.
 
-        When interrupted, it keeps what was learned, and raises KeyboardInterrupt again.
+        On KeyboardInterrupt it saves and measures the network, and raises the interrupt again.
         """
         try:
             self._run(shards, budget)
@@ -207,7 +207,7 @@ class Learning:
             self._trainer.save(self._checkpoint)
 
     def _assess(self) -> float:
-        """Measure the drafter, and keep it if it is the best; returns its acceptance length."""
+        """Measure the drafter, keep it if it is the best, and return its acceptance length."""
         progress = self._trainer.progress
         length = measure(self._learner, self._held).length
         if length > progress.best:
@@ -225,15 +225,15 @@ class Learning:
 
 
 def memory_bytes(weights: int, *, rows: int, width: int) -> int:
-    """The memory that training needs, roughly, for a network with so many `weights` that predicts
-    `rows` tokens from states of this `width`."""
+    """An estimate of the memory for training a network of `weights` weights that predicts `rows`
+    tokens from states of `width` numbers."""
     return 20 * _POSITIONS_BY_WIDTH * width * rows + 60 * weights
 
 
 def epoch(
     store: AnswerStore, shards: Sequence[Shard], *, seed: int
 ) -> Iterator[list[RecordedAnswer]]:
-    """All answers once, in batches; the same ones for the same seed. Reads shards as needed."""
+    """Yield all answers once, in batches that depend on the seed. Reads shards as needed."""
     for group in store.mixed(shards, seed=seed):
         some = list(batches(group))
         Random(seed).shuffle(some)
@@ -242,7 +242,7 @@ def epoch(
 
 
 def batches(answers: Sequence[RecordedAnswer]) -> Iterator[list[RecordedAnswer]]:
-    """Batches of answers of similar length to prompts of similar length, otherwise in order."""
+    """Yield batches of answers with similar lengths of prompt and answer."""
     batch: list[RecordedAnswer] = []
     longest = (0, 0)
     most = _POSITIONS_BY_WIDTH * answers[0].states.shape[-1] if answers else 0
@@ -258,7 +258,7 @@ def batches(answers: Sequence[RecordedAnswer]) -> Iterator[list[RecordedAnswer]]
 
 
 def _answered(answer: RecordedAnswer) -> int:
-    """How many tokens the answer has without its prompt."""
+    """The number of tokens of the answer without its prompt."""
     return len(answer.tokens) - answer.prompt
 
 

@@ -1,7 +1,7 @@
-"""What was read of a file that a person attached, and where in the file each part of it stands.
+"""The text of an attached file, and the place in the file of each part of it.
 
-A document's text is that of its sections, in order. Whatever speaks of a part of it (a passage, a
-copied span) says where it begins and ends in that text. Knows no format, no model, and no window.
+A document's text is that of its sections, in order. A part of it (a passage, a copied span) is a
+pair of offsets in that text. Knows no format, no model, and no window.
 """
 
 import json
@@ -34,10 +34,10 @@ BETWEEN = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document that has a place of its own.
+    """A part of a document with a place of its own.
 
-    `number`: of the page, slide, chapter, cell or part, or the first line or row, from 1; 0 where
-    there is none. `label`: the name of the sheet, the heading, the path of the file in a folder; or
+    `number`: of the page, slide, chapter, cell or part, or of the first line or row, from 1; 0
+    without one. `label`: the name of the sheet, the heading, the path of the file in a folder; or
     empty.
     """
 
@@ -48,7 +48,7 @@ class Section:
 
     @property
     def place(self) -> str:
-        """Where it stands, in words: "page 3", "sheet Prices", "app/start.py, line 1"."""
+        """The section's place for people: "page 3", "sheet Prices", "app/start.py, line 1"."""
         match self.kind:
             case "sheet":
                 row = f", row {self.number}" if self.number > 1 else ""
@@ -64,12 +64,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """`name` of the file, without its folder; `digest`, the file's sha256 in hexadecimal digits.
+    """An attached file: its `name` without the folder, its sha256 as a hex `digest`, its text.
 
-    `without_text`: the numbers of pages that show something and have no text. `hidden`: how many
-    characters that nobody sees were dropped. `faint`: how many there are that are white, tiny or
-    beside the page, and are part of the text all the same. `left_out`: what was not read, each with
-    the reason, and what was guessed.
+    `without_text`: the numbers of pages that show something but have no text. `hidden`: the number
+    of invisible characters that were dropped. `faint`: the number of characters that are white,
+    tiny or beside the page; they are part of the text. `left_out`: a line for each kind of content
+    that was not read, with the reason, and for each guess.
     """
 
     name: str
@@ -87,23 +87,23 @@ class Document:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where in the text each section begins."""
+        """The offset in the text at which each section begins."""
         lengths = (len(section.text) + len(BETWEEN) for section in self.sections)
         return tuple(accumulate(lengths, initial=0))[:-1]
 
     def section_at(self, offset: int) -> int:
-        """The number, from 0, of the section at this offset in the text."""
+        """The index, from 0, of the section at this offset in the text."""
         return max(bisect_right(self.starts, offset) - 1, 0)
 
     def continues(self, number: int) -> bool:
-        """Whether a section, by its number from 0, goes on in the text of the one before it, and
-        was cut from it only to have a place."""
+        """Whether the section with this index continues the lines of the section before it: the two
+        were cut apart only to have places."""
         before, section = self.sections[max(number - 1, 0)], self.sections[number]
         alike = before.kind == section.kind == "lines" and before.label == section.label
         return number > 0 and alike
 
     def place(self, offset: int) -> str:
-        """Where the character at this offset stands, in words; of source the line."""
+        """The place of the character at this offset, for people; of source code its line."""
         number = self.section_at(offset)
         section, start = self.sections[number], self.starts[number]
         if section.kind == "lines":
@@ -116,6 +116,6 @@ class Document:
 
 
 def document_from_json(text: str) -> Document:
-    """Reads what `Document.to_json` wrote. Raises ValueError."""
+    """Read the JSON of `Document.to_json`. Raises ValueError."""
     value: Any = json.loads(text)
     return decode(Document, value, place="the document", ignore_unknown=True)

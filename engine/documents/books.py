@@ -1,11 +1,11 @@
-"""Reads an EPUB: its chapters in the order of reading, each as the web page that it is."""
+"""Reads an EPUB: its chapters in reading order, each a web page."""
 
 import posixpath
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from engine.documents import BETWEEN, Section
-from engine.documents.read import Read, told
+from engine.documents.read import Read, left_out_line
 from engine.documents.web import Page, decoded, read_page, shortened
 from engine.documents.zips import Archive, damaged, reading
 from models.errors import Problem
@@ -31,11 +31,11 @@ def read_epub(data: bytes) -> Read:
                 heading = next((part.headings[-1] for part in page.parts if part.headings), "")
                 text = BETWEEN.join(part.text for part in page.parts)
                 sections.append(Section("chapter", len(sections) + 1, text, shortened(heading)))
-        return Read(tuple(sections), left_out=told("Missing chapters", missing))
+        return Read(tuple(sections), left_out=left_out_line("Missing chapters", missing))
 
 
 def _refuse_locked(archive: Archive) -> None:
-    """Fonts may be scrambled, which locks nothing."""
+    """Raise `Problem` if anything but fonts is encrypted."""
     if _ENCRYPTION in archive.names:
         methods = archive.xml(_ENCRYPTION).iterfind("{*}EncryptedData/{*}EncryptionMethod")
         if any(method.get("Algorithm") not in _OF_FONTS for method in methods):
@@ -45,7 +45,7 @@ def _refuse_locked(archive: Archive) -> None:
 
 
 def _chapters(archive: Archive) -> list[str]:
-    """The names of their parts."""
+    """The names of the chapters' parts in the archive, in reading order."""
     package = archive.xml(_CONTAINER).find("{*}rootfiles/{*}rootfile")
     if package is None:
         raise damaged("book is damaged: it names no contents")
@@ -66,7 +66,7 @@ def _path(package: str, item: Element) -> str:
 
 
 def _page(archive: Archive, name: str) -> Page:
-    """A page may have a document type, and what reads HTML knows no entities but HTML's."""
+    """Read a page. Refuses entities of its own: the HTML reader knows only HTML's."""
     text = decoded(archive.read(name)).text
     if "<!ENTITY" in text:
         raise damaged(f"book is damaged: {name} has entities of its own")

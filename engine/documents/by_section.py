@@ -1,8 +1,8 @@
-"""A question about all of a document that does not fit: asked of each part, then of the notes.
+"""Asks a question about all of a long document: of each part, then of the notes on the parts.
 
-Counting, comparing and summing up need every part of a document, and passages are some of them.
-Reading them takes as long as reading all of it; the last answer knows of it what the notes say, and
-no more. Knows no model: whoever asks gets prompts from here, and gives back the answers.
+Counting, comparing and summing up need every part of a document; passages are only some. Reading
+all parts takes as long as reading the document, and the last answer knows only the notes. Knows no
+model: the caller gets prompts from here, and sends back the answers.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, 
 from models.errors import Problem
 
 NOTE_TOKENS = 256
-"""That an answer about a part may have, beside reasoning."""
+"""The longest answer about a part, without reasoning."""
 REASONING_TOKENS = 2048
-"""That it may have more, where the model reasons."""
+"""The additional tokens of an answer about a part, if the model reasons."""
 TEMPLATE_OPTIONS = '{"enable_thinking": false}'
-"""With these a part is asked about: chat templates that know the word then begin no reasoning."""
+"""Options for questions about a part: chat templates that know them then begin no reasoning."""
 
-_FEWEST_TOKENS = 4 * NOTE_TOKENS  # of a part: its note is much shorter, also of other notes
+_FEWEST_TOKENS = 4 * NOTE_TOKENS  # of a part, so that its note is much shorter
 _OF_A_PART = (
     "\n\nAnswer from this part of the document only, briefly, with the names and figures that it "
     'has. If it has nothing on that, write "Nothing."'
@@ -32,7 +32,7 @@ _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """`start` and `end`: where in the text its first and its last characters are."""
+    """A part of a document: the offsets of its first and last characters, and its tokens."""
 
     attached: Attached
     start: int
@@ -42,10 +42,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A prompt about a part of a document, the `number`-th, from 1, of `among`, which have about so
-    many `tokens` together; at what `place` it is. `sent`: the message with the notes so far, which
-    can be answered if no more are made. `most_tokens`: what the answer may have. After the first
-    one with reasoning its part is asked about again, with more of them."""
+    """A prompt about part `number` (from 1) of `among` parts.
+
+    `tokens`: of all parts, about. `place`: of the part, for people. `sent`: the message with the
+    notes so far, which can be answered if no more are made. `most_tokens`: the longest answer. If
+    the first answer shows that the model reasons, its part is asked about again with more tokens.
+    """
 
     prompt: str
     number: int
@@ -58,8 +60,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The answer about a part: a `note`, None where it ended within reasoning. `reasoned`: whether
-    it began with some."""
+    """The answer about a part: a `note`, or None if the answer ended within reasoning.
+
+    `reasoned`: whether the answer began with reasoning.
+    """
 
     note: str | None
     reasoned: bool = False
@@ -68,12 +72,11 @@ class Said:
 def section_by_section(
     question: str, documents: Mapping[int, Document], *, count: Callable[[str], int], room: int
 ) -> Generator[Ask, Said, Sent]:
-    """What to ask, one after the other; each is sent its answer. Returns the message to answer at
-    last.
+    """Yield a question about each part; send its answer. Returns the message to answer at last.
 
-    `count` says how many tokens a text has; `room` is how many a prompt may have beside the
-    question. Notes that are too long for one prompt are read as documents are. Raises Problem where
-    there is hardly any room, or where reasoning comes to no end.
+    `count(text)`: the tokens of a text. `room`: the tokens that a prompt may have beside the
+    question. Notes that are too long for one prompt are read in parts again. Raises `Problem` if
+    there is hardly any room, or if the model's reasoning does not end.
     """
     room -= count(_OF_A_PART)
     if room < _FEWEST_TOKENS:
@@ -108,7 +111,7 @@ def section_by_section(
 def _read_again(
     asking: "_Asking", long: Noted, count: Callable[[str], int], room: int
 ) -> Generator[Ask, Said]:
-    """Make notes on the notes on a document, in their place."""
+    """Replace the notes on a document by notes on these notes."""
     sections = tuple(
         Section("part", number, note.text, note.place)
         for number, note in enumerate(long.notes, start=1)
@@ -124,8 +127,10 @@ def _read_again(
 
 
 class _Asking:
-    """Asks a question of parts, and learns whether the model reasons. Attribute: `noted`, by the
-    documents' numbers."""
+    """Asks a question about parts, and learns whether the model reasons.
+
+    Attribute: `noted`, by the documents' numbers.
+    """
 
     def __init__(self, question: str, noted: dict[int, Noted], count: Callable[[str], int]) -> None:
         self.noted = noted
@@ -135,8 +140,8 @@ class _Asking:
     def about(
         self, parts: Sequence[_Part], number: int, note: Note
     ) -> Generator[Ask, Said, tuple[Note, ...]]:
-        """The note with what is said of the part with this number, from 1; none where that is
-        nothing."""
+        """Ask about the part with this number (from 1). Returns `note` with the answer as its text;
+        () if the answer says that there is nothing."""
         part = parts[number - 1].attached
         ask = Ask(
             write_message(self._question + _OF_A_PART, [part]).text,
@@ -147,23 +152,23 @@ class _Asking:
             write_notes(self._question, list(self.noted.values())),
             self._most_tokens,
         )
-        said = yield ask
-        if said.reasoned and self._most_tokens == NOTE_TOKENS:
+        answer = yield ask
+        if answer.reasoned and self._most_tokens == NOTE_TOKENS:
             self._most_tokens += REASONING_TOKENS
-            said = yield replace(ask, most_tokens=self._most_tokens)
-        if said.note is None:
+            answer = yield replace(ask, most_tokens=self._most_tokens)
+        if answer.note is None:
             raise Problem(
                 f"The model reasoned about {ask.place}, and came to no answer in the tokens that "
                 "one may have.",
                 "Allow more tokens for an answer, or choose a model that reasons less.",
             )
-        text = said.note.strip()
+        text = answer.note.strip()
         if text.strip(_AROUND_NOTHING).casefold() in _NOTHING:
             return ()
-        return (replace(note, text=self._cut(text) if said.reasoned else text),)
+        return (replace(note, text=self._cut(text) if answer.reasoned else text),)
 
     def _cut(self, text: str) -> str:
-        """The beginning of a note that has tokens which were meant for reasoning."""
+        """Cut a note that is longer than a note may be."""
         while (length := self._count(text)) > NOTE_TOKENS:
             text = text[: len(text) * NOTE_TOKENS // length]
         return text
@@ -172,7 +177,7 @@ class _Asking:
 def _parts(
     number: int, document: Document, count: Callable[[str], int], room: int
 ) -> Iterator[_Part]:
-    """The document in parts that fit, each as long as it can be."""
+    """Yield the document in parts that fit into `room`, each as long as possible."""
     passages = cut(document)
     around = count(write_message("", [Attached(number, document, (), len(passages))]).text)
     start, used = 0, around

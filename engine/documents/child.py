@@ -1,8 +1,8 @@
-"""What runs in the process that reads one file: `python -m engine.documents.child`.
+"""The program of the process that reads one file: `python -m engine.documents.child`.
 
 `document SECONDS BYTES PATH` and `picture SECONDS BYTES PATH PAGE WIDTH SPANS` write one result to
-standard output: a line that names it, then its content. Knows which reader reads which format, and
-does for all of them what is done once: limits, the digest, hidden characters.
+standard output: a line that names it, then its content. Knows the reader of each format, and does
+the work that is common to all: limits, the digest, hidden characters.
 """
 
 import json
@@ -25,7 +25,7 @@ from engine.documents.pdf import draw_page
 from engine.documents.read import Read
 from models.errors import Problem
 
-_READERS: dict[Format, tuple[str, str]] = {  # the module beside this one, and its function
+_READERS: dict[Format, tuple[str, str]] = {  # (module beside this one, its function)
     "csv": ("plain", "read_csv"),
     "docx": ("word", "read_docx"),
     "epub": ("books", "read_epub"),
@@ -40,7 +40,7 @@ _READERS: dict[Format, tuple[str, str]] = {  # the module beside this one, and i
 
 
 def read(path: Path) -> Document:
-    """Raises Problem."""
+    """Read a file or a folder. Raises `Problem`."""
     try:
         if path.is_dir():
             found, digest = read_folder(path)
@@ -52,7 +52,7 @@ def read(path: Path) -> Document:
 
 
 def read_bytes(name: str, data: bytes) -> Document:
-    """A file that has this name and content. Raises Problem."""
+    """Read a file with this name and content. Raises `Problem`."""
     if not data.strip():
         raise Problem("The file is empty.", "Attach another one.")
     kind = kind_of(name, data)
@@ -60,14 +60,14 @@ def read_bytes(name: str, data: bytes) -> Document:
 
 
 def _reader(kind: Format) -> Callable[[bytes], Read]:
-    """Loaded only now: some take longer to load than to read a file."""
+    """Import the reader of a format. Some take longer to import than to read a file."""
     module, name = _READERS[kind]
     reader: Callable[[bytes], Read] = getattr(import_module(f"{__package__}.{module}"), name)
     return reader
 
 
 def draw(path: Path, number: int, *, width: int, spans: list[tuple[int, int]]) -> tuple[str, bytes]:
-    """A page's picture: what is said of it as JSON, and the PNG. Raises Problem."""
+    """Draw a page. Returns JSON, [width, height, *boxes], and the PNG. Raises `Problem`."""
     try:
         data = _data(path)
     except OSError as error:
@@ -119,7 +119,7 @@ def _no_text(found: Read) -> Problem:
     if found.without_text:
         return Problem(
             "The file has pictures of pages, and no text.",
-            "Have its text recognized (OCR) by another program, and attach what that makes.",
+            "Have its text recognized (OCR) by another program, and attach the result.",
         )
     return Problem("The file has no text.", "Attach another one.")
 
@@ -132,7 +132,7 @@ def _closed(error: OSError) -> Problem:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the result. What is no Problem ends the process with a traceback."""
+    """Write the result. An error that is no `Problem` ends the process with a traceback."""
     name, seconds, memory_bytes, file, *more = arguments
     path, content, rest = Path(file), "", b""
     confine(Effort(float(seconds), int(memory_bytes)))

@@ -1,7 +1,7 @@
-"""What a process that reads a file may do, and how much it may take.
+"""Confines a process that reads a file: its rights, its time and its memory.
 
-The file is not to be trusted, nor are the libraries that read it. So the process opens no
-connection, starts nothing, writes no file, and ends where it takes more than it may.
+Neither the file nor the libraries that read it are trusted. So the process can open no connection,
+start no program and write no file, and it ends if it takes more time or memory than allowed.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Any
 from engine.documents.limits import Effort
 
 TOO_MUCH_MEMORY = 66
-"""The exit status of a process that took too much."""
+"""The exit status of a process that took too much memory."""
 
 _REFUSED = (
     "socket.", "subprocess.", "pty.", "os.system", "os.exec", "os.posix_spawn", "os.spawn",
@@ -30,10 +30,10 @@ _LOOKS_APART_SECONDS = 0.02
 
 
 def confine(effort: Effort) -> None:
-    """For good, and for the whole process. Whatever is refused raises PermissionError.
+    """Confine the whole process, for good. A refused operation raises PermissionError.
 
-    Loading a library by ctypes is refused too, so that must have happened before. A thread watches
-    the memory. Where the system limits addresses (Linux does), it cannot be taken unawares.
+    Loading a library by ctypes is refused too, so load it before. A thread watches the memory. On
+    Linux the system limits addresses too, so that no allocation can outrun the thread.
     """
     sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -61,8 +61,8 @@ def _watch(memory_bytes: int) -> None:
 
 
 def _peak_bytes() -> Iterator[int]:
-    """The most memory that the process has had so far, whenever it is asked."""
-    if sys.platform == "linux":  # where getrusage tells of the process before exec, too
+    """Yield the peak memory of the process so far, each time it is asked."""
+    if sys.platform == "linux":  # where getrusage counts the process before exec too
         with Path("/proc/self/status").open("rb", buffering=0) as status:
             while True:
                 status.seek(0)

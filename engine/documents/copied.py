@@ -1,9 +1,9 @@
-"""Which words of an answer stand word for word in a document, and where.
+"""Finds the words of an answer that stand word for word in a document.
 
-Both texts are taken as their words (`words.py`). For every word of the answer the longest run of
-words that begins there and stands in a document is found; of these runs the longest are kept, and
-what they leave of others. A run counts from six words, or four with a number or a name in it: less
-is coincidence. Who wrote the words, and whether a draft was copied, does not matter. Pure.
+Both texts are split into words (`words.py`). For every word of the answer, the longest run of words
+that begins there and stands in a document is found. The longest runs are kept, then the rests that
+they leave of other runs. A run counts from six words, or four with a number or a name in it: less
+is coincidence. It does not matter who wrote the words, or whether a draft was copied. Pure.
 """
 
 from array import array
@@ -19,9 +19,9 @@ from engine.documents.words import Word, end_of, form_of, names, ranges, words
 
 _SEED = 4  # words: no shorter run is looked for
 _ENOUGH, _ENOUGH_NAMED = 12, 8  # halves of words
-_RAREST_OF = 32  # words: a long run is looked up by the rarest of its first ones
-_MOST_LOOKED_AT = 300_000  # places of a word, the last ones; few words have more
-_MOST_IN_ALL, _FEW = 5_000_000, 1_000  # for one answer, and for each word then: columns of zeros
+_RAREST_OF = 32  # words: a long run is looked up by the rarest of its first words
+_MOST_LOOKED_AT = 300_000  # of a word's places, from the last; few words have more
+_MOST_IN_ALL, _FEW = 5_000_000, 1_000  # places for one answer; beyond that, for each word
 _MOST_PLACES = 20  # of one span in one document
 _MOST_NAMED = 6  # places of a document in the line beneath an answer
 _WIDTH = array("i").itemsize
@@ -30,7 +30,7 @@ _BORDER = -1  # the number of no word
 
 @dataclass(frozen=True, slots=True)
 class CopiedPlace:
-    """The characters from `start` to `end` of the text of the document of this number."""
+    """The characters from `start` to `end` of the text of document number `document`."""
 
     document: int
     start: int
@@ -39,8 +39,10 @@ class CopiedPlace:
 
 @dataclass(frozen=True, slots=True)
 class CopiedSpan:
-    """The characters from `start` to `end` of an answer, whose words stand in all of `places`: by
-    document, and in its order; of each document the first twenty."""
+    """The characters from `start` to `end` of an answer, whose words stand at all of `places`.
+
+    `places` are ordered by document and offset; at most the first twenty of each document.
+    """
 
     start: int
     end: int
@@ -49,26 +51,29 @@ class CopiedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`part`: how many of an answer's words are copied, of 1. `sections`: which ones of each
-    document they are from, from 0, by the document's number."""
+    """`part`: the share of an answer's words that are copied, from 0 to 1. `sections`: by a
+    document's number, the indices of the sections that they are from."""
 
     part: float
     sections: Mapping[int, tuple[int, ...]]
 
 
 class WordIndex:
-    """The words of a text, and where each of them stands. Made once for a text, in a time that
-    grows with its length; twelve bytes for each, and some for each that is another."""
+    """The words of a text, and the places of each.
+
+    Made once for a text, in linear time; takes twelve bytes for each word of the text, and some
+    more for each distinct word.
+    """
 
     def __init__(self, text: str, borders: Sequence[int] = ()) -> None:
-        """`borders`: where parts of the text begin that no run of words crosses: pages, files."""
+        """`borders`: offsets that no run of words crosses: where pages or files begin."""
         self.text = text
-        self._numbers: dict[str, int] = {}  # of the words, by their forms
-        last: list[int] = []  # where each of them stands last,
-        counts: list[int] = []  # and how often
-        before = array("i")  # for each word of the text, where it stands the last time before
+        self._numbers: dict[str, int] = {}  # of the distinct words, by their forms
+        last: list[int] = []  # by number: the last place of a word,
+        counts: list[int] = []  # and its number of places
+        before = array("i")  # by place: the last place before it of the same word
         starts, stream = array("i"), array("i")
-        known: dict[str, int] = {}  # the words by how they are written
+        known: dict[str, int] = {}  # numbers, by the spelling in the text
         coming = iter((*sorted(borders), len(text)))
         border = next(coming)
         for start, end in ranges(text):
@@ -95,11 +100,11 @@ class WordIndex:
 
     @property
     def forms(self) -> Mapping[str, int]:
-        """The words of the text in the form in which they are compared."""
+        """The distinct words of the text, in the form in which they are compared."""
         return self._numbers
 
     def places(self, forms: Sequence[str], *, most: int = _MOST_PLACES) -> list[tuple[int, int]]:
-        """From where to where in the text these words stand one after the other; the first ones."""
+        """The first `most` ranges (start, end) of the text that consist of these words."""
         numbers = [self._numbers.get(form, -1) for form in forms]
         if not numbers or min(numbers) < 0:
             return []
@@ -114,8 +119,10 @@ class WordIndex:
         ]
 
     def reach(self, forms: Sequence[str]) -> list[int]:
-        """For each of these words, how many from it on stand in the text one after the other;
-        less than four do not count, unless as the end of a longer run."""
+        """For each of these words, the length of the run that begins there and stands in the text.
+
+        A run of less than four words counts as 0, unless it is the end of a longer run.
+        """
         numbers = [self._numbers.get(form, -1) for form in forms]
         unknown = [place for place, number in enumerate(numbers) if number < 0]
         unknown.append(len(numbers))
@@ -135,7 +142,8 @@ class WordIndex:
         return reached
 
     def _longest(self, wanted: array[int], least: int, beginnings: Iterator[int]) -> int:
-        """How many of the first of these words stand somewhere, where at least `least` do."""
+        """The length of the longest prefix of `wanted` at one of `beginnings`; 0 if it is shorter
+        than `least`."""
         stream = self._words
         best, sought = 0, wanted[:least].tobytes()
         for at in beginnings:
@@ -158,8 +166,8 @@ class WordIndex:
         return min(range(len(numbers)), key=lambda place: self._counts[numbers[place]])
 
     def _beginnings(self, number: int, offset: int, most: int = _MOST_LOOKED_AT) -> Iterator[int]:
-        """Where in the stream a run of words may begin whose word at `offset` is this one, from
-        the last place to the first."""
+        """Yield the byte offsets in the stream at which a run may begin whose word at `offset` is
+        `number`, from the last to the first, at most `most` of them."""
         place = self._last[number]
         for _ in range(most):
             if place < offset:
@@ -169,8 +177,10 @@ class WordIndex:
 
 
 def find_copied(answer: str, documents: Mapping[int, WordIndex]) -> tuple[CopiedSpan, ...]:
-    """What of the answer, which is Markdown, stands in documents, which have these numbers; in the
-    order of the answer, and apart from each other."""
+    """The spans of the answer (Markdown) that stand in the documents, in order, without overlap.
+
+    `documents`: the index of each document, by its number.
+    """
     found = words(answer)
     forms = [word.form for word in found]
     reached = [0] * len(found)
@@ -190,7 +200,7 @@ def _places(forms: Sequence[str], documents: Mapping[int, WordIndex]) -> Iterato
 
 
 class _Worth:
-    """Whether a run of the answer's words counts."""
+    """Decides whether a run of the answer's words is long enough to count."""
 
     def __init__(self, answer: str, found: Sequence[Word]) -> None:
         named = set(names(answer, found))
@@ -211,7 +221,7 @@ class _Worth:
 
 
 def _longest_first(reached: Sequence[int], worth: _Worth) -> list[tuple[int, int]]:
-    """Runs that do not overlap: the longest of all, then the longest of what is left."""
+    """Runs (first, last) that do not overlap: the longest one, then the longest of the rest, ..."""
     runs = [
         (-length, first, first + length)
         for first, length in enumerate(reached)
@@ -238,8 +248,11 @@ def _longest_first(reached: Sequence[int], worth: _Worth) -> list[tuple[int, int
 
 
 def share(answer: str, spans: Sequence[CopiedSpan], documents: Mapping[int, Document]) -> Share:
-    """Of a span that stands in a document several times, the section is named that others are
-    from too; else the first."""
+    """The share of the answer that is copied, and the sections that it comes from.
+
+    If a span stands in several sections of a document, a section that another span comes from
+    too is named, otherwise the first.
+    """
     found = words(answer)
     halves = list(accumulate((word.halves for word in found), initial=0))
     starts, ends = [word.start for word in found], [word.end for word in found]
@@ -263,10 +276,10 @@ def share(answer: str, spans: Sequence[CopiedSpan], documents: Mapping[int, Docu
 
 
 def in_words(share: Share, documents: Mapping[int, Document]) -> str:
-    """ "31 % word for word: contract.pdf p. 3, 7"; empty where nothing is copied."""
+    """ "31 % word for word: contract.pdf p. 3, 7"; "" if nothing is copied."""
     if not share.sections:
         return ""
-    percent = max(1, int(100 * share.part))  # not 100 where a word is another
+    percent = max(1, int(100 * share.part))  # rounded down: 100 if every word is copied
     named = "; ".join(
         f"{documents[number].name} {_sections(documents[number], sections)}".strip()
         for number, sections in share.sections.items()

@@ -1,4 +1,4 @@
-"""Bytes of a text file as text: by its byte order mark, as UTF-8, or by a guess that is told."""
+"""Decodes a text file: by its byte order mark, as UTF-8, or by a guess, which is reported."""
 
 import codecs
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MARKS = (  # the longer one first: one begins with another
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _PLAIN = bytes([*range(7, 14), 27, *range(32, 256)])  # all but most control characters
-_DAMAGED = 0.02  # of a text's bytes may be such; of other files more are
+_DAMAGED = 0.02  # the largest share of control characters in a text; other files have more
 _SAMPLE_BYTES = 50_000
 _WESTERN = "cp1252"
 _PAIRED = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
@@ -29,14 +29,14 @@ _EQUAL = 0.1  # in how coherent two readings are, from 0 to 1
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`remarks`: what a person should know of how it was decoded; none for UTF-8."""
+    """A text, and `remarks` for people on how it was decoded; none for UTF-8."""
 
     text: str
     remarks: tuple[str, ...] = ()
 
 
 def decode(data: bytes) -> Decoded:
-    """Raises Problem for what is no text."""
+    """Decode a text file. Raises `Problem` if the file is no text."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding, ())
@@ -67,7 +67,7 @@ def _fits(data: bytes, encoding: str) -> bool:
 
 
 def _guess(data: bytes) -> str:
-    """Western European unless another one is likelier: a few accents say little."""
+    """The likeliest encoding; Western European if only a few accents speak for another one."""
     sample = data[:_SAMPLE_BYTES]
     sample = sample[: sample.rfind(b"\n") + 1] or sample  # no character is cut in two
     matches = from_bytes(sample, cp_isolation=[*_GUESSED])

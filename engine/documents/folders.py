@@ -1,6 +1,6 @@
-"""A folder of texts, most often of source code, as one document: a section every few lines.
+"""Reads a folder of texts, usually source code, as one document: a section every few lines.
 
-What Git ignores is left out, and what is no text that a person wrote: each with the reason.
+Files that Git ignores are left out, and files that are no text by a person: each with the reason.
 """
 
 import re
@@ -17,18 +17,18 @@ from engine.documents.decoding import decode
 from engine.documents.limits import FOLDER_ENTRIES, FOLDER_FILE_BYTES, TEXT_BYTES, size
 from engine.documents.notebook import read_notebook
 from engine.documents.plain import cut_lines, lines_of
-from engine.documents.read import Read, told
+from engine.documents.read import Read, left_out_line
 from models.errors import Problem
 
-_START = 8192  # where a file that is no text has a NUL
-_UNTOLD = re.compile(r"\.git|\.hg|\.svn|\.DS_Store")
+_START = 8192  # bytes in which a file that is no text has a NUL
+_NEVER_NAMED = re.compile(r"\.git|\.hg|\.svn|\.DS_Store")
 _TOOLS = re.compile(r"\.venv|__pycache__|node_modules")
 _LOCK = re.compile(r".+\.lock|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum")
 _IGNORE_FILE = ".gitignore"
 
 
 def read_folder(folder: Path) -> tuple[Read, str]:
-    """The texts in it, and a digest of them. Raises Problem."""
+    """Return the texts in a folder, and a digest of them. Raises `Problem`."""
     left_out = _LeftOut()
     sections: list[Section] = []
     digest, total = sha256(), 0
@@ -49,23 +49,23 @@ def read_folder(folder: Path) -> tuple[Read, str]:
             left_out.add("No texts", name)
     if not sections:
         raise Problem(
-            " ".join(("The folder has no text that can be read.", *left_out.told())),
+            " ".join(("The folder has no text that can be read.", *left_out.lines())),
             "Attach another one, or the files themselves.",
         )
-    return Read(tuple(sections), left_out=left_out.told()), digest.hexdigest()
+    return Read(tuple(sections), left_out=left_out.lines()), digest.hexdigest()
 
 
 @dataclass(slots=True)
 class _LeftOut:
-    """What is not read, by the reason."""
+    """The names of files that are not read, by the reason."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, reason: str, name: str) -> None:
         self.names.setdefault(reason, []).append(name)
 
-    def told(self) -> tuple[str, ...]:
-        return tuple(line for each in self.names.items() for line in told(*each))
+    def lines(self) -> tuple[str, ...]:
+        return tuple(line for each in self.names.items() for line in left_out_line(*each))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class _Rules:
     spec: GitIgnoreSpec
 
     def ignore(self, path: Path, *, is_folder: bool) -> bool | None:
-        """None: they do not say."""
+        """Whether the rules ignore `path`; None if they do not mention it."""
         name = path.relative_to(self.folder).as_posix() + ("/" if is_folder else "")
         return self.spec.check_file(name).include
 
 
 def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
-    """The files that may be texts, those of a folder before those of folders in it."""
+    """Yield the files that may be texts; a folder's own files before its subfolders'."""
     waiting = [(top, _rules_above(top))]
     entries = 0
     while waiting:
@@ -102,7 +102,7 @@ def _files(top: Path, left_out: _LeftOut) -> Iterator[Path]:
         for path in found:
             name = path.relative_to(top).as_posix()
             mode = path.lstat().st_mode
-            if _UNTOLD.fullmatch(path.name):
+            if _NEVER_NAMED.fullmatch(path.name):
                 continue
             if stat.S_ISLNK(mode):
                 left_out.add("Links", name)
@@ -146,7 +146,7 @@ def _sections(name: str, data: bytes) -> tuple[Section, ...]:
 
 
 def _ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
-    """As Git sees it: the nearest .gitignore that says something about it decides."""
+    """Whether Git ignores `path`: the nearest .gitignore that mentions it decides."""
     for each in reversed(rules):
         if (ignored := each.ignore(path, is_folder=is_folder)) is not None:
             return ignored
@@ -163,7 +163,7 @@ def _rules_in(folder: Path) -> list[_Rules]:
 
 
 def _rules_above(top: Path) -> list[_Rules]:
-    """Of the folders that this one is in, as far as they belong to the same repository."""
+    """The rules of the folders above `top`, up to the top of its repository."""
     above = [top, *top.parents]
     for number, folder in enumerate(above):
         if (folder / ".git").exists():

@@ -1,7 +1,8 @@
-"""Characters that nobody sees, and that tell a model something: found, so that they are dropped.
+"""Finds and drops characters that people do not see and a model reads.
 
-Tags, zero-width characters, controls of writing direction, soft hyphens and control characters.
-Joiners stay where letters and emoji need them, and variation selectors behind what they vary.
+These are tags, zero-width characters, controls of writing direction, soft hyphens and control
+characters. Joiners that letters and emoji need stay, and so do variation selectors behind a
+character that they vary.
 """
 
 import re
@@ -29,22 +30,22 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def with_plain_lines(text: str) -> str:
-    """Every line's end as a single one, and what is half a character as the sign for that."""
+    """The text with "\\n" for every kind of line end, and U+FFFD for half a character."""
     if _LONE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _NEW_LINE.sub("\n", text)
 
 
 def hidden_places(text: str) -> list[int]:
-    """Where in the text a hidden character stands, in order."""
+    """The offsets of hidden characters, in order."""
     return [found.start() for found in _HIDDEN.finditer(text)]
 
 
 def without_hidden(text: str) -> tuple[str, int]:
-    """The text without them, and how many there were."""
+    """Return the text without hidden characters, and their number."""
     return _HIDDEN.subn("", text)
 
 
 def in_one_line(name: str) -> str:
-    """A name without what nobody sees: that of a file may have any characters."""
+    """A name as one line without hidden characters: a file's name may have any characters."""
     return " ".join(without_hidden(with_plain_lines(name))[0].split())

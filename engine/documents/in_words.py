@@ -1,4 +1,4 @@
-"""What a person is told of a document: how much it is, and what of it nobody will read."""
+"""Describes a document for people: its size, and the parts of it that are not read."""
 
 from engine.documents import Document
 from models.in_words import one_line
@@ -7,7 +7,7 @@ _COUNTED = ("sheet", "slide", "chapter", "cell")
 
 
 def size_in_words(document: Document) -> str:
-    """How many pages it has, or sheets, slides, files; empty where nothing is to be counted."""
+    """The number of pages, sheets, slides or files: "12 pages"; "" if there is none to count."""
     kind = document.sections[0].kind if document.sections else "lines"
     if document.format == "folder":
         return _counted(len({section.label for section in document.sections}), "file")
@@ -20,7 +20,7 @@ def size_in_words(document: Document) -> str:
 
 
 def lacks(document: Document) -> tuple[str, ...]:
-    """What a person should know of the text that was read, in a line each, whole."""
+    """Remarks on the text that was read, a line each: pages without text, hidden characters, ..."""
     lines = []
     if pages := document.without_text:
         of_all = f"{len(pages)} of {size_in_words(document)}"

@@ -1,7 +1,7 @@
-"""What kind of file it is: by what is in it first, then by its name.
+"""Finds the format of a file: by its content first, then by its name.
 
-What cannot be read gets a line of its own: a person should learn what to do with a picture, and
-what with a file of an old office program.
+Each kind of file that cannot be read has its own message, with its own remedy: for a picture
+another than for a file of an old office program.
 """
 
 from pathlib import PurePath
@@ -11,7 +11,7 @@ from engine.documents.zips import Archive
 from models.errors import Problem
 
 _START = 1024
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # also what holds an encrypted newer one
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # also of newer files that are encrypted
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"8BPS", b"\0\0\1\0")
 _SOUNDS = (b"ID3", b"OggS", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\x1a\x45\xdf\xa3", b"FORM")
@@ -25,7 +25,7 @@ _NAMES: dict[str, Format] = {
 
 
 def kind_of(name: str, data: bytes) -> Format:
-    """Raises Problem for what no reader reads. What is left is "text", if it is one."""
+    """The format of a file; "text" if no other fits. Raises `Problem` if no reader reads it."""
     suffix = PurePath(name).suffix.lower()
     start = data[:_START]
     if start.startswith(b"%PDF-") or (b"%PDF-" in start and suffix == ".pdf"):
@@ -91,7 +91,7 @@ def _refuse(data: bytes) -> None:
 
 
 def _binary(start: bytes) -> bool:
-    """Whether it is no text that begins with the same letters."""
+    """Whether the bytes are no text: a text may begin with the same letters."""
     return any(byte < 7 for byte in start)
 
 

@@ -1,10 +1,9 @@
-"""The numbers, dates, names and quotations of an answer that stand in no document.
+"""Finds the numbers, dates, names and quotations of an answer that stand in no document.
 
-A word search, and no judgement: what is missing may be right, and what is found may be wrong. So it
-is lenient. 1,000 is 1000 and may be 1.000; a name is found when each of its words is; a date and a
-quotation stand as they are written, whatever their punctuation. What the person wrote themselves
-need not stand in a document, nor need the names of files and pages: `beside` makes a text of these.
-Code is left alone. Pure.
+This is a word search and no judgement: a missing number may be right, a found one wrong. So it is
+lenient. 1,000 is 1000 and may be 1.000; a name is found if each of its words is; a date or a
+quotation must stand word for word, with any punctuation. Words of the person need not stand in a
+document, nor names of files and pages: `beside` makes a text of them. Code is not searched. Pure.
 """
 
 import re
@@ -39,7 +38,7 @@ _DATE = re.compile(
     )(?!\d)""",
     re.VERBOSE,
 )
-_SPACES = " \u00a0\u2009\u202f"  # that may stand between groups of digits
+_SPACES = " \u00a0\u2009\u202f"  # between groups of digits
 _GROUPED = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)")
 _NUMBER = re.compile(r"-?(\d+(?:[.,]\d+)*)")
 _HYPHENS = re.compile("[-\u2010\u2011]")
@@ -55,15 +54,17 @@ class NotFound:
 
 
 def beside(documents: Iterable[Document], said: Iterable[str]) -> WordIndex:
-    """What need not stand in a document: what the person said, the documents' names, and their
-    places."""
+    """An index of words that need not stand in a document: the person's messages `said`, the
+    documents' names and places."""
     named = (f"{each.name}\n" + "\n".join(s.place for s in each.sections) for each in documents)
     return WordIndex("\n".join((*named, *said)))
 
 
 def not_found(answer: str, texts: Sequence[WordIndex]) -> tuple[NotFound, ...]:
-    """What of the answer, which is Markdown, stands in none of the texts; in its order, and apart
-    from each other: what is part of a quotation or a date is not named again."""
+    """The parts of the answer (Markdown) that stand in none of the texts, in order.
+
+    They do not overlap: a number within a missing quotation or date is not listed again.
+    """
     found = words(answer)
     code = [match.span() for match in _CODE.finditer(answer)]
     kept: list[NotFound] = []
@@ -119,7 +120,7 @@ def _missing_numbers(
 
 
 def _numbers(text: WordIndex) -> set[str]:
-    """All that the numbers of a text may be read as."""
+    """All readings of the numbers in a text."""
     written = {match[1] for form in text.forms if (match := _NUMBER.match(form))}
     written |= {match[0] for match in _GROUPED.finditer(text.text)}
     several = (re.split("[.,]", number) for number in written)  # 10,20,30 may be three
@@ -128,7 +129,7 @@ def _numbers(text: WordIndex) -> set[str]:
 
 
 def readings(written: str) -> set[str]:
-    """What a number may be: 1,000 is a thousand, or one with three decimals."""
+    """The possible values of a written number: "1,000" gives {"1000", "1"}."""
     plain = re.sub(rf"[{_SPACES}]", "", written)
     groups = re.split(r"[.,]", plain)
     whole, last = "".join(groups[:-1]), groups[-1]

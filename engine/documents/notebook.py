@@ -1,4 +1,4 @@
-"""Jupyter notebooks: their cells, and what the cells printed, as far as it is text."""
+"""Reads a Jupyter notebook: its cells and their outputs, as far as these are text."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """A text, or one that is a list of its lines."""
+    """A text that is a string, or a list of lines."""
     return "".join(_strings(value))
 
 

@@ -1,4 +1,4 @@
-"""A picture of a page, with boxes around parts of its text: plain values, and a writer of PNG."""
+"""A picture of a page with boxes around parts of its text, as plain values; and a PNG writer."""
 
 import struct
 import zlib
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a part of a span stands, in pixels from the picture's upper left corner; `span` is the
-    number of the span, from 0."""
+    """A box around a part of span number `span` (from 0), in pixels from the upper left corner."""
 
     span: int
     left: int
@@ -19,8 +18,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """`boxes`: those of a span follow each other, one for each line that it is in, or more where
-    there are gaps."""
+    """A page as PNG. `boxes` are ordered by span: one for each line of a span, more if the line has
+    gaps."""
 
     png: bytes
     width: int
@@ -29,7 +28,7 @@ class PagePicture:
 
 
 def png(pixels: bytes, *, width: int, height: int, row_bytes: int) -> bytes:
-    """Three bytes a pixel, red, green and blue, as a PNG file."""
+    """Encode pixels, three bytes each (red, green, blue), as a PNG file."""
     size = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     rows = b"".join(
         b"\0" + pixels[start : start + 3 * width]

@@ -1,11 +1,11 @@
-"""Passages of documents, and which of them a question is about.
+"""Cuts documents into passages, and finds the passages that a question is about.
 
-A document is cut where its text has a border of its own: between sections, before a heading, at a
-blank line, behind a line of a table or of source, behind a sentence. What is found is decided by
-the words of the question alone (BM25, by SQLite's FTS5): names, numbers and words in any of their
-English forms, no synonyms. The index lies in memory and is made anew where it is needed, in less
-than a second for a megabyte of text: so nothing is left of a document that is deleted, and how rare
-a word is depends on the documents of one conversation and no others.
+A document is cut at borders of its text: between sections, before a heading, at a blank line,
+behind a line of a table or of source, behind a sentence. Passages are found by the words of the
+question alone (BM25, by SQLite's FTS5): names, numbers and words in any of their English forms, no
+synonyms. The index is kept in memory and made anew when it is needed, in less than a second for a
+megabyte of text. So nothing is left of a deleted document, and the rarity of a word depends on the
+documents of one conversation only.
 """
 
 import re
@@ -23,13 +23,14 @@ from engine.documents.prompt import Passage
 from models.in_words import clean
 
 FEWEST_WORDS, MOST_WORDS = 150, 220
-"""Of a passage; the last one may have fewer. Longer ones were found less often in the same room."""
+"""Words of a passage; the last one may have fewer. Longer passages were found less often in the
+same room."""
 
 type Key = tuple[int, int]
-"""A passage: the number of its document, and its own, from 0."""
+"""A passage: (number of its document, its own index from 0)."""
 
-# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: written without spaces, or with endings that no
-# stemmer here takes off. Two such characters count as a word.
+# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: written without spaces, or with endings that the
+# stemmer does not remove. Two such characters count as a word.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     "\U00020000-\U0003ffff"
@@ -69,7 +70,7 @@ _STOP_WORDS = frozenset(
     summarise summarize summary whole
     """.split()  # noqa: SIM905
 )
-_BESIDE = 0.5  # of its score, a passage lends to those before and behind it
+_BESIDE = 0.5  # share of its score that a passage lends to its two neighbours
 
 _TABLE = """
     CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(heading, words,
@@ -79,14 +80,14 @@ _ADD = "INSERT INTO passages(rowid, heading, words) VALUES (?, ?, ?)"
 _FIND = """
     SELECT rowid, -bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ?
 """
-_BITS = 32  # of a row's number, for the passage; the document stands above them
+_BITS = 32  # low bits of a row's number: the passage; above them: the document
 
 
 # Cutting
 
 
 def cut(document: Document) -> tuple[Passage, ...]:
-    """The passages of a document, in order and apart: together they hold all but white space."""
+    """Cut a document into passages, in order, without overlap, and without gaps but white space."""
     return _cut(document, _headings(document))
 
 
@@ -109,12 +110,12 @@ def _cut(document: Document, headings: Mapping[int, str]) -> tuple[Passage, ...]
 
 
 def _words(text: str, place: int) -> list[tuple[int, int]]:
-    """Where the next words are: one more than a passage has, where there are so many."""
+    """The ranges of the next words, up to one more than a passage may have."""
     return [match.span() for match in islice(_WORD.finditer(text, place), MOST_WORDS + 1)]
 
 
 def _strength(document: Document, headings: Mapping[int, str], end: int, start: int) -> int:
-    """How well a document can be cut between a word that ends at `end` and the next one."""
+    """Rate a cut between a word that ends at `end` and one that begins at `start`: 0 to 5."""
     gap = document.text[end:start]
     lines = gap.count("\n")
     section = document.section_at(start)
@@ -133,7 +134,7 @@ def _strength(document: Document, headings: Mapping[int, str], end: int, start: 
 
 
 def _headings(document: Document) -> dict[int, str]:
-    """The lines that name what follows them, by where they begin; in order."""
+    """The headings of a document, by their offsets, in order."""
     text = document.text
     lines = [match.span() for match in _LINE.finditer(text)]
     found: dict[int, str] = {}
@@ -167,10 +168,9 @@ def _names(line: str, kind: SectionKind) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a question's words were found in: a score for each passage, the higher the better.
+    """The result of a search: a score for each passage found, the higher the better.
 
-    `words`: those that were looked for, as they were written; empty where it has none that tell
-    one passage from another.
+    `words`: the words that were looked for, as written; () if the question has no distinctive ones.
     """
 
     words: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ class Found:
 
 
 class PassageIndex:
-    """The passages of documents by their words. For one thread; closed at the end."""
+    """Finds passages of documents by their words. For one thread; close it at the end."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:")
@@ -186,7 +186,7 @@ class PassageIndex:
         self._passages: dict[int, tuple[Passage, ...]] = {}
 
     def passages(self, number: int, document: Document) -> tuple[Passage, ...]:
-        """Those of a document, which can be found from now on."""
+        """The passages of a document. Adds them to the index, if they are not in it."""
         if number not in self._passages:
             headings = _headings(document)
             self._passages[number] = _cut(document, headings)
@@ -194,7 +194,7 @@ class PassageIndex:
         return self._passages[number]
 
     def find(self, question: str, numbers: Collection[int]) -> Found:
-        """Look for the words of a question in these documents."""
+        """Search the documents with these numbers for the words of a question."""
         words = terms(question)
         scores: dict[Key, float] = {}
         if words:
@@ -231,7 +231,10 @@ class PassageIndex:
 
 
 def terms(question: str) -> tuple[str, ...]:
-    """The words of a question that tell one passage from another, each once, in their order."""
+    """The words of a question that tell passages apart, without repetition, in order.
+
+    Example: "What does clause 7 say about rent?" gives ("clause", "7", "rent").
+    """
     distinct: dict[str, str] = {}
     for match in _TERM.finditer(unicodedata.normalize("NFKC", question)):
         if not _stops(match[0]):
@@ -245,8 +248,8 @@ def _stops(word: str) -> bool:
 
 
 def _expression(question: str, words: Sequence[str]) -> str:
-    """The words as FTS5 takes them: any of them, better those that stand side by side as in the
-    question, best what it quotes. Each is quoted, so that nothing in it is an operator."""
+    """The FTS5 expression: any of the words, with more weight for pairs that stand side by side in
+    the question, and for its quotations. Everything is quoted, so that it holds no operators."""
     phrases = [match[1] for match in _QUOTED.finditer(question)][:_MOST_TERMS]
     folded = unicodedata.normalize("NFKC", question)
     phrases += [f"{a} {b}" for a, b in pairwise(words) if f"{a} {b}" in folded]
@@ -257,8 +260,8 @@ def _expression(question: str, words: Sequence[str]) -> str:
 
 
 def _indexed(text: str) -> str:
-    """A text as the index takes it: words that a line end parts are joined, and what is written
-    without spaces becomes pairs of characters."""
+    """A text in the index's form: words split by a line end are joined, and scripts without spaces
+    become pairs of characters."""
     text = unicodedata.normalize("NFKC", clean(text)).replace("\u00ad", "")
     text = re.sub(r"(?<=[^\W\d_])-\n\s*(?=[^\W\d_])", "", text)
     return _RUN.sub(lambda match: f" {' '.join(_pairs(match[0]))} ", text)
@@ -282,9 +285,9 @@ def choose(
 ) -> tuple[Key, ...]:
     """The passages that fill the room, in the order of the documents.
 
-    Those with the highest scores are taken as long as they fit, `first` before all others and none
-    of `without`. A passage stands higher beside a good one, even with no word of the question in
-    it. `last` has the number of the last passage of each document.
+    Takes passages by score as long as they fit, `first` before all others, none of `without`. A
+    passage gains score from a good neighbour, even if it has no word of the question itself.
+    `cost(key)`: the tokens of a passage. `last`: the index of each document's last passage.
     """
     lent: dict[Key, float] = {}
     for (number, index), score in scores.items():

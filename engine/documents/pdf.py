@@ -1,8 +1,8 @@
-"""The text of a PDF's pages, and pictures of them with boxes around some of that text.
+"""Reads the text of a PDF's pages, and draws pages with boxes around parts of the text.
 
-The text of a page is PDFium's, in its order, line by line; a hyphen at the end of a line stays,
-and so do three of a row of dots, as in a table of contents.
-Each of its characters is known by its number on the page, so that its box can be found.
+The text of a page is PDFium's, in its order, line by line. A hyphen at the end of a line stays, and
+of a row of dots, as in a table of contents, three stay. Each character keeps its number on the
+page, by which its box is found.
 """
 
 import ctypes
@@ -29,16 +29,16 @@ TINY_POINTS = 4.0
 LONGEST = 4000
 """Side of a picture, in pixels."""
 
-_MADE = -1  # a character of the text that the page does not have: the end of a line
-_HYPHENS = (0x02, 0xFFFE, 0xFFFF)  # how PDFium says that a word goes on in the next line
+_MADE = -1  # the number of a character that the page does not have: the end of a line
+_HYPHENS = (0x02, 0xFFFE, 0xFFFF)  # PDFium's signs for a word that continues in the next line
 _LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D)
 _LEADERS = re.compile(r"(?<=\.)(\s*\.){4,}")  # a token each, and a model copies them without end
-_APART = 1.4  # times the usual distance of lines: another paragraph
+_APART = 1.4  # times the usual distance of lines: a new paragraph
 _WHITE = 240  # of 255, in each colour
 _CLEAR = 16  # of 255: nearly transparent
 _NOT_PAINTED = (pdfium.FPDF_TEXTRENDERMODE_INVISIBLE, pdfium.FPDF_TEXTRENDERMODE_CLIP)
-_LOOK_WIDTH = 1200  # of the picture that tells whether a character is seen
-_EVEN = 12  # of 255: what differs by less is one colour
+_LOOK_WIDTH = 1200  # of the picture in which visible characters are looked for
+_EVEN = 12  # of 255: shades that differ by less are one colour
 
 
 def read_pdf(data: bytes) -> Read:
@@ -73,8 +73,10 @@ def read_pdf(data: bytes) -> Read:
 def draw_page(
     data: bytes, number: int, *, spans: Sequence[tuple[int, int]], width: int
 ) -> PagePicture:
-    """A page, `width` pixels wide; `spans` are the beginnings and ends of parts of its section's
-    text, as a `Document` has it. Raises Problem."""
+    """Draw a page, `width` pixels wide, with boxes for `spans`. Raises `Problem`.
+
+    A span is a pair of offsets in the text of the page's section in the `Document`.
+    """
     with _opened(data) as document:
         if not 1 <= number <= len(document):
             raise Problem(
@@ -107,7 +109,7 @@ def _opened(data: bytes) -> Iterator[pypdfium2.PdfDocument]:
 def _page(
     document: pypdfium2.PdfDocument, number: int
 ) -> Iterator[tuple[pypdfium2.PdfPage, pypdfium2.PdfTextPage]]:
-    """A page and its characters. What a person filled in or noted counts as the page's own."""
+    """A page and its characters. Filled-in fields and annotations count as the page's own."""
     page = document[number - 1]
     if pdfium.FPDFPage_GetAnnotCount(page) > 0:
         done = pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
@@ -120,14 +122,14 @@ def _page(
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """`numbers`: of each character of the text on its page, or `_MADE`."""
+    """A page's text. `numbers`: for each character its number on the page, or `_MADE`."""
 
     text: str
     numbers: tuple[int, ...]
 
 
 def _text(characters: pypdfium2.PdfTextPage) -> _Text:
-    """The lines of a page, without spaces at their ends, and an empty one between paragraphs."""
+    """The text of a page: lines without spaces at their ends, empty lines between paragraphs."""
     lines = [_stripped(_without_leaders(line)) for line in _lines(characters)]
     lines = [line for line in lines if line]
     breaks = _breaks([_baseline(characters, line) for line in lines])
@@ -146,10 +148,10 @@ _Line = list[tuple[str, int]]
 
 
 def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
-    """The characters of each line, with their numbers on the page."""
+    """Yield each line as (character, its number on the page) pairs."""
     line: _Line = []
     upper = 0  # the first half of a character that has two
-    raw = characters.raw  # a wrapper takes its time, for each character
+    raw = characters.raw  # pypdfium2's wrapper would take longer for each character
     for number in range(pdfium.FPDFText_CountChars(raw)):
         code = pdfium.FPDFText_GetUnicode(raw, number)
         if 0xD800 <= code < 0xDC00:
@@ -169,7 +171,7 @@ def _lines(characters: pypdfium2.PdfTextPage) -> Iterator[_Line]:
 
 
 def _without_leaders(line: _Line) -> _Line:
-    """A line with three dots where there is a row of them."""
+    """The line with three dots in place of each long row of dots."""
     left: _Line = []
     end = 0
     for row in _LEADERS.finditer("".join(letter for letter, _ in line)):
@@ -189,15 +191,15 @@ def _stripped(line: _Line) -> _Line:
 
 
 def _baseline(characters: pypdfium2.PdfTextPage, line: _Line) -> float:
-    """How far above the page's lower edge the line begins."""
+    """The height of the line's first character above the page's lower edge."""
     x, y = ctypes.c_double(), ctypes.c_double()
     pdfium.FPDFText_GetCharOrigin(characters, line[0][1], x, y)
     return y.value
 
 
 def _breaks(baselines: Sequence[float]) -> list[str]:
-    """What goes before each line: an empty one too where they are further apart than usual, or the
-    text goes on further up."""
+    """The separator before each line: "\\n", or "\\n\\n" if the lines are further apart than usual,
+    or if the text continues further up."""
     steps = [above - below for above, below in pairwise(baselines)]
     downward = sorted(step for step in steps if step > 0)
     usual = downward[(len(downward) - 1) // 2] if downward else math.inf
@@ -223,7 +225,7 @@ class _Picture:
     def box(
         self, characters: pypdfium2.PdfTextPage, number: int
     ) -> tuple[int, int, int, int] | None:
-        """Left, top, right and bottom of a character; None where it has no size."""
+        """(left, top, right, bottom) of a character in pixels; None if it has no size."""
         rectangle = pdfium.FS_RECTF()
         if not pdfium.FPDFText_GetLooseCharBox(characters, number, rectangle):
             return None
@@ -241,7 +243,7 @@ class _Picture:
         return None if left == right or top == bottom else (left, top, right, bottom)
 
     def is_even(self, left: int, top: int, right: int, bottom: int) -> bool:
-        """Whether a part of a grey picture has one colour, or is beside it."""
+        """Whether a part of a grey picture has one colour, or lies outside the picture."""
         left, right = max(left, 0), min(right, self.width)
         seen = b"".join(
             self._pixels[row * self._row_bytes + left : row * self._row_bytes + right]
@@ -256,9 +258,9 @@ class _Picture:
 def _boxes(
     picture: _Picture, characters: pypdfium2.PdfTextPage, spans: Sequence[tuple[int, int]]
 ) -> Iterator[Box]:
-    """One for each line that a span is in, where it has no gaps."""
+    """Yield the boxes of each span: one for each line, more if the line has gaps."""
     text = _text(characters)
-    hidden = set(hidden_places(text.text))  # which the section does not have
+    hidden = set(hidden_places(text.text))  # they are not in the section's text
     numbers = [number for place, number in enumerate(text.numbers) if place not in hidden]
     for index, (start, end) in enumerate(spans):
         before: Box | None = None
@@ -279,7 +281,7 @@ def _boxes(
 
 
 def _joined(one: Box, other: Box) -> Box | None:
-    """A box around two that stand beside each other in a line."""
+    """A box around both, if they stand side by side in a line; else None."""
     shared = min(one.bottom, other.bottom) - max(one.top, other.top)
     lower = min(one.bottom - one.top, other.bottom - other.top)
     gap = max(one.left, other.left) - min(one.right, other.right)
@@ -293,7 +295,7 @@ _Look = Literal["plain", "tiny", "doubtful", "not painted"]
 
 
 def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Text) -> int:
-    """How many characters are tiny, beside the page, or of the colour of what is beneath them."""
+    """The number of characters that are tiny, beside the page, or in the colour of their ground."""
     looks: dict[int, _Look] = {}
     faint, doubtful = 0, []
     raw = characters.raw
@@ -324,7 +326,7 @@ def _faint(page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, text: _Te
 def _look(
     page: pypdfium2.PdfPage, characters: pypdfium2.PdfTextPage, number: int, written: Any
 ) -> _Look:
-    """Of a character, and of all that were written with it."""
+    """The look of a character, and of all characters of the same text object."""
     size, matrix = pdfium.FPDFText_GetFontSize(characters, number), pdfium.FS_MATRIX()
     if pdfium.FPDFText_GetMatrix(characters, number, matrix):
         size *= math.hypot(matrix.c, matrix.d)
@@ -346,5 +348,5 @@ def _look(
 
 
 def _has_pictures(page: pypdfium2.PdfPage) -> bool:
-    """Then text that is not painted is likely what was recognized in a picture."""
+    """Whether the page has pictures: text that is not painted is then likely recognized text."""
     return any(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE]))

@@ -1,7 +1,7 @@
-"""Files that are text: prose, source code, Markdown by its headings, tables by their rows.
+"""Reads text files: prose, source code, Markdown by its headings, tables by their rows.
 
-The text stays as it is written: what a model copies of it stands so in the file. It is only cut, so
-that a place in it says something.
+The text is not changed, so that words a model copies stand so in the file. It is only cut into
+sections, so that a place in it can be named.
 """
 
 import csv
@@ -15,7 +15,7 @@ from engine.documents.hidden import with_plain_lines
 from engine.documents.read import Read
 
 LINES = 40
-"""Of a section; it ends earlier where a blank line is in its last quarter."""
+"""Lines of a section; it ends earlier at a blank line in its last quarter."""
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?![^ \t])(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
@@ -30,7 +30,7 @@ def read_text(data: bytes) -> Read:
 
 
 def read_markdown(data: bytes) -> Read:
-    """A section for each heading, with the path of headings that lead to it."""
+    """Read Markdown: a section for each heading, labelled with the path of headings to it."""
     decoded = decode(data)
     sections: list[Section] = []
     path: list[tuple[int, str]] = []
@@ -44,7 +44,7 @@ def read_markdown(data: bytes) -> Read:
 
 
 def read_csv(data: bytes) -> Read:
-    """A table with separators: cut only where a row ends."""
+    """Read a table with separators, cut only between rows."""
     decoded = decode(data)
     lines = lines_of(decoded.text)
     return Read(cut_lines(lines, ends=_row_ends(lines)), left_out=decoded.remarks)
@@ -53,8 +53,10 @@ def read_csv(data: bytes) -> Read:
 def cut_lines(
     lines: Sequence[str], *, label: str = "", ends: Sequence[int] | None = None
 ) -> tuple[Section, ...]:
-    """Sections of some `LINES` lines, each with the number of its first one. `ends`: after how many
-    lines a section may end; None: after any."""
+    """Cut lines into sections of about `LINES` lines, numbered by their first line.
+
+    `ends`: the numbers of lines after which a section may end; None: after any line.
+    """
     sections, start = [], 0
     for end in _ends(lines, ends):
         first = next((i for i in range(start, end) if lines[i].strip()), end)
@@ -81,15 +83,15 @@ def _ends(lines: Sequence[str], allowed: Sequence[int] | None) -> Iterator[int]:
 
 
 def _row_ends(lines: Sequence[str]) -> list[int]:
-    """After which lines a row ends: one may have line breaks within quotation marks."""
+    """The numbers of lines after which a row ends: a quoted cell may have line breaks."""
     rows = csv.reader((line + "\n" for line in lines), dialect=_dialect(lines))
     ends = []
     try:
         for _ in rows:
             ends.append(rows.line_num)
-    except csv.Error:  # a field that is too long, for one: a quotation mark was not closed
+    except csv.Error:  # such as a field that is too long, as a quotation mark was not closed
         return list(range(1, len(lines)))
-    if any(end - start > LINES for start, end in pairwise([0, *ends])):  # the same
+    if any(end - start > LINES for start, end in pairwise([0, *ends])):  # not closed either
         return list(range(1, len(lines)))
     return ends
 
@@ -102,10 +104,10 @@ def _dialect(lines: Sequence[str]) -> type[csv.Dialect]:
 
 
 def _parts(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
-    """The lines from each heading to the next, with its level and title; 0 where there is none."""
+    """Yield (level, title, lines) from each heading to the next; level 0 before the first."""
     level, title, fence = 0, "", ""
     part: list[str] = []
-    in_front = lines[0] == "---" and "---" in lines[1:]  # what programs read of the text
+    in_front = lines[0] == "---" and "---" in lines[1:]  # front matter, for programs
     for number, line in enumerate(lines):
         if in_front:
             in_front = number == 0 or line != "---"
@@ -127,7 +129,7 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _without_closing(title: str) -> str:
-    """A heading may end with as many signs as it began with, or more, or fewer."""
+    """The title without a closing run of "#", of any length."""
     title = title.strip()
     shorter = title.rstrip("#")
     return title if shorter and not shorter[-1].isspace() else shorter.rstrip()

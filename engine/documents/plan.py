@@ -1,8 +1,8 @@
-"""What a message is given of the documents of its conversation, and what a person is told of that.
+"""Decides which parts of a conversation's documents a message gets, and describes that for people.
 
-A document stands whole in the message that it is attached to, where it fits. Of one that does not,
-each message gets the passages that its question is about, and none that an earlier message has
-already: so nothing that was sent ever changes. Knows tokens by a function that counts them.
+If a document fits, it stands whole in the message that it is attached to. Otherwise each message
+gets the passages that its question is about, without those that an earlier message has: so a sent
+message never changes. Knows tokens only by a function that counts them.
 """
 
 import re
@@ -23,11 +23,11 @@ from engine.documents.prompt import (
 from models.errors import Problem
 
 MOST_PASSAGE_TOKENS = 8192
-"""That the passages of one message take, however much room there is: more of them is more to read
-and seldom more to find."""
+"""The most tokens of passages in one message, for any room: more of them take longer to read and
+seldom help."""
 
 _SAMPLED = 2000  # characters, at three places
-_ENOUGH_WORDS = 3  # to look for, also in a question that refers to the one before
+_ENOUGH_WORDS = 3  # a question with fewer, which refers to the one before, is joined with it
 _AROUND_A_PASSAGE = 12  # tokens of its place and of the lines around it
 _REFERS = re.compile(
     r"^\W*(and|but|how about|or|what about)\b|"
@@ -47,10 +47,10 @@ _ABOUT_ALL = re.compile(
 class Plan:
     """A message with its documents.
 
-    `tokens`: of each document in it. `words`: what passages were looked for by, and
-    `from_beginning` the numbers of documents that have none of them, and are given from their
-    beginning on. `whole_tokens`: about how many tokens the documents have that only passages are
-    given of. `about_all`: the question is about all of a document, and the message has passages.
+    `tokens`: of each document in it. `words`: the words that passages were looked for by.
+    `from_beginning`: the numbers of documents in which none was found; they are given from their
+    beginning. `whole_tokens`: of all documents that are given in passages, about. `about_all`: the
+    question is about all of a document, and the message has passages only.
     """
 
     sent: Sent
@@ -61,7 +61,7 @@ class Plan:
     about_all: bool = False
 
     def told(self, document: SentDocument) -> str:
-        """What the model gets of a document: "whole, 12,400 tokens"."""
+        """Describe the part of a document that the model gets: "whole, 12,400 tokens"."""
         tokens = f"{self.tokens[self.sent.documents.index(document)]:,} tokens"
         if not document.passages:
             return f"whole, {tokens}"
@@ -82,13 +82,13 @@ def plan(
     before: Sequence[Sent] = (),
     asked_before: str = "",
 ) -> Plan:
-    """Give a question what it needs of the documents of its conversation, by their numbers.
+    """Write a question's message with the parts of the documents that it needs.
 
-    `count` says how many tokens a text has; `room` is how many of them documents may take, and
-    `share` how much of that passages may. `before`: the messages that are still read of those that
-    were sent; a document in none of them is new. `asked_before`: the question before, whose words
-    are looked for too where this one has few and refers to something. Raises Problem where there
-    is no room for a new one.
+    `documents`: of the conversation, by number. `count(text)`: the tokens of a text. `room`: the
+    tokens that documents may take; passages may take `share` of it. `before`: the earlier messages
+    that are still in the prompt; a document in none of them is new. `asked_before`: the question
+    before, whose words are looked for too if this question has few and refers to it. Raises
+    `Problem` if there is no room for a new document.
     """
     held = {each.number: not each.whole for sent in before for each in sent.documents}
     new = [number for number in documents if number not in held]
@@ -141,13 +141,13 @@ def asks_about_all(question: str) -> bool:
 
 
 def looked_for(question: str, asked_before: str) -> str:
-    """The text whose words passages are looked for by."""
+    """The text whose words are looked for: the question, with the one before if it refers to it."""
     refers = 0 < len(terms(question)) < _ENOUGH_WORDS and _REFERS.search(question)
     return f"{asked_before}\n{question}" if refers else question
 
 
 class _Search:
-    """The passages of some documents that a question is about."""
+    """Searches some documents for passages that a question is about."""
 
     def __init__(
         self,
@@ -167,17 +167,17 @@ class _Search:
         self._first: list[Key] = []
 
     def size(self, number: int) -> int:
-        """About how many tokens all of a document has."""
+        """The tokens of a whole document, about."""
         return ceil(len(self._documents[number].text) * self._tokens[number])
 
     def look_for(self, question: str, new: Collection[int]) -> None:
-        """Each of the new documents has something to say, its beginning if need be."""
+        """Score passages. Each of the `new` documents gets some, its beginning if none is found."""
         found = self._index.find(question, self.numbers)
         self.words, self._scores = found.words, dict(found.scores)
-        told = {number for number, _ in self._scores}
+        with_hits = {number for number, _ in self._scores}
         least = min(self._scores.values(), default=1.0)
         for number in self.numbers:
-            if number in new and number not in told:
+            if number in new and number not in with_hits:
                 self.from_beginning.append(number)
                 for i in range(len(self.passages[number])):
                     self._scores[number, i] = least / (2 + i)
@@ -186,7 +186,7 @@ class _Search:
                 self._first.append(max(mine, key=lambda key: (self._scores[key], -key[1])))
 
     def choose(self, room: int) -> dict[int, tuple[Passage, ...]]:
-        """The passages that fit into so many tokens, of each document that has some."""
+        """The best passages that fit into `room` tokens, by the document's number."""
         chosen = choose(
             self._scores,
             self._cost,
@@ -206,7 +206,8 @@ class _Search:
 
 
 def _whole(sizes: Mapping[int, int], room: int) -> set[int]:
-    """Which documents are given whole: all of them, or the smallest ones in half of the room."""
+    """The documents that are given whole: all if they fit, otherwise the smallest in half of the
+    room."""
     if sum(sizes.values()) <= room:
         return set(sizes)
     taken: set[int] = set()
@@ -220,13 +221,13 @@ def _whole(sizes: Mapping[int, int], room: int) -> set[int]:
 
 
 def _size(text: str, count: Callable[[str], int], room: int) -> int:
-    """The tokens of a text: counted, unless there are far too many for the room."""
+    """The tokens of a text: counted, or estimated if there are far too many for the room."""
     about = ceil(len(text) * _tokens_per_character(text, count))
     return about if about > 2 * room else count(text)
 
 
 def _tokens_per_character(text: str, count: Callable[[str], int]) -> float:
-    """Measured at the beginning, in the middle and at the end."""
+    """Tokens / characters of a text, measured at its beginning, middle and end."""
     middle = max(len(text) - _SAMPLED, 0) // 2
     sample = text
     if len(text) > 3 * _SAMPLED:
@@ -235,7 +236,7 @@ def _tokens_per_character(text: str, count: Callable[[str], int]) -> float:
 
 
 def _given(passages: Mapping[int, Sequence[Passage]], before: Sequence[Sent]) -> frozenset[Key]:
-    """The passages that stand in a message already, all or in part."""
+    """The passages that overlap with a part that an earlier message has."""
     ranges = [
         (document.number, part.offset, part.offset + part.length)
         for sent in before

@@ -1,8 +1,8 @@
-"""What a model is given of a document: text in the message that the document was attached to.
+"""Writes documents into the message that they are attached to, as a model gets them.
 
-It stands before the question, whole or in passages, each under the name of its place, and is never
-moved or written anew: so what was read of the conversation stays read, and a copy is found. Knows
-which characters of a message are which of a document. Pure.
+They stand before the question, whole or in passages, each under the name of its place, and never
+change: so the caches of the conversation stay valid, and copies are found. Maps characters of a
+message to characters of a document. Pure.
 """
 
 import json
@@ -26,8 +26,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A document of a conversation, by its number from 1. `passages`: those that are given, in
-    order and apart, of all `among`; None: all of it is given."""
+    """A document of a conversation, by its number from 1.
+
+    `passages`: the given ones of all `among`, in order, without overlap; None: all of it is given.
+    """
 
     number: int
     document: Document
@@ -37,8 +39,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """`length` characters, which begin at `start` in the message and at `offset` in the document's
-    text."""
+    """`length` characters that begin at `start` in a message and at `offset` in the document."""
 
     start: int
     offset: int
@@ -47,12 +48,11 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class SentDocument:
-    """What a message has of a document: `passages` of `among`; or `notes`, on so many parts of
-    `among`, without `ranges`; or all of it, where these are 0. `digest`: as of `Document`; empty
-    once it was deleted, and in what earlier versions wrote.
+    """The part of a document that a message has, at `start` to `end` of the message, with headings.
 
-    From `start` to `end` in the message stands what is given of it, with headings; of one that was
-    deleted a line only, which says so.
+    Given in passages: `passages` of `among`. As notes: `notes` on parts, of `among`, without
+    `ranges`. Whole: these are 0. Deleted: a line only, which says so. `digest`: the `Document`'s;
+    empty once it is deleted, and in messages of earlier versions.
     """
 
     number: int
@@ -80,7 +80,7 @@ class SentDocument:
 
     @property
     def in_words(self) -> str:
-        """How much that is of the document."""
+        """Describes the part for people: "whole", "9 passages of 140", "deleted", ..."""
         if self.noted:
             return in_notes(self.notes, self.among)
         if self.deleted:
@@ -90,7 +90,7 @@ class SentDocument:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a model said of a part of a document, from the place `first` to the place `last`."""
+    """A model's note on a part of a document, from the place `first` to the place `last`."""
 
     first: str
     last: str
@@ -103,8 +103,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A document of a conversation, by its number from 1, with notes on those of its first `read`
-    parts, of all `among`, that had something to say."""
+    """A document of a conversation, by its number from 1, with notes on its parts.
+
+    `read` of all `among` parts were read; a part that has nothing on the question has no note.
+    """
 
     number: int
     document: Document
@@ -115,14 +117,17 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The text of a message as the model gets it, and what documents it has in it."""
+    """A message as the model gets it: its text, and the documents that stand in the text.
+
+    Example: "[Document 1: a.txt]\\n...\\n[End of document 1]\\n\\nWhat is it about?"
+    """
 
     text: str
     documents: tuple[SentDocument, ...] = ()
 
     def source(self, place: int) -> tuple[int, int] | None:
-        """The number of the document that the character at `place` comes from, and where it stands
-        in the document's text; None for what is not a document's."""
+        """(document's number, offset in its text) of the character at `place`; None if it is not a
+        document's."""
         for document in self.documents:
             for part in document.ranges:
                 if 0 <= place - part.start < part.length:
@@ -131,24 +136,24 @@ class Sent:
 
     @property
     def question(self) -> str:
-        """What a person wrote."""
+        """The text that a person wrote."""
         return self.text[self.attached :]
 
     @property
     def attached(self) -> int:
-        """How many characters stand before the question."""
+        """The number of characters before the question."""
         return self.documents[-1].end if self.documents else 0
 
     def given(self, number: int) -> str:
-        """What stands in it of this document."""
+        """The text that the message has of this document, with headings."""
         return "".join(self.text[d.start : d.end] for d in self.documents if d.number == number)
 
     def asked(self, question: str) -> "Sent":
-        """The same documents with another question."""
+        """The same message with another question."""
         return replace(self, text=self.text[: self.attached] + question)
 
     def without(self, number: int) -> "Sent":
-        """The message with a line in the place of this document; all else is as it was."""
+        """The same message with a line in place of document `number`."""
         text, documents, moved = self.text, [], 0
         for each in self.documents:
             start, end = each.start + moved, each.end + moved
@@ -169,7 +174,7 @@ class Sent:
 
 
 def write_message(question: str, attached: Sequence[Attached]) -> Sent:
-    """The documents, one after the other, then the question."""
+    """Write the documents, one after the other, then the question."""
     text, documents = "", []
     for each in attached:
         document, ranges, start = each.document, [], len(text)
@@ -196,7 +201,7 @@ def write_message(question: str, attached: Sequence[Attached]) -> Sent:
 
 
 def write_notes(question: str, noted: Sequence[Noted]) -> Sent:
-    """The notes on one document after the other, then the question."""
+    """Write the notes, one document after the other, then the question."""
     text, documents = "", []
     for each in noted:
         start = len(text)
@@ -223,7 +228,7 @@ def write_notes(question: str, noted: Sequence[Noted]) -> Sent:
 
 
 def sent_from_json(text: str) -> Sent:
-    """Reads what `Sent.to_json` wrote. Raises ValueError, also where its places are not in it."""
+    """Read the JSON of `Sent.to_json`. Raises ValueError, also for places outside of its text."""
     value: Any = json.loads(text)
     sent = decode(Sent, value, place="what was sent", ignore_unknown=True)
     done = 0
@@ -247,19 +252,22 @@ def _heading(attached: Attached) -> str:
 
 
 def in_passages(given: int, among: int) -> str:
-    """How much that is of a document: "9 passages of 140"."""
+    """Format the share of a document that is given: "9 passages of 140"."""
     return f"{given:,} passage{'s' * (given != 1)} of {among:,}"
 
 
 def in_notes(read: int, among: int) -> str:
-    """How much of a document there are notes on: "notes on 3 of 9 parts"."""
+    """Format the share of a document that has notes: "notes on 3 of 9 parts"."""
     of = f"{read:,} of " if read < among else "all " * (among > 1)
     return f"notes on {of}{among:,} part{'s' * (among != 1)}"
 
 
 def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
-    """What is given, cut where another section begins, each part with what stands before it: its
-    place, but for a document that has one and is given whole; or the blank lines of a text."""
+    """Yield (lead, part): the given text, cut between sections, with the text before each part.
+
+    The lead is the place in brackets; blank lines if the part continues lines; "" for a whole
+    document of one section without a label.
+    """
     document = attached.document
     given = attached.passages
     if given is None:
@@ -280,7 +288,7 @@ def _parts(attached: Attached) -> Iterator[tuple[str, Passage]]:
 
 
 def _joined(passages: Sequence[Passage], text: str) -> Iterator[Passage]:
-    """Passages with nothing but white space between them become one."""
+    """Join passages that only white space separates."""
     current: Passage | None = None
     for passage in passages:
         if current is not None and not text[current.end : passage.start].strip():

@@ -1,8 +1,8 @@
-"""What a reader finds in the bytes of a file, before it becomes a `Document`.
+"""The result of a reader, before it becomes a `Document`.
 
 A reader is a function `read_x(data: bytes) -> Read`, one per format, in a file of its own beside
-this one. It raises `Problem` for what cannot be read. It need not drop hidden characters, nor cut
-long texts, nor know the file's name: `child` does that for all.
+this one. It raises `Problem` if it cannot read the file. It need not drop hidden characters, nor
+limit long texts, nor know the file's name: `child` does that for all.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The fields are those of `Document`."""
+    """The fields of a `Document` that a reader fills."""
 
     sections: tuple[Section, ...]
     without_text: tuple[int, ...] = ()
@@ -23,9 +23,9 @@ class Read:
     left_out: tuple[str, ...] = ()
 
 
-def told(what: str, names: Sequence[str]) -> tuple[str, ...]:
-    """What was left out, in a line, or none: "Hidden sheets: Old, Older."."""
+def left_out_line(kind: str, names: Sequence[str]) -> tuple[str, ...]:
+    """A line for `Read.left_out`: ("Hidden sheets: Old, Older.",); () without names."""
     if not names:
         return ()
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return (f"{what}: {', '.join(names[:_NAMED])}{more}.",)
+    return (f"{kind}: {', '.join(names[:_NAMED])}{more}.",)

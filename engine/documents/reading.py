@@ -1,7 +1,7 @@
-"""Reads a file that a person attached, in a process of its own: the file may be hostile or broken.
+"""Reads an attached file in a process of its own, as the file may be hostile or broken.
 
-Nothing here knows a format. The process may do and take little (`confine`); whatever becomes of it,
-there is a document, or one `Problem`. All of it waits: no function is for a window's thread.
+Knows no format. The process is confined (`confine`); for any end of it there is a document, or one
+`Problem`. All functions wait: none is for a window's thread.
 """
 
 import json
@@ -21,22 +21,22 @@ from engine.documents.limits import RESULT_BYTES, Effort, size
 from engine.documents.page_picture import Box, PagePicture
 from models.errors import Problem
 
-_FOLDER = Path(__file__).parents[2]  # where `-m engine` finds this copy
-_COMPLAINT_BYTES = 4096  # kept of standard error, its end
+_FOLDER = Path(__file__).parents[2]  # in which `-m engine` finds this copy
+_COMPLAINT_BYTES = 4096  # the end of standard error that is kept
 _BLOCK_BYTES = 1 << 16
 _EFFORT = Effort()
 _LOOKS_APART_SECONDS = 0.05
-_ENDING_SECONDS = 5.0  # from the end of what it writes
+_ENDING_SECONDS = 5.0  # from the end of its output to its exit
 
 
 class Cancelled(Exception):
-    """Nobody waits for it any more."""
+    """The caller cancelled the reading."""
 
 
 def read_document(
     path: Path, *, cancelled: Callable[[], bool] = lambda: False, effort: Effort = _EFFORT
 ) -> Document:
-    """The text of a file or folder. Raises Problem, and Cancelled soon after `cancelled`."""
+    """Read a file or folder. Raises `Problem`; raises `Cancelled` soon after `cancelled()`."""
     content = _run("document", path, cancelled=cancelled, effort=effort)
     try:
         return document_from_json(content.decode())
@@ -52,8 +52,10 @@ def page_picture(
     width: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> PagePicture:
-    """A page of a PDF, about `width` pixels wide. `spans`: beginnings and ends of parts of the text
-    of the page's section, each of which gets its boxes. Raises as `read_document` does."""
+    """Draw a page of a PDF, about `width` pixels wide. Raises as `read_document` does.
+
+    `spans`: pairs of offsets in the text of the page's section; each gets its boxes.
+    """
     more = (str(number), str(width), json.dumps([list(span) for span in spans]))
     content = _run("picture", path, *more, cancelled=cancelled, effort=_EFFORT)
     line, _, png = content.partition(b"\n")
@@ -65,7 +67,7 @@ def page_picture(
 
 
 def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effort: Effort) -> bytes:
-    """What the process wrote after the name of its result."""
+    """Run the process; return the content of its result."""
     program = (sys.executable, "-X", "faulthandler", "-m", f"{__package__}.child")
     process = subprocess.Popen(
         (
@@ -80,7 +82,7 @@ def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effor
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        process_group=0,  # Ctrl-C is for those who wait: they cancel
+        process_group=0,  # Ctrl-C reaches the caller only, which cancels
     )
     with process:
         try:
@@ -90,10 +92,10 @@ def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effor
             raise _too_long(path, effort) from error
         finally:
             process.kill()
-    said, _, content = written.partition(b"\n")
-    if status == 0 and said.decode(errors="replace") == name:
+    kind, _, content = written.partition(b"\n")
+    if status == 0 and kind.decode(errors="replace") == name:
         return content
-    if status == 0 and said == b"problem":
+    if status == 0 and kind == b"problem":
         raise Problem(*json.loads(content))
     problem = _ended(path, status, effort)
     problem.add_note(complaint.decode(errors="replace"))
@@ -103,7 +105,7 @@ def _run(name: str, path: Path, *more: str, cancelled: Callable[[], bool], effor
 def _listen(
     process: subprocess.Popen[bytes], path: Path, *, cancelled: Callable[[], bool], effort: Effort
 ) -> tuple[bytes, bytes]:
-    """All that it writes until it closes both: its result, and the end of what it complains of."""
+    """Read both outputs until they are closed: all of the result, the end of standard error."""
     assert process.stdout
     assert process.stderr
     late = time.monotonic() + effort.seconds
@@ -128,7 +130,7 @@ def _listen(
 
 
 def _ended(path: Path, status: int, effort: Effort) -> Problem:
-    """Why there is no result."""
+    """The reason why there is no result."""
     if status == TOO_MUCH_MEMORY:
         return Problem(
             f"{in_one_line(path.name)}: reading it took more than"

@@ -1,9 +1,8 @@
 """Reads a workbook: the values that its program computed last, sheet by sheet.
 
-A row is a line, its cells between ` | `; rows and columns without values are left out. A long sheet
-becomes several sections, so that a place in it is near. Hidden sheets are not read, since nobody
-sees them, nor comments, nor what is drawn on a sheet. A formula stands as it is written where no
-value of it is stored.
+A row is a line with ` | ` between its cells; rows and columns without values are left out. A long
+sheet becomes several sections, so that places are exact. Hidden sheets are not read, as nobody sees
+them, nor comments and drawings. A formula without a stored value is given as it is written.
 """
 
 import re
@@ -18,12 +17,12 @@ from openpyxl import load_workbook
 
 from engine.documents import Section
 from engine.documents.limits import WORKBOOK_CHARACTERS
-from engine.documents.read import Read, told
+from engine.documents.read import Read, left_out_line
 from engine.documents.web import BETWEEN_CELLS
 from engine.documents.zips import Archive, local_name, reading
 
 MOST_ROWS = 1_048_576
-"""A sheet has no more, whatever it says."""
+"""The rows of a sheet; a file that claims more is not believed."""
 
 ROWS_OF_SECTION = 50
 
@@ -43,7 +42,7 @@ _QUOTED = re.compile(r'"[^"]*"|\\.|_.')
 def read_xlsx(data: bytes) -> Read:
     with reading("workbook"), warnings.catch_warnings():
         archive = Archive(data)
-        warnings.simplefilter("ignore")  # openpyxl tells what it would not save again
+        warnings.simplefilter("ignore")  # openpyxl warns of parts that it would not save again
         comments = 0
 
         def prepare(xml: bytes) -> bytes:
@@ -70,16 +69,18 @@ def read_xlsx(data: bytes) -> Read:
         drawn = sum(name.startswith("xl/drawings/drawing") for name in archive.names)
         return Read(
             tuple(sections),
-            left_out=told("Hidden sheets", hidden)
-            + told("Charts, pictures and text boxes of sheets", [str(drawn)] if drawn else [])
-            + told("Comments of sheets", [str(comments)] if comments else [])
-            + told(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
+            left_out=left_out_line("Hidden sheets", hidden)
+            + left_out_line(
+                "Charts, pictures and text boxes of sheets", [str(drawn)] if drawn else []
+            )
+            + left_out_line("Comments of sheets", [str(comments)] if comments else [])
+            + left_out_line(f"Behind the first {WORKBOOK_CHARACTERS:,} characters", cut),
         )
 
 
 def _prepared(xml: bytes) -> bytes:
-    """What openpyxl needs. It sees nothing in a file of the strict kind, and fails where something
-    is odd about how cells look, of which only the formats of numbers matter here."""
+    """A part in a form that openpyxl reads: transitional in place of strict, and of the styles only
+    the formats of numbers, as it fails at odd ones."""
     for strict, transitional in _STRICT:
         xml = xml.replace(strict, transitional)
     if b"cellXfs" not in xml:
@@ -97,7 +98,7 @@ def _prepared(xml: bytes) -> bytes:
 
 
 def _comments(xml: bytes) -> int:
-    """How many comments a part has."""
+    """The number of comments in a part."""
     if b"commentList" not in xml:
         return 0
     try:
@@ -107,15 +108,14 @@ def _comments(xml: bytes) -> int:
 
 
 class _Rows:
-    """The rows of a sheet that have values: their numbers, and the text of each cell by its
-    column."""
+    """The rows of a sheet that have values: (number, text of each cell by its column)."""
 
     def __init__(self) -> None:
         self.seen = self.characters = 0
         self._rows: list[tuple[int, dict[int, str]]] = []
 
     def read(self, sheet: Any, formulas: Any | None, *, most_characters: int) -> bool:
-        """Whether all were read."""
+        """Read the rows of a sheet. Returns False if a limit ended it."""
         others = repeat(()) if formulas is None else _rows(formulas)
         for row, other in zip(_rows(sheet), others, strict=False):
             self.seen += 1
@@ -139,7 +139,7 @@ class _Rows:
 
 
 def _rows(sheet: Any) -> Iterator[tuple[Any, ...]]:
-    """As they are: what a sheet says of its size is not believed."""
+    """The rows that are there; the size that a sheet claims is not believed."""
     sheet.reset_dimensions()
     rows: Iterator[tuple[Any, ...]] = sheet.iter_rows()
     return rows
@@ -151,7 +151,7 @@ def _line(columns: list[int], cells: dict[int, str]) -> str:
 
 
 def _text(cell: Any) -> str:
-    """Of a value, as a person reads it."""
+    """A cell's value as a person reads it."""
     match cell.value:
         case None:
             return ""
@@ -172,5 +172,5 @@ def _text(cell: Any) -> str:
 
 
 def _formula(value: Any) -> str:
-    text = getattr(value, "text", value)  # that of an array formula is within
+    text = getattr(value, "text", value)  # an array formula holds its text inside
     return text if isinstance(text, str) and text.startswith("=") and len(text) > 1 else ""

@@ -1,6 +1,6 @@
 """Reads the slides of a presentation in the order in which they are shown, each with its notes.
 
-Hidden slides are not read, nor what masters put on every slide. Pictures and charts are not read.
+Hidden slides, text that masters put on every slide, pictures and charts are not read.
 """
 
 import posixpath
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from engine.documents import Section
-from engine.documents.read import Read, told
+from engine.documents.read import Read, left_out_line
 from engine.documents.web import BETWEEN_CELLS, raised, shortened
 from engine.documents.zips import Archive, local_name, reading
 
@@ -37,12 +37,12 @@ def read_pptx(data: bytes) -> Read:
         return Read(
             tuple(sections),
             without_text=tuple(without_text),
-            left_out=told("Hidden slides", hidden),
+            left_out=left_out_line("Hidden slides", hidden),
         )
 
 
 def _read_slide(archive: Archive, part: str, tree: Element) -> tuple[str, str]:
-    """Its title, and all its text."""
+    """Return a slide's title, and all its text."""
     title = ""
     shapes: list[str] = []
     for shape in _shapes(tree):
@@ -63,8 +63,8 @@ def _read_slide(archive: Archive, part: str, tree: Element) -> tuple[str, str]:
 
 
 def _shapes(element: Element) -> Iterator[Element]:
-    """Those of a slide and of the groups on it, in the order in which they are drawn. Of
-    alternatives for different programs, the first."""
+    """Yield the shapes of a slide and of its groups, in drawing order; of alternatives for
+    different programs, the first."""
     for child in element:
         if local_name(child) in ("sp", "graphicFrame", "cxnSp"):
             yield child
@@ -80,7 +80,7 @@ def _placeholder(shape: Element) -> str:
 
 
 def _lines(element: Element) -> Iterator[str]:
-    """Of paragraphs and of rows, those that have text."""
+    """Yield the paragraphs and table rows that have text."""
     for child in element:
         if local_name(child) == "tr":
             cells = [" ".join(" ".join(_lines(cell)).split()) for cell in child.iterfind("{*}tc")]
@@ -112,7 +112,7 @@ def _pieces(paragraph: Element) -> Iterator[str]:
 
 
 def _related(archive: Archive, part: str, kind: str) -> dict[str, str]:
-    """The parts of this kind that a part names, by their identifier."""
+    """The parts of this kind that a part refers to, by the identifier of the relation."""
     folder, name = posixpath.split(part)
     listed = posixpath.join(folder, "_rels", f"{name}.rels")
     if listed not in archive.names:
@@ -128,5 +128,5 @@ def _related(archive: Archive, part: str, kind: str) -> dict[str, str]:
 
 
 def _id(slide: Element) -> str:
-    """That of its relation; `id` without a namespace is another."""
+    """The identifier of a slide's relation (`r:id`, not the plain `id`)."""
     return next(value for name, value in slide.attrib.items() if name.endswith("}id"))

@@ -1,7 +1,7 @@
 """Reads HTML as the text that a browser would show: headings, lists, tables, and nothing hidden.
 
-A heading begins a part, whose label is the path of headings that lead to it. Cells of a row stand
-between ` | `. Repairs what browsers repair, as far as it moves text. Fetches and runs nothing.
+A heading begins a part, whose label is the path of headings to it. ` | ` stands between the cells
+of a row. Repairs markup like browsers, as far as it moves text. Fetches and runs nothing.
 """
 
 import re
@@ -68,7 +68,7 @@ _RAISED = str.maketrans("0123456789+-−=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺�
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`headings`: those that lead to it, the last one is its own; none before the first heading."""
+    """A part of a page: the path of `headings` to it, its own last; () before the first heading."""
 
     headings: tuple[str, ...]
     text: str
@@ -97,7 +97,7 @@ def read_html(data: bytes) -> Read:
 
 
 def read_page(html: str) -> Page:
-    """All parts have text."""
+    """Split a page into parts, all with text."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
@@ -105,12 +105,12 @@ def read_page(html: str) -> Page:
 
 
 def decoded(data: bytes) -> Decoded:
-    """By what it says of itself, else as any text. Raises Problem."""
-    said = None if data.startswith(BOM_UTF8) else _CHARSET.search(data[:2048])
-    if said:
-        # What calls itself Latin 1 is Windows' superset of it, as browsers have it.
+    """Decode a page by the charset that it declares, otherwise as any text. Raises `Problem`."""
+    declared = None if data.startswith(BOM_UTF8) else _CHARSET.search(data[:2048])
+    if declared:
+        # As in browsers, "Latin 1" means Windows' superset of it.
         name = re.sub(
-            r"^(iso-?8859-?1|latin-?1|us-ascii|ascii)$", "cp1252", said[1].decode().lower()
+            r"^(iso-?8859-?1|latin-?1|us-ascii|ascii)$", "cp1252", declared[1].decode().lower()
         )
         with suppress(LookupError):
             return Decoded(data.decode(name, "replace"))
@@ -118,8 +118,7 @@ def decoded(data: bytes) -> Decoded:
 
 
 def raised(text: str) -> str:
-    """Small and high, as an exponent, where there are such characters for all of it: a million is
-    10⁶ and not 106."""
+    """The text as an exponent, if every character of it has a raised form: 10⁶, not 106."""
     high = text.translate(_RAISED)
     return text if any(map(eq, text, high)) else high
 
@@ -130,8 +129,8 @@ def shortened(text: str) -> str:
 
 @dataclass(slots=True)
 class _Table:
-    """`row`: the cells so far. `below`: how many more rows a cell of this column reaches into.
-    `layout`: it has a table within, so its cells are no cells of a table, but places on a page."""
+    """A table that is being read. `row`: the cells so far. `below`: by column, the number of rows
+    that its cell still reaches into. `layout`: it has a table inside, so it lays out a page."""
 
     row: list[str] = field(default_factory=list)
     below: Counter[int] = field(default_factory=Counter)
@@ -163,8 +162,8 @@ class _Table:
 
 
 class _Reader(HTMLParser):
-    """A stack of open elements, and the text so far: lines, with the gap that is due before the
-    next, and the pieces of the line that is being read."""
+    """Keeps a stack of open elements and the text so far: lines, the gap before the next line, and
+    the pieces of the line that is being read."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -225,7 +224,7 @@ class _Reader(HTMLParser):
             self._title.append(data)
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """`<![...`: text in XHTML, else a comment. The parser knows few, and fails at others."""
+        """Read `<![...`: text in XHTML, otherwise a comment. HTMLParser fails at unknown ones."""
         if self.rawdata.startswith("<![CDATA[", i):
             end = self.rawdata.find("]]>", i)
             self.handle_data(self.rawdata[i + 9 : max(end, 0)])
@@ -236,7 +235,8 @@ class _Reader(HTMLParser):
     # The stack
 
     def _end_nearest(self, names: Collection[str], *, within: Collection[str]) -> None:
-        """Ends the nearest open element of these, and all in it; none outside of `within`."""
+        """End the nearest open element with one of these names, and all elements in it; do not look
+        outside of `within`."""
         if not any(self._open[name] for name in names):
             return
         for place in range(len(self._stack) - 1, -1, -1):
@@ -327,7 +327,7 @@ class _Reader(HTMLParser):
             self._bullet = f"{indent}{number}. "
 
     def _lay_out(self) -> None:
-        """What is read is no table, but a page laid out by one."""
+        """Treat the table as a page layout: its cells become lines."""
         table = self._tables[-1]
         table.layout, table.in_cell = True, False
         self._write(table.end_row())

@@ -1,8 +1,8 @@
-"""Reads a Word document: mammoth makes HTML of it, and what reads HTML makes the text.
+"""Reads a Word document: mammoth converts it to HTML, and the HTML reader makes the text.
 
-Changes that are suggested in it are read as if they were accepted. Text that is formatted as hidden
-is dropped, since nobody sees it. Pictures, formulas, comments, headers and footers are not read,
-but told of; of headers and footers not where they only number the pages.
+Suggested changes are read as if they were accepted. Text that is formatted as hidden is dropped.
+Pictures, formulas, comments, headers and footers are not read, but reported, except headers and
+footers that only number the pages.
 """
 
 import re
@@ -22,8 +22,8 @@ NOTES = "Notes"
 _FIRST_NOTE = re.compile(r'<ol><li id="(?:foot|end)note-')
 _BACK_TO_TEXT = re.compile(r' ?<a href="#(?:foot|end)note-ref-[^"]*">↑</a>')
 _PAGE = re.compile(r"\b(?:PAGE|NUMPAGES)\b")
-_TOLD = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
-_KEPT = {  # of how something looks: most of a document is about that, and slows mammoth down
+_REPORTED = {"oMath": "formula", "commentReference": "comment", "picture": "picture"}
+_KEPT = {  # of the formatting, which is most of a document, and slows mammoth down
     "pPr": {"numPr", "pStyle", "rPr"},
     "rPr": {"del", "vertAlign"},
     "tcPr": {"gridSpan", "vMerge"},
@@ -31,9 +31,9 @@ _KEPT = {  # of how something looks: most of a document is about that, and slows
 }
 _DROPPED = {"bookmarkEnd", "bookmarkStart", "proofErr", "sectPr", "tblGrid", "tblPr"}
 _TRANSPARENT = {"bdo", "dir", "fldSimple", "rt", "rubyBase"}
-"""Mammoth drops these with all that is in them."""
+"""Mammoth drops these with their content, so only the content is passed on."""
 _ALIKE = {"cr": "br", "ptab": "tab"}
-"""It knows the second of each."""
+"""Replacements that mammoth knows."""
 
 
 def read_docx(data: bytes) -> Read:
@@ -63,11 +63,11 @@ def read_docx(data: bytes) -> Read:
             include_embedded_style_map=False,
             external_file_access=False,
         ).value
-        return Read(tuple(_sections(html)), left_out=tuple(_told(left_out)))
+        return Read(tuple(_sections(html)), left_out=tuple(_left_out_lines(left_out)))
 
 
 def _prepared(parent: Element) -> Iterator[Element]:
-    """What mammoth needs of what is in an element, and nothing that is hidden."""
+    """Yield the children of an element that mammoth needs, without hidden ones."""
     for child in parent:
         name = local_name(child)
         if name == "ruby":
@@ -84,7 +84,7 @@ def _prepared(parent: Element) -> Iterator[Element]:
 
 
 def _with_reading_behind(ruby: Element) -> Element:
-    """How a word is read, which stands above it, in brackets behind it."""
+    """Move the reading that stands above a word into brackets behind it."""
     base, above = ruby.findall("{*}rubyBase"), ruby.findall("{*}rt")
     texts = [text for part in above for text in part.iterfind(".//{*}t") if text.text]
     if texts:
@@ -103,7 +103,7 @@ def _is_hidden(run: Element) -> bool:
 
 
 def _says_something(paragraph: Element) -> bool:
-    """Whether a paragraph of a header or footer has more to say than the number of the page."""
+    """Whether a paragraph of a header or footer has more than the number of the page."""
     names = {local_name(element) for element in paragraph.iter()}
     fields = [element.text or "" for element in paragraph.iterfind(".//{*}instrText")]
     fields += [
@@ -118,7 +118,7 @@ def _says_something(paragraph: Element) -> bool:
 
 
 def _sections(html: str) -> Iterator[Section]:
-    """Foot- and endnotes, which come last, are no part of what the last heading is about."""
+    """Yield the parts; foot- and endnotes, which come last, are a part of their own."""
     notes = _FIRST_NOTE.search(html)
     end = notes.start() if notes else len(html)
     parts = read_page(html[:end]).parts
@@ -128,9 +128,9 @@ def _sections(html: str) -> Iterator[Section]:
         yield Section("part", len(parts) + 1, part.text, NOTES)
 
 
-def _told(seen: Counter[str]) -> Iterator[str]:
-    for name, what in _TOLD.items():
+def _left_out_lines(seen: Counter[str]) -> Iterator[str]:
+    for name, kind in _REPORTED.items():
         if seen[name]:
-            yield f"{seen[name]} {what}{'s' * (seen[name] > 1)}."
+            yield f"{seen[name]} {kind}{'s' * (seen[name] > 1)}."
     if seen["around"]:
         yield "Headers and footers."

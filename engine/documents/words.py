@@ -1,9 +1,9 @@
-"""The words of a text, each with its place and in the form in which it is compared.
+"""Splits a text into words, each with its place and a form in which words are compared.
 
-Compared are words, numbers and the signs that have a meaning of their own; not punctuation, line
-breaks, or how the text is set. So the words of a page, with its hyphens at the ends of lines, are
-those of an answer in Markdown, whose markers, links and citations are passed over in both. Scripts
-without spaces give a word for each character. Knows texts; no documents.
+Words, numbers and signs with a meaning of their own are compared; punctuation, line breaks and
+formatting are not. So a page with hyphens at line ends has the same words as an answer in Markdown;
+markers, links and citations are skipped in both. Scripts without spaces give a word for each
+character. Knows texts; no documents.
 """
 
 import re
@@ -66,7 +66,7 @@ _GERMAN_SHARE = 0.1  # of the words, in a text that is German
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """The characters from `start` to `end` of a text. `form`: in which it is compared."""
+    """A word at `start` to `end` of a text, and the `form` in which it is compared."""
 
     start: int
     end: int
@@ -74,8 +74,8 @@ class Word:
 
     @property
     def halves(self) -> int:
-        """How many halves of a word it counts: a character of a script without spaces is one, a
-        sign is none."""
+        """The weight in half words: 2 for a word, 1 for a character of a script without spaces, 0
+        for a sign."""
         if not self.form[-1].isalnum() and not self.form[0].isalnum():
             return 0
         return 1 if _ALONE.match(self.form) else 2
@@ -87,20 +87,20 @@ def words(text: str) -> list[Word]:
 
 
 def ranges(text: str) -> Iterator[tuple[int, int]]:
-    """From where to where each word of the text stands."""
+    """Yield the range (start, end) of each word."""
     for match in _WORD.finditer(text):
         if match.lastindex:
             yield match.span()
 
 
 def end_of(text: str, start: int) -> int:
-    """Where the word ends that begins at `start`."""
+    """The end of the word that begins at `start`."""
     match = _WORD.match(text, start)
     return match.end() if match else start
 
 
 def form_of(written: str) -> str:
-    """The form in which a word is compared: without case, hyphens, and how it is set."""
+    """The form in which a word is compared: without case, hyphens and formatting."""
     sign = "-" if written[0] in "-\u2212" else ""
     plain = _DROPPED.sub("", written.replace("\u2212", "")).translate(_APOSTROPHES)
     plain = unicodedata.normalize("NFKC", plain).casefold()
@@ -108,8 +108,8 @@ def form_of(written: str) -> str:
 
 
 def names(text: str, found: Sequence[Word]) -> list[int]:
-    """Which of the words of the text are names, as far as capitals inside sentences tell. In
-    German they tell nothing."""
+    """The indices of words that are names, by their capitals inside sentences; [] for German,
+    which capitalizes all nouns."""
     if sum(_GERMAN.fullmatch(word.form) is not None for word in found) > _GERMAN_SHARE * len(found):
         return []
     return [

@@ -1,8 +1,8 @@
-"""Opens zips that strangers made: office files and books are zips of XML.
+"""Opens zips by strangers: office files and books are zips of XML.
 
-What a zip says of itself is not believed: what is read of it is counted while it is unpacked. XML
-with a document type is refused, as no such file needs one, and the entities that it declares are
-how a small file becomes a large one. Knows no format; writes nothing, and reads no zip in a zip.
+The sizes that a zip claims are not believed: bytes are counted while they are unpacked. XML with a
+document type is refused: no such file needs one, and its entities can make a small file large.
+Knows no format; writes nothing, and reads no zip in a zip.
 """
 
 import re
@@ -28,7 +28,7 @@ _CANNOT_BE_READ = (BadZipFile, EOFError, NotImplementedError, OSError, ValueErro
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Whatever a file makes a library raise is a Problem: "The `what` is damaged"."""
+    """Turn any exception inside the block into a `Problem`: "The `what` is damaged"."""
     try:
         yield
     except (Problem, MemoryError):
@@ -44,10 +44,10 @@ def damaged(what: str) -> Problem:
 
 
 class Archive:
-    """A zip in memory, of which at most so many bytes are ever unpacked."""
+    """A zip in memory, of which at most `ZIP_BYTES` are unpacked in all."""
 
     def __init__(self, data: bytes) -> None:
-        """Raises Problem where it is no zip, or one that promises too much."""
+        """Raises `Problem` if it is no zip, or too large by its own claims."""
         # Counted before zipfile makes an object of each.
         if data.count(_ENTRY) > ZIP_MEMBERS:
             raise _too_large(f"has more than {ZIP_MEMBERS:,} parts")
@@ -68,7 +68,7 @@ class Archive:
         self._bytes_left = ZIP_BYTES
 
     def read(self, name: str) -> bytes:
-        """Raises Problem where there is no such part, and where it is not what it promised."""
+        """Unpack a part. Raises `Problem` if it is missing, damaged or too large."""
         try:
             member = self._zip.getinfo(name)
         except KeyError:
@@ -87,7 +87,7 @@ class Archive:
         return content
 
     def xml(self, name: str) -> Element:
-        """The root of a part. Raises Problem."""
+        """Parse a part; return its root. Raises `Problem`."""
         content = self.read(name)
         try:
             _refuse_document_type(content)
@@ -96,26 +96,27 @@ class Archive:
             raise damaged(f"file is damaged: {name} is no XML") from error
 
     def only_xml(self, change: Callable[[bytes], bytes] = bytes) -> BytesIO:
-        """A zip of the XML in this one, each part changed so, which any library may read: neither
-        pictures nor programs are in it, and no more than was counted. Raises Problem."""
+        """A zip of the XML parts only, each passed through `change`, that any library may read: it
+        has no pictures, no programs, and no more bytes than were counted. Raises `Problem`."""
         copy = BytesIO()
         with ZipFile(copy, "w") as written:
             for name in self.names:
                 if name.endswith((".xml", ".rels")):
                     content = self.read(name)
-                    with suppress(*_NO_XML):  # what needs this part says so
+                    with suppress(*_NO_XML):  # a library that needs this part will complain
                         _refuse_document_type(content)
                     written.writestr(name, change(content))
         return copy
 
 
 def local_name(element: Element) -> str:
-    """Without its namespace: office files have two for each, transitional and strict."""
+    """An element's name without its namespace: office files have transitional and strict ones."""
     return element.tag.rpartition("}")[2]
 
 
 def _refuse_document_type(xml: bytes) -> None:
-    """It stands before the first element, so nothing else is read here."""
+    """Raise `Problem` for a document type. It stands before the first element: the rest is not
+    read."""
     try:
         next(iterparse(BytesIO(xml), ("start",), forbid_dtd=True), None)
     except DTDForbidden:

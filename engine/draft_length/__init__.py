@@ -8,13 +8,13 @@ stored by `calibrations.py`). A draft length of 0 means that the target decodes 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from itertools import takewhile
 from typing import Protocol
 
-from engine.tree import Tree, side_by_side
+from engine.tree import Tree
+from models.limits import LONGEST_COPY as LONGEST_COPY
+from models.limits import LONGEST_DRAFT
 
-LONGEST = 16
-LONGEST_COPY = 64  # of what copies, once that much of it stood; as many tokens as the largest tree
+LONGEST = LONGEST_DRAFT
 
 
 class Why(Enum):
@@ -94,9 +94,6 @@ class DraftCandidate:
     the drafter copies; 0 where it does not. `behind`: committed tokens that it would have to read
     first, beyond the usual. `alternatives`: how many it can propose for a place; with 1 it proposes
     chains. `least`: tokens of a tree, fewer of which are worth less than their share of its rows.
-
-    `parts`: of a joint candidate, those that could stand in one tree: a copy, which is tried first,
-    and what a drafter that does not copy could propose.
     """
 
     drafter: str
@@ -105,19 +102,6 @@ class DraftCandidate:
     behind: int = 0
     alternatives: int = 1
     least: int = 1
-    parts: tuple["DraftCandidate", ...] = ()
-
-    @staticmethod
-    def joint(copy: "DraftCandidate", other: "DraftCandidate") -> "DraftCandidate":
-        """The guesses of both in one tree."""
-        return DraftCandidate(
-            f"{copy.drafter}+{other.drafter}",
-            max(copy.most, other.most),
-            copy.match,
-            behind=copy.behind + other.behind,
-            alternatives=1 + other.alternatives,
-            parts=(copy, other),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +115,6 @@ class DraftChoice:
 
     `tree`: the shape of the draft, `length` tokens high; None for a chain. Its tokens come in the
     order of their worth, and a drafter that knows better may propose another tree of as many.
-
-    `parts`: what each drafter of a joint draft is asked for, in the order in which they are tried.
-    `tried`: tokens that are tried before this draft, so that to draw them behind the committed ones
-    would be in vain.
     """
 
     length: int
@@ -145,14 +125,6 @@ class DraftChoice:
     wake: int = 0
     chances: tuple[float, ...] = ()
     tree: Tree | None = None
-    parts: tuple["DraftChoice", ...] = ()
-    tried: tuple[int, ...] = ()
-
-    @staticmethod
-    def joint(parts: Sequence["DraftChoice"], *, reason: Reason, drafter: str) -> "DraftChoice":
-        """Their drafts in one tree."""
-        tree = side_by_side([part.shape for part in parts])
-        return DraftChoice(tree.height, reason, drafter, tree=tree, parts=tuple(parts))
 
     @property
     def shape(self) -> Tree:
@@ -161,15 +133,6 @@ class DraftChoice:
 
     def within(self, room: int) -> "DraftChoice":
         """The same with at most `room` tokens."""
-        if self.parts:
-            left, kept = room, list[DraftChoice]()
-            for part in self.parts:
-                kept.append(part.within(left))
-                left -= len(kept[-1].shape)
-            kept = [part for part in kept if part.length]
-            if len(kept) == 1:
-                return replace(kept[0], reason=self.reason)
-            return DraftChoice.joint(kept, reason=self.reason, drafter=self.drafter)
         if self.tree is not None and len(self.tree) > room:
             tree = self.tree.first(max(room, 0))
             return replace(self, tree=tree, length=tree.height)
@@ -185,19 +148,6 @@ class DraftChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftPart:
-    """What a drafter has in a draft of several: the `numbers` that its tokens have there."""
-
-    drafter: str
-    numbers: tuple[int, ...]
-
-    def path(self, path: Sequence[int]) -> tuple[int, ...]:
-        """An accepted path as far as it is in this part, by the part's own numbers."""
-        own = {number: i for i, number in enumerate(self.numbers)}
-        return tuple(own[number] for number in takewhile(own.__contains__, path))
-
-
-@dataclass(frozen=True, slots=True)
 class MeasuredRound:
     """What one round showed. Plain rounds have `proposed` 0 and no drafter.
 
@@ -205,9 +155,9 @@ class MeasuredRound:
     its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
     drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a
     grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
-    None for a chain. `parts`: of a draft of several drafters. `edge`: a plain pass at an end of a
-    run, where the device works beside the host: nothing ran beside the first one, and no other was
-    built beside the last one, so that neither shows what plain decoding costs.
+    None for a chain. `edge`: a plain pass at an end of a run, where the device works beside the
+    host: nothing ran beside the first one, and no other was built beside the last one, so that
+    neither shows what plain decoding costs.
     """
 
     proposed: int
@@ -223,31 +173,7 @@ class MeasuredRound:
     beside: int = 0
     tree: Tree | None = None
     path: tuple[int, ...] = ()
-    parts: tuple[DraftPart, ...] = ()
     edge: bool = False
-
-    def shape_of(self, part: DraftPart) -> Tree:
-        """Which token of a part stands behind which."""
-        return (self.tree or Tree.chain(self.proposed)).only(part.numbers)
-
-    @property
-    def first(self) -> "MeasuredRound":
-        """What the round shows of the drafter that was tried first, as if it had drafted alone:
-        beside others it is judged as it is without them."""
-        if not self.parts:
-            return self
-        part, shape = self.parts[0], self.shape_of(self.parts[0])
-        path = part.path(self.path)
-        return replace(
-            self,
-            proposed=len(shape),
-            accepted=len(path),
-            drafter=part.drafter,
-            q=self.q[: len(shape)],
-            tree=None if shape.is_chain else shape,
-            path=path,
-            parts=(),
-        )
 
 
 class DraftLengthPolicy(Protocol):

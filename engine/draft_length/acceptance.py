@@ -16,9 +16,10 @@ from math import exp, inf, log, sumprod
 from typing import Any
 
 from engine.tree import COMMITTED, Tree
+from models.limits import LONGEST_DRAFT
 from models.typed_json import decode
 
-LONGEST = 16  # positions with an estimate of their own
+LONGEST = LONGEST_DRAFT  # positions with an estimate of their own
 CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities are sorted
 
 # Once three tokens of a copy are accepted, three more have matched: the longer, the safer.

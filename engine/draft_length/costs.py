@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.limits import LONGEST_DRAFT, ROUND_ROWS
 from models.typed_json import decode
 
-ROWS = 17  # a draft of 16, and the token before it
-MOST_ROWS = 65  # the largest tree, and the token before it
+ROWS = LONGEST_DRAFT + 1  # a draft, and the token before it
+MOST_ROWS = ROUND_ROWS
 
 _SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # without a calibration
 _STEP = 0.05  # the cost of a drafted token, in passes, there

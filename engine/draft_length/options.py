@@ -5,11 +5,6 @@ position i, given the ones before), and takes n draft steps and one pass over n 
 only the best one of each number of tokens is an option (`trees.py`). A drafter reads all tokens of
 a level at once that have others behind them: the rows of such a step are taken to cost as much as
 those of a pass of the target do, against one row. Costs are counted in plain passes. Pure.
-
-Beside a copy that is tried first, another draft counts where already the copy's first token is
-rejected, a_1 being its chance: 1 + a_1 + a_1 a_2 + ... + (1 - a_1) times what it would be expected
-to have accepted alone; the pass has the rows of both. `joint_options` has for each number of tokens
-the best way to divide them.
 """
 
 from collections import Counter
@@ -19,21 +14,18 @@ from dataclasses import dataclass
 from engine.draft_length.acceptance import expected_tokens
 from engine.draft_length.costs import DraftCosts
 from engine.draft_length.trees import BestTrees
-from engine.tree import Tree, side_by_side
+from engine.tree import Tree
 
 _SIZES = frozenset((*range(1, 17), 20, 24, 28, 32, 40, 48, 56))
 """Of trees: among larger ones the next size is hardly better or worse."""
-_BESIDE = frozenset((1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48))
-"""Of what stands beside a copy, and of the copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
-    """A chain of `drafted` tokens by `drafter`, or the first ones of `trees`, or several `parts` in
-    one tree.
+    """A chain of `drafted` tokens by `drafter`, or the first ones of `trees`.
 
     `length`: how high it is. `tokens`: how many the round is expected to commit; `cost`: its time,
-    in plain passes; `drafting`: of that, what drafting takes.
+    in plain passes.
     """
 
     drafter: str
@@ -42,8 +34,6 @@ class DraftOption:
     tokens: float
     cost: float
     trees: Tree | None = None
-    drafting: float = 0.0
-    parts: tuple["DraftOption", ...] = ()
 
     @property
     def gain(self) -> float:
@@ -53,14 +43,12 @@ class DraftOption:
     @property
     def tree(self) -> Tree | None:
         """None: a chain."""
-        if self.parts:
-            return side_by_side([part.tree or Tree.chain(part.length) for part in self.parts])
         return self.trees and self.trees.first(self.drafted)
 
     @property
     def branches(self) -> bool:
         """Whether it is a tree."""
-        return self.trees is not None or bool(self.parts)
+        return self.trees is not None
 
     def alike(self, other: "DraftOption | None") -> bool:
         """Whether both are chains, or trees, of as many tokens by the same drafter."""
@@ -101,7 +89,6 @@ def draft_options(
                     length,
                     tokens,
                     cost=(passes[length] + drafting) / passes[0],
-                    drafting=drafting / passes[0],
                 )
             )
     return made
@@ -128,46 +115,9 @@ def tree_options(
                     best.tokens[drafted],
                     cost=(passes[drafted] + drafting) / passes[0],
                     trees=best.tree,
-                    drafting=drafting / passes[0],
                 )
             )
     return made
-
-
-def joint_options(
-    drafter: str, copy: DraftOptions, other: DraftOptions, passes: Sequence[float], *, share: float
-) -> list[DraftOption]:
-    """What a copy and another draft in one tree are expected to bring, by their tokens together.
-
-    `passes`: as above. `share`: how many times as many tokens of the other are accepted as it would
-    have accepted alone, where the copy's first one is rejected.
-    """
-    rejected = 2.0 - copy.chains[0].tokens
-    others = [each for each in other if each.drafted in _BESIDE]
-    best: dict[int, tuple[float, DraftOption, DraftOption]] = {}
-    for one in copy.chains:
-        if one.drafted not in _BESIDE:
-            continue
-        for two in others:
-            drafted = one.drafted + two.drafted
-            if drafted >= len(passes):
-                continue
-            tokens = one.tokens + rejected * share * (two.tokens - 1.0)
-            gain = tokens / (passes[drafted] / passes[0] + one.drafting + two.drafting)
-            if drafted not in best or gain > best[drafted][0]:
-                best[drafted] = gain, one, two
-    return [
-        DraftOption(
-            drafter,
-            max(one.length, two.length),
-            drafted,
-            tokens=one.tokens + rejected * share * (two.tokens - 1.0),
-            cost=passes[drafted] / passes[0] + one.drafting + two.drafting,
-            drafting=one.drafting + two.drafting,
-            parts=(one, two),
-        )
-        for drafted, (_, one, two) in sorted(best.items())
-    ]
 
 
 def tree_steps(tree: Tree, passes: Sequence[float]) -> float:

@@ -16,18 +16,16 @@ from engine.draft_length import (
     LONGEST_COPY,
     DraftCandidate,
     DraftChoice,
-    DraftPart,
     MeasuredRound,
     Reason,
     Why,
 )
-from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
+from engine.draft_length.acceptance import MATCHES, Acceptance
 from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
     DraftOptions,
     draft_options,
-    joint_options,
     tree_options,
     tree_steps,
     with_stops,
@@ -60,7 +58,6 @@ class MatchThreshold:
         return min(candidate.most, allowed) if candidate.match >= self.required else 0
 
     def observe(self, measured: MeasuredRound) -> None:
-        measured = measured.first
         if measured.match:
             length = measured.tree.height if measured.tree else measured.proposed
             rate = measured.accepted / max(length, 1)
@@ -84,7 +81,7 @@ class Fixed:
             return DraftChoice(0, Reason(Why.OFF), rounds=64)
         for candidate in candidates:
             length = min(self._length, most, self._threshold.most(candidate))
-            if length and not candidate.parts:
+            if length:
                 return DraftChoice(
                     length, Reason(Why.FIXED, length=self._length), candidate.drafter
                 )
@@ -106,8 +103,7 @@ class FixedTree:
     """The best tree of as many tokens in every round, by the acceptance that was observed so far.
 
     A drafter that proposes chains drafts one as high as the tree would be. Copies only where the
-    match passes the threshold. Where one drafter copies and another does not, it is divided between
-    them so that the most tokens are expected, with at least one for each.
+    match passes the threshold.
     """
 
     _USUAL = 4  # alternatives, by which a chain is made as high as a tree
@@ -122,33 +118,11 @@ class FixedTree:
     ) -> DraftChoice:
         room = min(most, self._tokens)
         for candidate in candidates:
-            if candidate.parts and (choice := self._draft_joint(candidate, room)):
-                return choice
-        for candidate in candidates:
-            if not candidate.parts and min(room, self._threshold.most(candidate)):
+            if min(room, self._threshold.most(candidate)):
                 return self._draft(candidate, room).within(most)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         return DraftChoice(0, Reason(Why.NO_CANDIDATE), rounds=16, wake=self._threshold.required)
-
-    def _draft_joint(self, candidate: DraftCandidate, room: int) -> DraftChoice | None:
-        copy, other = candidate.parts
-        most = min(room - 1, self._threshold.most(copy))
-        if most <= 0 or not other.most:
-            return None
-        copied = expected_tokens(self._acceptance.chances(copy.drafter, most, match=copy.match))
-        beside = self._best(other, room - 1).tokens
-        rejected = 2.0 - copied[1]
-
-        def worth(count: int) -> float:
-            return copied[count] + rejected * beside[min(room - count, len(beside) - 1)]
-
-        count = max(range(1, most + 1), key=worth)
-        second = self._draft(other, room - count).within(room - count)
-        parts = DraftChoice(count, second.reason, copy.drafter), second
-        joint = DraftChoice.joint(parts, reason=second.reason, drafter=candidate.drafter)
-        reason = Reason(Why.FIXED, joint.drafter, joint.length, tokens=len(joint.shape))
-        return replace(joint, reason=reason)
 
     def _draft(self, candidate: DraftCandidate, room: int) -> DraftChoice:
         drafter, branches = candidate.drafter, candidate.alternatives > 1
@@ -169,7 +143,6 @@ class FixedTree:
 
     def observe(self, measured: MeasuredRound) -> None:
         self._threshold.observe(measured)
-        measured = measured.first
         if measured.proposed:
             self._acceptance.observe(
                 measured.drafter,
@@ -233,7 +206,6 @@ class Automatic:
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
     _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
-    _SHARE_DOUBT = 0.5  # how far what is expected beside a copy is
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
     _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
@@ -278,16 +250,11 @@ class Automatic:
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
         drafting = {each.drafter: each for each in candidates if each.most > 0}
-        alone, joint = dict[str, DraftOptions](), dict[str, DraftOptions]()
-        for name, each in drafting.items():
-            if each.parts:
-                joint[name] = self._joint_options(each, alone, most, context)
-            else:
-                alone[name] = self._options(each, most, context)
-        best = self._best({**alone, **joint})
+        options = {name: self._options(each, most, context) for name, each in drafting.items()}
+        best = self._best(options)
         if best is not None:
-            return self._draft(best, {**alone, **joint}, drafting[best.drafter], context)
-        return self._try(alone, drafting) or self._plain(alone, drafting)
+            return self._draft(best, options, drafting[best.drafter], context)
+        return self._try(options, drafting) or self._plain(options, drafting)
 
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
@@ -305,16 +272,12 @@ class Automatic:
             self._parked = {name: max(left - 1, 0) for name, left in self._parked.items()}
             return
         self._unchecked += 1
-        seconds = passes[drafted]
-        for part in measured.parts or (DraftPart(measured.drafter, tuple(range(drafted))),):
-            shape = measured.shape_of(part)
-            steps, tree = tree_steps(shape, passes), not shape.is_chain
-            draft = self.costs.draft(part.drafter, context=context, tree=tree)
-            seconds += draft.start_seconds + steps * draft.step_seconds
+        steps = tree_steps(measured.tree, passes) if measured.tree else drafted
+        draft = self.costs.draft(measured.drafter, context=context, tree=tree)
+        seconds = passes[drafted] + draft.start_seconds + steps * draft.step_seconds
         self._budget.count(measured.accepted + 1, seconds / passes[0])
-        # Beside a copy, which costs next to nothing, all of it is the other's.
         self.costs.observe_draft(
-            part.drafter,
+            measured.drafter,
             steps,
             measured.draft_seconds,
             context=context,
@@ -322,34 +285,28 @@ class Automatic:
             watched=self._watching,
             tree=tree,
         )
-        first = measured.first
-        self._stood[first.drafter] = first.accepted
+        self._stood[measured.drafter] = measured.accepted
         self.acceptance.observe(
-            first.drafter,
-            proposed=first.proposed,
-            accepted=first.accepted,
-            match=first.match,
-            q=first.q,
-            tree=first.tree,
-            path=first.path,
+            measured.drafter,
+            proposed=drafted,
+            accepted=measured.accepted,
+            match=measured.match,
+            q=measured.q,
+            tree=measured.tree,
+            path=measured.path,
         )
-        self._observe_alternatives(measured)
+        asked = self._asked
+        if (
+            asked
+            and asked.branches
+            and (asked.drafter, asked.drafted) == (measured.drafter, drafted)
+        ):
+            expected = asked.tokens - 1.0
+            self.acceptance.observe_tree(
+                measured.drafter, expected=expected, accepted=measured.accepted
+            )
         if self._trying and measured.drafter == self._trying:
             self._parked[self._trying] = self._RETRY_AFTER
-
-    def _observe_alternatives(self, measured: MeasuredRound) -> None:
-        """What was accepted of a tree, or beside a copy, against what was expected."""
-        asked = self._asked
-        if asked is None or not asked.branches or asked.drafter != measured.drafter:
-            return
-        if asked.parts:
-            expected = asked.tokens - asked.parts[0].tokens
-            accepted = measured.accepted - measured.first.accepted
-        elif measured.proposed == asked.drafted:
-            expected, accepted = asked.tokens - 1.0, measured.accepted
-        else:
-            return
-        self.acceptance.observe_tree(measured.drafter, expected=expected, accepted=accepted)
 
     def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
         """Whether drafters should read the prompt at once, before they are asked for a draft.
@@ -361,7 +318,7 @@ class Automatic:
         allowed = self._PROMPT_COST * self.costs.passes(context)[0]
         required = self._budget.required_gain(parked=True)
         for each in candidates:
-            if each.parts or each.match or not each.most:
+            if each.match or not each.most:
                 continue
             read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
             if each.drafter not in self._parked or 0.0 < read <= allowed:
@@ -398,22 +355,6 @@ class Automatic:
         trees = tree_options(drafter, best.times(share), passes, draft)
         return DraftOptions(chains, [each for each in trees if each.drafted >= candidate.least])
 
-    def _joint_options(
-        self,
-        candidate: DraftCandidate,
-        alone: Mapping[str, DraftOptions],
-        most: int,
-        context: int,
-    ) -> DraftOptions:
-        parts = [alone[part.drafter] for part in candidate.parts if part.drafter in alone]
-        if len(parts) < len(candidate.parts):
-            return DraftOptions([], [])
-        copy, other = parts
-        largest = min(most, MOST)
-        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
-        share = self.acceptance.share_of_trees(candidate.drafter)
-        return DraftOptions([], joint_options(candidate.drafter, copy, other, passes, share=share))
-
     def _doubt(self, option: DraftOption) -> float:
         """How far what its pass costs, in plain ones, is in doubt."""
         return self.costs.doubt(option.drafted + 1, sharing=self._sharing)
@@ -423,9 +364,7 @@ class Automatic:
         nothing pays."""
         paying = list[DraftOption]()
         for name, each in options.items():
-            joint = next((option.parts for option in each.trees if option.parts), ())
-            names = {part.drafter for part in joint} or {name}
-            required = self._budget.required_gain(parked=not names.isdisjoint(self._parked))
+            required = self._budget.required_gain(parked=name in self._parked)
             paying += [option for option in each if option.gain >= required]
         best = max(paying, key=lambda option: option.gain, default=None)
         for option in paying:
@@ -449,7 +388,7 @@ class Automatic:
             self._same, self._gap = 0, self._LONGER_AFTER
         self._last, self._behind = option, candidate.behind
         self._same += 1
-        if self._same == self._gap and (more := _more(option, options)):
+        if self._same == self._gap and (more := _more(option, options[option.drafter])):
             self._gap *= 2
             if trial := self._trial(option, more):
                 return trial
@@ -470,21 +409,12 @@ class Automatic:
     def _hope(self, option: DraftOption) -> float:
         """The gain that it may have for all that is known."""
         gain = option.gain * exp(self._doubt(option))
-        if option.parts:
-            beside = option.tokens - option.parts[0].tokens
-            return gain * (1.0 + (exp(self._SHARE_DOUBT) - 1.0) * beside / option.tokens)
         return gain * exp(self._RANK_DOUBT) if option.branches else gain
 
     def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
         self._asked = option
         tokens = option.drafted if option.branches else 0
         reason = Reason(why, option.drafter, option.length, option.gain, tokens=tokens)
-        if option.parts:
-            parts = [
-                DraftChoice(each.length, reason, each.drafter, tree=each.tree)
-                for each in option.parts
-            ]
-            return DraftChoice.joint(parts, reason=reason, drafter=option.drafter)
         return DraftChoice(option.length, reason, option.drafter, tree=option.tree)
 
     def _with_stops(
@@ -539,17 +469,11 @@ class Automatic:
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
 
 
-def _more(option: DraftOption, options: Mapping[str, DraftOptions]) -> list[DraftOption]:
-    """What shows more than this option: one token more, alternatives, a tree twice as large, or
-    what another drafter has beside it."""
-    own = options[option.drafter]
+def _more(option: DraftOption, own: DraftOptions) -> list[DraftOption]:
+    """What shows more than this option: one token more, alternatives, or a tree twice as large."""
     if option.branches:
-        more = [each for each in own.trees if each.drafted >= 2 * option.drafted][:1]
-    else:
-        more = own.chains[option.length : option.length + 1] + _best(own.trees)
-    joint = [each for others in options.values() for each in others.trees if each.parts]
-    beside = [each for each in joint if option.drafter in [part.drafter for part in each.parts]]
-    return more + _best(beside)
+        return [each for each in own.trees if each.drafted >= 2 * option.drafted][:1]
+    return own.chains[option.length : option.length + 1] + _best(own.trees)
 
 
 def _best(options: Sequence[DraftOption]) -> list[DraftOption]:

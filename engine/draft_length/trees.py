@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from engine.tree import COMMITTED, Tree
+from models.limits import LARGEST_TREE
 
-MOST = 64
+MOST = LARGEST_TREE
 """Tokens that a tree may have."""
 
 

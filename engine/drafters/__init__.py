@@ -1,6 +1,6 @@
-"""Drafters propose what the target will write: one file each, behind one small protocol.
+"""Drafters propose the next tokens of the target: one file each, behind one small protocol.
 
-A drafter sees the committed tokens, proposes a few more, and is told how many were accepted. It
+A drafter sees the committed tokens, proposes a few more, and is told which were accepted. It
 may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
 give each drafted token together with the distribution that it was drawn from.
 
@@ -15,19 +15,10 @@ from typing import Protocol
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import DraftCandidate, DraftChoice, DraftPart
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from engine.tree import Tree
-from models.errors import Problem
-from models.records import Obstacle
-
-
-class DrafterRefused(Problem):
-    """A drafter cannot draft for this target. `obstacle` says why, as for `models.records`."""
-
-    def __init__(self, obstacle: Obstacle, message: str, remedy: str) -> None:
-        super().__init__(message, remedy)
-        self.obstacle: Obstacle = obstacle
+from models.drafters.refusal import DrafterRefused as DrafterRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,6 @@ class DraftArrays:
     `copied`: the tokens as ids, where they were copied and the drafter is certain; else empty.
     `source`: where in the committed tokens the first of them stands, with those behind it on the
     first path; None where that is elsewhere.
-    `parts`: whose tokens are which, where several drafters proposed.
     """
 
     tokens: mx.array
@@ -56,7 +46,6 @@ class DraftArrays:
     copied: tuple[int, ...] = ()
     tree: Tree | None = None
     source: int | None = None
-    parts: tuple[DraftPart, ...] = ()
 
     @property
     def shape(self) -> Tree:
@@ -75,80 +64,69 @@ class DraftArrays:
 
     @property
     def shown(self) -> tuple[mx.array, ...]:
-        """What is shown before the verdict: tokens, q and, where it has one, confidence. These are
-        arrays that it holds: one made here would not be under way when the others are."""
+        """The arrays that are shown before the verdict: tokens, q and, if there is one, confidence.
+        All are attributes: an array made here would not be under way when the others are."""
         held = self.tokens, self.q
         return held if self.confidence is None else (*held, self.confidence)
 
 
 class Drafter(Protocol):
-    """Calls come in the order leave_out, prepare, (candidates, propose, learn, accept)*, with
-    rewind anywhere."""
+    """Sees the committed tokens, proposes more, and is told the verdict.
 
-    @property
-    def name(self) -> str:
-        """One word, shown to people."""
+    A new kind has `candidates`, `propose` and `beside`. The other methods do nothing here, for
+    kinds that need no more: many look at `tokens` in `propose` alone.
 
-    @property
-    def learns(self) -> int:
-        """How many of the target's likeliest tokens it wants to see behind each row of a pass."""
+    In each round the loop calls `candidates`, `propose`, `learn` and `accept` in this order, in a
+    plain one `candidates` and `learn`. `rewind` may come between any two calls.
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        """Of the prompt that comes next, these tokens need not be read to draft its answer. Takes a
-        while to find out, and matters to who reads the prompt with a model of its own."""
+    Attributes: `name`, one word, shown to people; `learns`, how many of the target's likeliest
+    tokens `learn` gets for each row of a pass.
+    """
+
+    name: str
+    learns: int = 0
+
+    # See
+
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        """Called before each prompt. `skippable` finds the tokens that need not be read to draft an
+        answer. It takes a while, so only a drafter that is a whole model calls it."""
+        return None
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
-        """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
+        """Read a prompt, in steps short enough to cancel between. Yields the tokens read so far."""
+        return iter(())
+
+    def rewind(self, length: int) -> None:
+        """Forget all but the first `length` committed tokens."""
+        return None
+
+    def beside(self, target: Decoder) -> "Drafter":
+        """A drafter with the same weights for another conversation, which `target` reads."""
+
+    # Propose
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        """What it could propose behind the committed `tokens`, without asking the device."""
+        """The drafts that are possible behind the committed `tokens`, without asking the device."""
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         """Draft up to `choice.length` tokens behind `tokens`; None without anything to propose."""
 
+    # Be told
+
     def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
         """The target has read `tokens` in a pass: committed ones, then the last draft, or none.
-        `likeliest`: what it takes for likeliest behind each of them; empty where `learns` is 0."""
+        `likeliest`: for each of them the `learns` likeliest tokens behind it."""
+        return None
 
     def accept(self, path: Sequence[int]) -> None:
-        """These tokens of the last draft, by their numbers, were accepted, one behind the other."""
-
-    def rewind(self, length: int) -> None:
-        """Only the first `length` committed tokens remain."""
-
-    def beside(self, target: Decoder) -> "Drafter":
-        """The same for another conversation, which `target` reads: it shares the weights."""
+        """The tokens of the last draft with the numbers in `path` were accepted, in this order."""
+        return None
 
 
-class Untaught:
-    """The part of a drafter that learns nothing from the target's passes, and reads all or
-    nothing of a prompt."""
-
-    learns = 0
-
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        pass
-
-    def learn(self, tokens: list[int], likeliest: list[list[int]]) -> None:
-        pass
-
-
-class Memoryless(Untaught):
-    """The part of a drafter that reads nothing ahead, and so has nothing to take back."""
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
-
-    def accept(self, path: Sequence[int]) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass
-
-
-class NoDrafter(Memoryless):
+class NoDrafter(Drafter):
     """Proposes nothing: plain decoding, the baseline."""
 
     name = "none"

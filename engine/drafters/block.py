@@ -16,13 +16,12 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from models.drafter_kinds import Tap
-
-_PREFILL_ROWS = 512
+from models.drafters.kinds import Tap
+from models.limits import PREFILL_ROWS, SPARE_CONTEXT
 
 
 class ContextCache:
@@ -30,8 +29,6 @@ class ContextCache:
 
     A block sees `shown` of them; some more are held, so that a little can be taken back.
     """
-
-    _SPARE = 1024
 
     def __init__(self, shown: int) -> None:
         self._shown = shown
@@ -45,8 +42,8 @@ class ContextCache:
     def append(self, keys: mx.array, values: mx.array) -> None:
         """The next positions', (1, heads, n, dim) each."""
         keys, values = self._held.update_and_fetch(keys, values)
-        if self._held.offset > self._shown + 2 * self._SPARE:
-            kept = self._shown + self._SPARE
+        if self._held.offset > self._shown + 2 * SPARE_CONTEXT:
+            kept = self._shown + SPARE_CONTEXT
             self._held.state = keys[..., -kept:, :], values[..., -kept:, :], kept
 
     def beside(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
@@ -99,7 +96,7 @@ class BlockNetwork(Protocol):
         """`length` slots behind the token `anchor`, which is at `position`."""
 
 
-class BlockDrafter(Untaught):
+class BlockDrafter(Drafter):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: BlockNetwork, *, name: str) -> None:
@@ -165,7 +162,7 @@ class BlockDrafter(Untaught):
         if self._end == self._first or self._end < self._states.first:
             self._cache = self._network.make_cache()
             self._first = self._end = self._states.first
-        end = min(self._end + _PREFILL_ROWS, len(tokens) - 1, self._states.end)
+        end = min(self._end + PREFILL_ROWS, len(tokens) - 1, self._states.end)
         if end <= self._end:
             return False
         states = self._states.between(self._end, end)[None]

@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.cache import keys_and_values
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
@@ -38,7 +38,7 @@ class CacheNetwork(Protocol):
         """
 
 
-class CacheDrafter(Memoryless):
+class CacheDrafter(Drafter):
     """Drafts for `target`, whose states behind the final norm are recorded from now on."""
 
     def __init__(self, target: Decoder, network: CacheNetwork, *, name: str) -> None:

@@ -21,7 +21,7 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.rows import MOST, Rows
 from engine.request import Sampling
-from engine.sampling import Candidates, History, candidates, choose, entries, joined, without
+from engine.sampling import Candidates, History, candidates, choose, entries, joined
 
 
 def draft_chain(
@@ -55,8 +55,6 @@ def draft_chain(
         begin(logits)
         scored = rows.scores(logits, history.windows(so_far, i, 1), sampling)
         every = candidates(scored, sampling, most=MOST)
-        if i == 0 and not sampling.greedy:
-            every = Candidates(without(every.p, rows.rows(choice.tried), every.ids), every.ids)
         column = choose(scored, every.p, sampling, step_key)
         q.append(entries(every.p, column))
         if not sampling.greedy:

@@ -7,9 +7,7 @@ layers. DFlash2 adds short causal convolutions within the block around attention
 and chooses among the likeliest 16 tokens of a slot by what the token before it is.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -19,71 +17,18 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.drafters.block import Block, ContextCache
 from engine.drafters.rows import Rows
-from models.drafter_kinds import Tap
-
-_SHOWN = 4096  # context positions: with more, published drafters are accepted less
+from models.drafters.blocks import BlockShape, Rotation, SelectorShape
+from models.limits import BLOCK_CONTEXT
 
 Confidence = Callable[[mx.array], mx.array]
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """How positions are rotated: the first `dims` of a head; `scaling` as mlx-lm reads it."""
-
-    dims: int
-    base: float
-    scaling: Mapping[str, Any] | None = None
-    interleaved: bool = False
-    longest: int = 32768
-
-    def build(self) -> nn.Module:
-        """The module that does so."""
-        scaling = None if self.scaling is None else dict(self.scaling)
-        return initialize_rope(self.dims, self.base, self.interleaved, scaling, self.longest)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockShape:
-    """The sizes of a block drafter.
-
-    `taps`: whose states it reads; `windows`, by layer: how far a row sees, itself included, None
-    for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
-    of which those from `first_slot` on propose a token. `gated`: queries come with a gate;
-    `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
-    are Gemma-4's; `sinks`: attention may go nowhere; `shared_windows`: all rows of a block see the
-    window before the block.
-    """
-
-    hidden_size: int
-    target_width: int
-    taps: tuple[Tap, ...]
-    num_attention_heads: int
-    num_key_value_heads: int
-    head_dim: int
-    intermediate_size: int
-    rms_norm_eps: float
-    rotation: Rotation
-    windows: tuple[int | None, ...]
-    causal: tuple[bool, ...]
-    block_size: int
-    mask_token: int
-    first_slot: int = 1
-    gated: bool = False
-    tied_values: bool = False
-    biased: bool = False
-    sinks: bool = False
-    gemma: bool = False
-    shared_windows: bool = False
-
-    @property
-    def most(self) -> int:
-        """How many tokens a block proposes."""
-        return self.block_size - self.first_slot
-
-    def rows(self, length: int) -> int:
-        """How many of a block's rows have to be read for `length` tokens: no row sees those behind
-        it where all layers are causal."""
-        return self.first_slot + length if all(self.causal) else self.block_size
+def _rotary(rotation: Rotation) -> nn.Module:
+    """What rotates queries and keys by their positions."""
+    scaling = None if rotation.scaling is None else dict(rotation.scaling)
+    return initialize_rope(
+        rotation.dims, rotation.base, rotation.interleaved, scaling, rotation.longest
+    )
 
 
 class BlockAttention(nn.Module):
@@ -106,9 +51,9 @@ class BlockAttention(nn.Module):
         self._values_eps = shape.rms_norm_eps if shape.gemma else None
         window = shape.windows[index]
         self._window = None if shape.shared_windows else window
-        self._shown = _SHOWN if window is None else window - (not shape.shared_windows)
+        self._shown = BLOCK_CONTEXT if window is None else window - (not shape.shared_windows)
         self._causal = shape.causal[index]
-        self._rotate = shape.rotation.build()
+        self._rotate = _rotary(shape.rotation)
 
     @property
     def shown(self) -> int:
@@ -306,23 +251,15 @@ class CandidateSelector(nn.Module):
 class DFlash2(DFlash):
     """See above."""
 
-    def __init__(
-        self,
-        shape: BlockShape,
-        *,
-        reach: int,
-        group: int,
-        rank: int,
-        candidates: int,
-        vocabulary: int,
-    ) -> None:
+    def __init__(self, shape: BlockShape, sizes: SelectorShape) -> None:
+        reach, group = sizes.reach, sizes.group
         super().__init__(
             shape, lambda shape, index: MixedLayer(shape, index, reach=reach, group=group)
         )
         self.candidate_selector = CandidateSelector(
-            shape.hidden_size, rank=rank, vocabulary=vocabulary
+            shape.hidden_size, rank=sizes.rank, vocabulary=sizes.vocabulary
         )
-        self._candidates = candidates
+        self._candidates = sizes.candidates
 
     def slots(self, states: mx.array, logits: mx.array) -> Block:
         return SelectedSlots(self.candidate_selector, states, logits, self._candidates)

@@ -5,36 +5,12 @@ Backbone and context are DFlash's, with Qwen3's or Gemma-4's layers. In most pac
 row proposes a token, too. Embedding and output layer are copies of the target's or its own.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.decoder import Decoder
-from engine.device import fetch
-from engine.drafters import DrafterRefused
-from engine.drafters.block import Block, BlockDrafter
-from engine.drafters.block_folders import (
-    SPECULATORS,
-    Settings,
-    bind,
-    depth_of,
-    published_names,
-    require_fit,
-    settings,
-    shape_of,
-    sliding_layers,
-)
-from engine.drafters.dflash import BlockShape, BoundNetwork, Confidence, DFlash
-from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import DrafterDescription
-
-_MARKOV = "markov_head"
-_ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
+from engine.drafters.block import Block
+from engine.drafters.dflash import Confidence, DFlash
+from models.drafters.blocks import BlockShape
 
 
 class MarkovHead(nn.Module):
@@ -167,95 +143,18 @@ class MarkovSlots:
         return self._head(self._features)
 
 
-def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
-    """The DSpark drafter in `folder`. Raises `Problem`."""
-    return BlockDrafter(target, dspark_network(folder, config, target), name="DSpark")
+def dspark(shape: BlockShape) -> DSpark:
+    """The network of this shape, untrained."""
+    confidence = ConfidenceHead(shape.confidence) if shape.confidence else None
+    return DSpark(shape, _markov(shape), confidence)
 
 
-def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
-    """Its network. Raises `Problem`."""
-    described = describe_drafter(folder).description
-    tensors = published_names(read_tensors(folder))
-    with refused_as_damaged(folder):
-        said = settings(config)
-        if said.get("log_snr_conditioning"):
-            raise DrafterRefused(
-                "unsupported",
-                f"The drafter in {folder} reads how noisy its tokens are (log SNR conditioning).",
-                "Choose another drafter.",
-            )
-        shape = _shape(described, said, tensors)
-        require_fit(said, shape, target)
-        network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))
-        if _zero_centred(said, tensors):
-            tensors |= {name: tensors[name] + 1.0 for name in _norms(tensors)}
-        return bind(network, shape, tensors, said=said, target=target, folder=folder)
-
-
-def _shape(described: DrafterDescription, said: Settings, tensors: Tensors) -> BlockShape:
-    """The sizes. Most of the config is a copy of the target's: what it says of windows and of
-    partly rotated heads holds only for the packagings that mean it."""
-    depth = depth_of(tensors)
-    windows, causal = _seen(said, tensors, depth)
-    shape = shape_of(described, said, tensors, windows=windows, causal=causal)
-    if shape.gated or _zero_centred(said, tensors):  # as Qwen3.5 has it
-        scaling = said.get("rope_parameters") or {}
-        dims = int(shape.head_dim * float(scaling.get("partial_rotary_factor", 1.0)))
-        return replace(shape, rotation=replace(shape.rotation, dims=dims))
-    return shape
-
-
-def _seen(said: Settings, tensors: Tensors, depth: int) -> tuple[list[int | None], list[bool]]:
-    """By layer, how far a row sees, and whether it sees those before it only.
-
-    Everything, unless it is of the lineage of DFlash's sliding layers.
-    """
-    if SPECULATORS in said:
-        sliding = sliding_layers(said, depth)
-        window = said.get("sliding_window") if said.get("use_sliding_window") else None
-        if window is None or not any(sliding):
-            return [None] * depth, [False] * depth
-        causal = not said.get("sliding_window_non_causal")
-        return [int(window) if each else None for each in sliding], [
-            each and causal for each in sliding
-        ]
-    causal = bool(said.get("dflash_query_causal") or said.get("causal"))
-    sinks = "layers.0.self_attn.attention_sink_bias" in tensors
-    if not causal and not sinks:
-        return [None] * depth, [False] * depth
-    window = said.get("sliding_window")
-    if said.get("use_swa"):
-        window = window or said.get("swa_window_size")
-    return [int(window) if window else None] * depth, [causal] * depth
-
-
-def _markov(said: Settings, shape: BlockShape, tensors: Tensors) -> MarkovHead | None:
-    if f"{_MARKOV}.markov_w1.weight" not in tensors:
+def _markov(shape: BlockShape) -> MarkovHead | None:
+    sizes, width = shape.markov, shape.hidden_size
+    if sizes is None:
         return None
-    tokens = tensors[f"{_MARKOV}.markov_w1.weight"].shape[0]
-    rows = tensors[f"{_MARKOV}.markov_w2.weight"].shape[0]
-    rank = columns(tensors, f"{_MARKOV}.markov_w1", said)
-    if f"{_MARKOV}.gate_proj.weight" in tensors:
-        return GatedMarkovHead(tokens, rows, rank=rank, width=shape.hidden_size)
-    if f"{_MARKOV}.joint_proj.weight" in tensors:
-        return RecurrentMarkovHead(tokens, rows, rank=rank, width=shape.hidden_size)
-    return MarkovHead(tokens, rows, rank=rank)
-
-
-def _confidence(said: Settings, tensors: Tensors) -> ConfidenceHead | None:
-    if "confidence_head.proj.weight" not in tensors:
-        return None
-    return ConfidenceHead(columns(tensors, "confidence_head.proj", said))
-
-
-def _zero_centred(said: Settings, tensors: Tensors) -> bool:
-    """Whether norms are stored without the 1 that is added to them, as Qwen3.5's are."""
-    if not str(said.get("model_type", "")).startswith(("qwen3_5", "qwen3_next")):
-        return False
-    norms = [tensors[name].astype(mx.float32) for name in _norms(tensors)]
-    (mean,) = fetch(mx.mean(mx.concatenate(norms)))
-    return bool(mean < _ZERO_CENTRED)
-
-
-def _norms(tensors: Tensors) -> list[str]:
-    return [name for name in tensors if name.endswith("norm.weight") and tensors[name].ndim == 1]
+    if sizes.form == "gated":
+        return GatedMarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank, width=width)
+    if sizes.form == "recurrent":
+        return RecurrentMarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank, width=width)
+    return MarkovHead(sizes.tokens, sizes.rows, rank=sizes.rank)

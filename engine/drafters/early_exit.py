@@ -12,13 +12,13 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
+from engine.drafters import DraftArrays, Drafter, DrafterRefused
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
-class EarlyExitDrafter(Memoryless):
+class EarlyExitDrafter(Drafter):
     """Drafts with the first `layers` layers of `target` and its output layer."""
 
     name = "early-exit"

@@ -15,7 +15,6 @@ from mlx.utils import tree_flatten
 from models.files import replacing, write_text
 
 BITS, GROUP_SIZE = 8, 64
-QUANTIZATION: Mapping[str, int] = {"group_size": GROUP_SIZE, "bits": BITS}  # for config.json
 
 
 def packed(network: nn.Module) -> dict[str, mx.array]:

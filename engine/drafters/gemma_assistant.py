@@ -11,21 +11,17 @@ those of the likeliest clusters get logits; the others cannot be proposed.
 Knows the network, whose tensors are named as they are published.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 
 from engine.decoder import Decoder
-from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter, Memory
-from engine.drafters.weights import fill, read_tensors, refused_as_damaged
+from engine.drafters.weights import fill, other_target, read_tensors, require_fit
 from engine.model_parts import embedding, embedding_scale
-
-_LIKELIEST = 32  # where a config does not say
+from models.drafters.assistants import AssistantShape
+from models.drafters.folders import DrafterFolder
+from models.drafters.refusal import refused_as_damaged
 
 
 class _Trunk(nn.Module):
@@ -107,9 +103,9 @@ class AssistantNetwork:
             kind, queries = layer.layer_type, layer.self_attn
             keys = cached[last[kind]].self_attn if kind in last else None
             if keys is None or keys.head_dim != queries.head_dim:
-                raise _another_target("attends to keys that this target does not have")
+                raise other_target("This assistant attends to keys that the target does not have.")
             if queries.n_heads % keys.n_kv_heads:
-                raise _another_target("shares keys otherwise than this target has them")
+                raise other_target("This assistant shares keys otherwise than the target has them.")
             self.caches[kind] = last[kind]
 
     def __call__(
@@ -119,42 +115,22 @@ class AssistantNetwork:
         return self._assistant(state, embedded, memory, position)
 
 
-def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decoder) -> CacheDrafter:
-    """The drafter in `folder`, with its config.json.
+def load_gemma_assistant(folder: DrafterFolder, target: Decoder) -> CacheDrafter:
+    """The drafter in `folder`.
 
     Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
     """
-    tensors = read_tensors(folder)
-    tensors.pop("lm_head.weight", None)  # it is the embedding
-    with refused_as_damaged(folder):
-        text = dict(config["text_config"])
-        # All of its layers do without keys and values; and they have no per-layer inputs.
-        text |= {"num_kv_shared_layers": text["num_hidden_layers"]}
-        text |= {"hidden_size_per_layer_input": 0}
-        sizes = ModelArgs.from_dict(text)
-        backbone = tensors["post_projection.weight"].shape[0]
-        centroids = tensors.get("masked_embedding.centroids.weight")
+    shape: AssistantShape = folder.network
+    require_fit(folder, target)
+    with refused_as_damaged(folder.path):
         assistant = Assistant(
-            sizes,
-            backbone=backbone,
-            clusters=0 if centroids is None else centroids.shape[0],
-            likeliest=int(config.get("centroid_intermediate_top_k", _LIKELIEST)),
-        )
-    width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
-    if (backbone, sizes.vocab_size) != (width, target.vocabulary):
-        raise _another_target(
-            f"reads states of {backbone} numbers and writes {sizes.vocab_size:,} tokens: this "
-            f"target's are {width} and {target.vocabulary:,}"
+            ModelArgs.from_dict(dict(shape.layers)),
+            backbone=shape.backbone,
+            clusters=shape.clusters,
+            likeliest=shape.likeliest,
         )
     network = AssistantNetwork(assistant, target)
-    with refused_as_damaged(folder):
+    tensors = read_tensors(folder)
+    with refused_as_damaged(folder.path):
         fill(assistant, tensors, target.model)
-    return CacheDrafter(target, network, name="Gemma-4 assistant")
-
-
-def _another_target(what: str) -> DrafterRefused:
-    return DrafterRefused(
-        "other target",
-        f"This Gemma-4 assistant {what}.",
-        "Choose the assistant that was made for this target.",
-    )
+    return CacheDrafter(target, network, name=folder.description.name)

@@ -29,8 +29,8 @@ from engine.drafters.states import StateDrafter
 from engine.drafters.weights import expand, narrow
 from engine.model_parts import embedding, final_norm, output_rows
 from engine.request import Sampling
-from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
+from models.drafters.folders import DrafterFolder
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
 from models.errors import Problem
 
 

@@ -31,7 +31,6 @@ from engine.sampling import (
     entries,
     joined,
     likeliest,
-    without,
 )
 from engine.tree import COMMITTED, Tree
 
@@ -102,11 +101,10 @@ def _drawn(
         places = mx.array([place[token] for token in read], dtype=mx.int32)
         tokens = rows.tokens(mx.concatenate(chosen)[places])
         every = law(tokens, shape.only(read), len(level) if read else 0)
-        p = every.p
-        if level == [COMMITTED]:
-            p = without(p, rows.rows(choice.tried), every.ids)
         counts = [len(each) for each in children]
-        for rank, (parents, columns, left) in enumerate(without_replacement(p, counts, level_key)):
+        for rank, (parents, columns, left) in enumerate(
+            without_replacement(every.p, counts, level_key)
+        ):
             for parent in parents:
                 place[children[parent][rank]] = len(place)
             ids = None if every.ids is None else every.ids[mx.array(parents)]

@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -29,7 +29,7 @@ _FIRST_TOKENS = 4096  # with which n-grams in a pool begin
 NGram = tuple[int, ...]
 
 
-class LookaheadDrafter(Memoryless):
+class LookaheadDrafter(Drafter):
     """A window of `window` columns, n-grams of `size` tokens, at most `most` of them a draft."""
 
     name = "lookahead"

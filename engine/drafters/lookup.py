@@ -6,13 +6,13 @@ reports how many tokens matched; whether to copy is for the draft-length policy 
 Python over token ids. Copied tokens have q = 1, which the acceptance rules allow for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.places import LastCopy, Matches, Places
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -20,7 +20,7 @@ from engine.tree import COMMITTED, Tree
 SLOTS = 1 << 15  # of an index: a prompt and an answer have about as many tokens
 
 
-class LookupDrafter(Untaught):
+class LookupDrafter(Drafter):
     """Proposes what followed the longest matches of the text's end in prompt and answer."""
 
     name = "lookup"
@@ -33,9 +33,6 @@ class LookupDrafter(Untaught):
 
     def beside(self, target: Decoder) -> Drafter:
         return LookupDrafter()
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         matches = self._matches(tokens)

@@ -9,17 +9,14 @@ nothing to read in advance or to take back.
 
 Medusa's own acceptance by a typical probability changes the target's distribution; it is not used.
 
-A folder holds config.json and `medusa_lm_head.safetensors`. Those that are distilled here have
-output rows for some tokens only (FR-Spec, arXiv 2502.14856); `d2t` says how far from its row's
-number each token is.
+A folder holds config.json and `medusa_lm_head.safetensors`. Heads that the laboratory distilled
+have output rows for some tokens only (FR-Spec, arXiv 2502.14856): the token of row r is r + d2t[r].
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -27,35 +24,17 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
-from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.levels import ALTERNATIVES, by_depth, draft_tree
 from engine.drafters.rows import Rows
-from engine.drafters.weights import (
-    Tensors,
-    columns,
-    damaged,
-    fill,
-    read_tensors,
-    refused_as_damaged,
-)
-from engine.model_parts import embedding
+from engine.drafters.weights import fill, read_tensors, require_fit
 from engine.request import Sampling
+from models.drafters.folders import DrafterFolder
+from models.drafters.medusa import MedusaShape
+from models.drafters.refusal import damaged, refused_as_damaged
 
 MEDUSA_WEIGHTS_NAME = "medusa_lm_head.safetensors"
-_OUTPUT = re.compile(r"(\d+)\.(\d+)\.weight")  # of a head; its number, and that of its layer
-_BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.(weight|bias|scales|biases)")
-
-
-@dataclass(frozen=True, slots=True)
-class MedusaShape:
-    """The sizes: `heads`, each with `layers` residual ones, and `rows` of each output layer."""
-
-    hidden_size: int
-    heads: int
-    layers: int
-    rows: int
 
 
 class ResidualLayer(nn.Module):
@@ -98,7 +77,7 @@ class MedusaHeads(nn.Module):
         self.heads = [MedusaHead(shape) for _ in range(shape.heads)]
 
 
-class MedusaDrafter(Memoryless):
+class MedusaDrafter(Drafter):
     """Drafts for `target`, whose states behind its final norm are recorded from now on.
 
     `rows` of its output; None where each of the target's tokens has its own.
@@ -159,101 +138,16 @@ def _logits(head: MedusaHead, state: mx.array) -> mx.array:
     return head(state).astype(mx.float32)
 
 
-def load_medusa(folder: Path, config: Mapping[str, Any], target: Decoder) -> MedusaDrafter:
+def load_medusa(folder: DrafterFolder, target: Decoder) -> MedusaDrafter:
     """The Medusa heads in `folder`. Raises `Problem`."""
-    published = read_tensors(folder)
-    offsets = published.pop("d2t", None)
-    with refused_as_damaged(folder):
-        shape, tensors = _ours(published, config)
-    _require_fit(shape, target, reduced=offsets is not None)
-    rows = None if offsets is None else _rows(offsets, shape, target, folder)
-    network = MedusaHeads(shape)
-    with refused_as_damaged(folder):
+    shape: MedusaShape = folder.network
+    require_fit(folder, target)
+    tensors, network = read_tensors(folder), MedusaHeads(shape)
+    offsets = tensors.pop("d2t", None)
+    rows = None if offsets is None else _rows(offsets, shape, target, folder.path)
+    with refused_as_damaged(folder.path):
         fill(network, tensors, target.model)
     return MedusaDrafter(target, network, rows=rows)
-
-
-def save_medusa(
-    network: MedusaHeads,
-    kept: mx.array,
-    folder: Path,
-    *,
-    target: str,
-    fingerprint: str,
-    vocabulary: int,
-) -> None:
-    """Write `folder`, 8-bit. `kept` (rows,): the token of each row; `target` is a name for people,
-    `fingerprint` is what counts, `vocabulary` its number of logits."""
-    layers = len(network.heads[0].blocks)
-    tensors = {_published(name, layers): array for name, array in packed(network).items()}
-    tensors["d2t"] = (kept - mx.arange(kept.size)).astype(mx.int32)
-    config = {
-        "model_type": "medusa",
-        "medusa_num_heads": len(network.heads),
-        "medusa_num_layers": layers,
-        "hidden_size": network.heads[0].output.weight.shape[1],
-        "vocab_size": vocabulary,
-        "draft_vocab_size": kept.size,
-        "base_model_name_or_path": target,
-        "target_fingerprint": fingerprint,
-        "quantization": dict(QUANTIZATION),
-    }
-    write_drafter(folder, MEDUSA_WEIGHTS_NAME, tensors, config)
-
-
-def _published(name: str, layers: int) -> str:
-    """heads.K.blocks.I.linear.weight is published as K.I.linear.weight, and heads.K.output.weight
-    as K.LAYERS.weight."""
-    _, head, part, *rest = name.split(".")
-    inner = rest if part == "blocks" else [str(layers), *rest]
-    return ".".join([head, *inner])
-
-
-def _ours(published: Tensors, config: Mapping[str, Any]) -> tuple[MedusaShape, Tensors]:
-    """The sizes, and the tensors by the names that the network has for them.
-
-    The residual layers of a head are one module in the published code, called several times; files
-    may have it once or several times. Raises LookupError, ValueError.
-    """
-    by_name = {name.removeprefix("medusa_head."): array for name, array in published.items()}
-    outputs = [match for name in by_name if (match := _OUTPUT.fullmatch(name))]
-    heads = sorted({int(match[1]) for match in outputs})
-    depths = {int(match[2]) for match in outputs}
-    if heads != list(range(len(heads))) or len(depths) != 1 or len(outputs) != len(heads):
-        raise ValueError("its tensors are not those of Medusa heads")
-    (layers,) = depths
-    tensors: Tensors = {}
-    for name, array in by_name.items():
-        if block := _BLOCK.fullmatch(name):
-            head, index, part = block.groups()
-            tensors[f"heads.{head}.blocks.{index}.linear.{part}"] = array
-        else:
-            head, _, part = name.split(".")
-            tensors[f"heads.{head}.output.{part}"] = array
-    for head in heads:
-        for index in range(1, layers):
-            for part in ("weight", "bias", "scales", "biases"):
-                first = tensors.get(f"heads.{head}.blocks.0.linear.{part}")
-                if first is not None:
-                    tensors.setdefault(f"heads.{head}.blocks.{index}.linear.{part}", first)
-    output = "heads.0.output"
-    rows, width = tensors[f"{output}.weight"].shape[0], columns(tensors, output, config)
-    return MedusaShape(width, len(heads), layers, rows), tensors
-
-
-def _require_fit(shape: MedusaShape, target: Decoder, *, reduced: bool) -> None:
-    """Raises `DrafterRefused` where the sizes are not those of `target`."""
-    width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
-    for what, its, ours in (
-        ("states of width", shape.hidden_size, width),
-        ("tokens", target.vocabulary if reduced else shape.rows, target.vocabulary),
-    ):
-        if its != ours:
-            raise DrafterRefused(
-                "other target",
-                f"The drafter was trained for a target with {its} {what}, and this one has {ours}.",
-                "Choose a drafter that was trained for this target.",
-            )
 
 
 def _rows(offsets: mx.array, shape: MedusaShape, target: Decoder, folder: Path) -> Rows:

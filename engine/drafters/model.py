@@ -6,14 +6,14 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 
 
-class ModelDrafter(Untaught):
+class ModelDrafter(Drafter):
     """Drafts with a model of its own. `vocabulary` is how many logits the target gives."""
 
     name = "model"
@@ -27,8 +27,8 @@ class ModelDrafter(Untaught):
     def beside(self, target: Decoder) -> Drafter:
         return ModelDrafter(self._decoder.another(), vocabulary=self._vocabulary)
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(self._abridged.of(tokens))

@@ -5,14 +5,10 @@ came next, and reads both with one layer of the target's kind (DeepSeek-V3, arXi
 the state that this gives, the target's own output layer makes logits; the module takes it in place
 of the target's to continue. It was trained to do so once or twice; more steps work, less well.
 
-Knows the network and how its tensors are named in what is published: by Qwen, DeepSeek, GLM and
-MiMo, beside their own layers or in folders of their own, and by speculators and MLX's converters.
+How it is published is for `models.drafters.mtp`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -22,14 +18,15 @@ from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
-from engine.drafters import DrafterRefused
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
+from engine.drafters.weights import fill, other_target, read_tensors, state_width
 from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
-from models.drafter_kinds import Tap
+from models.drafters.folders import DrafterFolder
+from models.drafters.kinds import Tap
+from models.drafters.mtp import MtpShape
+from models.drafters.refusal import refused_as_damaged
 
-_TEXT_CONFIGS = ("text_config", "transformer_layer_config")  # transformers', speculators'
 _ZERO_CENTRED = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
 """Families whose norms multiply by 1 + weight; mlx-lm's models of them by the weight."""
 _STATE_FIRST = ("mimo",)
@@ -90,119 +87,32 @@ class MtpNetwork:
         return [KVCache()]
 
 
-def load_mtp(folder: Path, config: Mapping[str, Any], target: Decoder) -> StateDrafter:
-    """The drafter in `folder`, which may be the target's own, with its config.json.
+def load_mtp(folder: DrafterFolder, target: Decoder) -> StateDrafter:
+    """The drafter in `folder`, which may be the target's own.
 
     Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
     """
-    return StateDrafter(target, load_network(folder, config, target), name="MTP")
+    return StateDrafter(target, load_network(folder, target), name=folder.description.name)
 
 
 def load_network(
-    folder: Path, config: Mapping[str, Any], target: Decoder, *, kept: Sequence[int] | None = None
+    folder: DrafterFolder, target: Decoder, *, kept: Sequence[int] | None = None
 ) -> MtpNetwork:
     """Its network. `kept`: the token ids that it proposes; None for all. Raises as `load_mtp`."""
-    text = next((config[key] for key in _TEXT_CONFIGS if key in config), config)
-    if text.get("mtp_use_dedicated_embeddings"):
-        raise DrafterRefused(
-            "unsupported",
-            f"The MTP module in {folder} has an embedding of its own.",
-            "Choose one that shares its target's.",
+    shape: MtpShape = folder.network
+    if shape.width != state_width(target):
+        raise other_target(
+            f"The MTP module in {folder.path} reads states of {shape.width} numbers, and this "
+            f"target's have {state_width(target)}."
         )
-    tensors = _renamed(read_tensors(folder))
-    missing = {"fuse.weight", "norm.weight"} - tensors.keys()
-    if missing:
-        raise damaged(folder, "it has no tensors of an MTP module, or not all")
     family = getattr(target.model, "model_type", "")
     layer = new_layer(target.model, before=target.depth - len(target.model.layers))
     module = MtpModule(layer, state_first=family in _STATE_FIRST)
-    theirs, ours = tensors["norm.weight"].size, module.norm.weight.size
-    if theirs != ours:
-        raise DrafterRefused(
-            "other target",
-            f"The MTP module in {folder} reads states of {theirs} numbers, and this target's have "
-            f"{ours}.",
-            "Choose one that was made for this target.",
-        )
-    with refused_as_damaged(folder):
+    tensors = read_tensors(folder)
+    with refused_as_damaged(folder.path):
         tensors = _as_mlx(tensors, target.model)
         fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors, target.model)
     return MtpNetwork(module, target, kept=kept)
-
-
-@dataclass(frozen=True, slots=True)
-class _Spelling:
-    """Names of one publisher. `fuse` matches the name of the matrix by which the module is found,
-    and what stands before `mark` in it stands before all others'. `ours`: how names begin there,
-    and here; None for those that the target lends. The first that fits counts."""
-
-    fuse: re.Pattern[str]
-    mark: str
-    ours: Mapping[str, str | None]
-
-
-_SPELLINGS = (
-    _Spelling(  # Qwen; MLX's converters leave the prefix out
-        re.compile(r"((.*\.)?mtp\.)?fc\.weight"),
-        "fc.weight",
-        {
-            "fc.": "fuse.",
-            "pre_fc_norm_embedding.": "token_norm.",
-            "pre_fc_norm_hidden.": "state_norm.",
-            "norm.": "norm.",
-            "layers.0.": "layer.",
-        },
-    ),
-    _Spelling(  # MiMo; speculators leaves `model.` out
-        re.compile(r"(model\.)?mtp_layers\.0\.input_proj\.weight"),
-        "input_proj.weight",
-        {
-            "input_proj.": "fuse.",
-            "token_layernorm.": "token_norm.",
-            "hidden_layernorm.": "state_norm.",
-            "final_layernorm.": "norm.",
-            "": "layer.",
-        },
-    ),
-    _Spelling(  # DeepSeek and GLM, behind their last layer; MLX's converters take that apart
-        re.compile(r"(.*\.)?eh_proj\.weight"),
-        "eh_proj.weight",
-        {
-            "eh_proj.": "fuse.",
-            "enorm.": "token_norm.",
-            "hnorm.": "state_norm.",
-            "shared_head.norm.": "norm.",
-            "shared_head_norm.": "norm.",
-            "shared_head.head.": None,
-            "embed_tokens.": None,
-            "mtp_block.": "layer.",
-            "": "layer.",
-        },
-    ),
-)
-
-
-def _renamed(tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
-    """The tensors of the module among `tensors`, by our names; of several modules, the first's."""
-    for spelling in _SPELLINGS:
-        found = sorted(filter(spelling.fuse.fullmatch, tensors), key=lambda name: (len(name), name))
-        if found:
-            before = found[0].removesuffix(spelling.mark)
-            rest = {
-                name.removeprefix(before): array
-                for name, array in tensors.items()
-                if name.startswith(before)
-            }
-            named = ((_ours(name, spelling), array) for name, array in rest.items())
-            return {name: array for name, array in named if name}
-    return {}
-
-
-def _ours(name: str, spelling: _Spelling) -> str | None:
-    for theirs, ours in spelling.ours.items():
-        if name.startswith(theirs):
-            return ours and ours + name.removeprefix(theirs)
-    return None
 
 
 def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.array]:

@@ -25,7 +25,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.abridged import Abridged
 from engine.drafters.chain import draft_chain
 from engine.drafters.reencoding import Reencoding, Writing
@@ -93,7 +93,7 @@ def _ends(writing: Writing, tokens: list[int]) -> list[int]:
     return list(accumulate(len(writing.spelled.get(token, b"")) for token in tokens))
 
 
-class OtherTokenizerDrafter(Untaught):
+class OtherTokenizerDrafter(Drafter):
     """Drafts with a model whose tokens are not the target's."""
 
     name = "model"
@@ -111,8 +111,8 @@ class OtherTokenizerDrafter(Untaught):
     def beside(self, target: Decoder) -> Drafter:
         return OtherTokenizerDrafter(self._decoder.another(), self._translation)
 
-    def leave_out(self, unneeded: Callable[[], Sequence[range]]) -> None:
-        self._abridged = self._abridged.changed(unneeded(), rewind=self.rewind)
+    def leave_out(self, skippable: Callable[[], Sequence[range]]) -> None:
+        self._abridged = self._abridged.changed(skippable(), rewind=self.rewind)
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(self._follow(tokens))

@@ -14,7 +14,8 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate
 from engine.drafters.levels import ReadLevel, by_depth
-from engine.drafters.states import PREFILL_ROWS, StateDrafter, StateNetwork
+from engine.drafters.states import StateDrafter, StateNetwork
+from models.limits import PREFILL_ROWS
 
 
 class MaskNetwork(StateNetwork, Protocol):

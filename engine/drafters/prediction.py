@@ -10,13 +10,13 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import SLOTS, copied
 from engine.places import LONGEST_MATCH, Places
 from engine.request import Sampling
 
 
-class PredictionDrafter(Memoryless):
+class PredictionDrafter(Drafter):
     """Proposes from `prediction`, token ids, once the prompt's `start` tokens are there."""
 
     name = "prediction"

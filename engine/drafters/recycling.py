@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import copied
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
@@ -23,7 +23,7 @@ from engine.tree import COMMITTED, Tree
 _TOKENS = 8192  # whose successors are kept: those that were read last
 
 
-class RecyclingDrafter(Memoryless):
+class RecyclingDrafter(Drafter):
     """Proposes successors that were seen. They are kept when the text is taken back: they are no
     more than guesses."""
 

@@ -66,12 +66,6 @@ class Rows:
         """The rows of these tokens, of the same shape; -1 for one that has none, and for -1."""
         return tokens if self._row is None else self._rows[tokens]
 
-    def rows(self, tokens: Sequence[int]) -> list[int]:
-        """The rows of those tokens that have one."""
-        if self._row is None:
-            return list(tokens)
-        return [self._row[token] for token in tokens if token in self._row]
-
     def over_vocabulary(self, drawn_from: Candidates) -> mx.array:
         """Probabilities of rows, whose `ids` they are, as those of the target's tokens: (n,
         vocabulary)."""

@@ -16,15 +16,14 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain
 from engine.drafters.levels import ALTERNATIVES, ReadLevel, draft_tree
 from engine.drafters.rows import Rows
 from engine.request import Sampling
 from engine.tree import Tree
-from models.drafter_kinds import Tap
-
-PREFILL_ROWS = 512
+from models.drafters.kinds import Tap
+from models.limits import PREFILL_ROWS
 
 Mask = Literal["causal"] | mx.array | None
 
@@ -95,7 +94,7 @@ class Level:
         return seen[:, None, None]
 
 
-class StateDrafter(Untaught):
+class StateDrafter(Drafter):
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
     def __init__(self, target: Decoder, network: StateNetwork, *, name: str) -> None:

@@ -7,14 +7,14 @@ instead of a tree, so that a token costs a few microseconds and a few numbers. C
 a pass; copied tokens have q = 1. How many to draft is for the draft-length policy to decide.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, LONGEST_COPY, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, Untaught
+from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import SLOTS, copied, merged
 from engine.earlier_answers import EarlierAnswers
 from engine.places import GAP, LastCopy, Matches, Places
@@ -41,7 +41,7 @@ class Continuation:
     here: bool
 
 
-class SuffixDrafter(Untaught):
+class SuffixDrafter(Drafter):
     """Proposes the likeliest continuation of the text's end, if there is one."""
 
     name = "suffix"
@@ -55,9 +55,6 @@ class SuffixDrafter(Untaught):
 
     def beside(self, target: Decoder) -> Drafter:
         return SuffixDrafter(self._earlier)
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         found = self._find(tokens)

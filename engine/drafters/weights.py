@@ -3,8 +3,7 @@
 Knows files, number types and quantization; nothing of what a network computes.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +12,40 @@ import mlx.nn as nn
 
 from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
+from engine.decoder import Decoder
 from engine.device import backend
 from engine.drafters import DrafterRefused
 from engine.model_parts import embedding
+from models.drafters.folders import DrafterFolder
+from models.drafters.refusal import refused_as_damaged
 
 Tensors = dict[str, mx.array]
 
-_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+def read_tensors(folder: DrafterFolder) -> Tensors:
+    """All tensors of a drafter, by the names of our networks; each is read from the disk when it is
+    first used."""
+    with refused_as_damaged(folder.path):
+        loaded = {name: tensor for file in folder.weights for name, tensor in _load(file).items()}
+        return {ours: loaded[name] for ours, name in folder.published.names.items()}
 
 
-def read_tensors(folder: Path) -> Tensors:
-    """All tensors of a folder, by name; each is read from the disk when it is first used."""
-    files = sorted(folder.glob("*.safetensors"))
-    if not files and any(path for pattern in _PICKLED for path in folder.glob(pattern)):
-        raise DrafterRefused(
-            "unsupported",
-            f"The drafter in {folder} is pickled: to read its weights is to run a program.",
-            "Choose one whose weights are .safetensors files.",
-        )
-    if not files:
-        raise damaged(folder, "it has no weights")
-    with refused_as_damaged(folder):
-        return {name: tensor for file in files for name, tensor in _load(file).items()}
+def require_fit(folder: DrafterFolder, target: Decoder) -> None:
+    """Raises `DrafterRefused` where the sizes of `target` are not those that it demands."""
+    asked, width = folder.description.demands, state_width(target)
+    if misfit := asked.misfit(width, layers=target.depth, vocabulary=target.vocabulary):
+        raise other_target(f"{folder.name} cannot draft for this target. {misfit}")
 
 
-def columns(tensors: Mapping[str, mx.array], name: str, config: Mapping[str, Any]) -> int:
-    """How many columns the matrix `name`.weight has, as if it were not quantized."""
-    if f"{name}.scales" not in tensors:
-        return tensors[f"{name}.weight"].shape[1]
-    quantization = config.get("quantization", {})
-    own = quantization.get(name)
-    group = (own if isinstance(own, Mapping) else quantization)["group_size"]
-    return tensors[f"{name}.scales"].shape[1] * int(group)
+def other_target(message: str) -> DrafterRefused:
+    """The refusal of a drafter whose sizes are not the target's."""
+    remedy = "Choose a drafter that was trained for this target."
+    return DrafterRefused("other target", message, remedy)
+
+
+def state_width(target: Decoder) -> int:
+    """How many numbers a state of `target` has."""
+    return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
 def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module) -> None:
@@ -102,31 +103,6 @@ def narrow(network: nn.Module) -> None:
     them that matter."""
     if backend().own_functions:
         cpu.narrow(network)
-
-
-def damaged(folder: Path, why: str) -> DrafterRefused:
-    """The refusal of a folder whose files contradict each other or cannot be read."""
-    why = " ".join(why.split())[:200].rstrip(".")
-    message = f"The drafter in {folder} is damaged: {why}."
-    return DrafterRefused("damaged", message, "Fetch it again, or choose another drafter.")
-
-
-@contextmanager
-def refused_as_damaged(folder: Path) -> Iterator[None]:
-    """What goes wrong meanwhile, while the folder's files are read, is their fault."""
-    try:
-        yield
-    except KeyError as error:
-        raise damaged(folder, f"{error.args[0]} is missing") from error
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        RuntimeError,
-    ) as error:
-        raise damaged(folder, str(error) or type(error).__name__) from error
 
 
 def _load(file: Path) -> Tensors:

@@ -1,5 +1,5 @@
-"""What is in the text of a reply besides prose: reasoning, and calls of tools.
+"""Finds reasoning and tool calls in the text of a reply, and writes grammars that enforce them.
 
-Each family of models writes them in its own way, which its chat template shows. A syntax here reads
-them piece by piece, and says by which grammar they can be enforced. Knows no MLX and no HTTP.
+Each family of models writes them in its own way, which its chat template shows. Replies are read
+piece by piece, while they are written. Knows no MLX and no HTTP.
 """

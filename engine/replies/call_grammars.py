@@ -1,10 +1,9 @@
-"""How each family writes calls, as grammars.
+"""The grammars of calls, for each family of models.
 
-A tool that is `strict` is called with arguments of its schema, any other with any arguments. Only
-JSON can be held to all of a schema. Gemma's texts, and those between tags (Qwen3-Coder, GLM), end
-where their mark does: a strict tool that asks for a pattern, a format or a length of one is refused
-with a `Problem`. Between tags that goes for the texts within lists and objects too, which must not
-spell the tag.
+A `strict` tool is called with arguments of its schema, any other tool with any arguments. Only JSON
+can be held to all of a schema. Gemma's texts, and texts between tags (Qwen3-Coder, GLM), end at a
+mark: a strict tool that sets a pattern, a format or a length of one is refused with a `Problem`.
+Between tags this is so for texts within lists and objects too, which must not spell the tag.
 """
 
 import json
@@ -28,11 +27,12 @@ _SCALARS = ("integer", "number", "boolean", "null")
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls begin with a `trigger`; behind it is one of `calls`, between `opening` and `closing`.
+    """Grammar bodies of a family's calls.
 
-    Several stand within these with `comma` between them, or, without a comma, each has its own, and
-    `between` is between them; unless a reply has but a `single` one. `unmarked` is what calls begin
-    with that have no trigger.
+    A call is `trigger`, `opening`, one of `calls`, `closing`. With a `comma`, several calls stand
+    between one `opening` and `closing`, separated by it. Without, each has its own trigger, and
+    `between` separates them. `single`: a reply has at most one call. `unmarked`: the beginnings of
+    calls that have no trigger.
     """
 
     trigger: str
@@ -51,7 +51,7 @@ class Calls:
         return f"{self.opening} {call} {self.closing}"
 
     def whole(self, rules: Rules, *, parallel: bool) -> str:
-        """A reply that is nothing but calls."""
+        """The grammar body of a reply that consists of calls."""
         trigger = rules.mark(self.trigger)
         if self.unmarked:
             trigger = f"({trigger})?"
@@ -62,12 +62,13 @@ class Calls:
 
 
 def calls_of(family: Family, rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """The calls of these tools, in a family that has such."""
+    """The calls of these tools, as `family` writes them. The family must not be "none" or
+    "harmony"."""
     return _FAMILIES[family](rules, tools)
 
 
 def arguments_of(rules: Rules, tool: Tool) -> str:
-    """The arguments as JSON."""
+    """A rule for a tool's arguments as JSON; returns its name."""
     return rules.json(_schema(tool))
 
 
@@ -76,7 +77,7 @@ def _schema(tool: Tool) -> dict[str, Any]:
 
 
 def _objects(rules: Rules, tools: Sequence[Tool], field: str) -> tuple[str, ...]:
-    """Calls that are objects, spaced as Python does it."""
+    """Calls that are JSON objects, with Python's spaces."""
     found = []
     for tool in tools:
         begin = f'{{"name": {json.dumps(tool.name)}, "{field}": '
@@ -91,8 +92,7 @@ def _hermes(rules: Rules, tools: Sequence[Tool]) -> Calls:
 
 
 def _llama(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """One call: the templates refuse to render several. It is JSON as a whole, as a reply may be
-    that is none."""
+    """One call, as the templates refuse to render several. The whole call is one JSON value."""
     calls = tuple(
         rules.json(
             {
@@ -161,8 +161,8 @@ def _glm(rules: Rules, tools: Sequence[Tool]) -> Calls:
 
 
 def _lfm(rules: Rules, tools: Sequence[Tool]) -> Calls:
-    """Python calls. A value is JSON, as its templates write lists and objects, or one of Python's
-    words."""
+    """Python calls. A value is JSON, as the templates write lists and objects, or True, False, None
+    or a text in single quotes."""
     anything = (
         f"({rules.json({})} | {either([text(w) for w in ('True', 'False', 'None')])} | QUOTED)"
     )
@@ -212,7 +212,7 @@ _FAMILIES: dict[Family, Callable[[Rules, Sequence[Tool]], Calls]] = {
 
 
 def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any], bool]]:
-    """The parameters of a strict tool: name, schema, and whether there must be one."""
+    """The parameters of a strict tool: (name, schema, whether it is required)."""
     required = tool.parameters.get("required", ())
     found = []
     for name in tool.parameters.get("properties", {}):
@@ -226,13 +226,13 @@ def _parameters(tool: Tool, *, allowed: str) -> list[tuple[str, Mapping[str, Any
 
 
 def _definitions(tool: Tool) -> dict[str, Any]:
-    """What parts of a tool's schema may refer to."""
+    """The definitions that parts of a tool's schema may refer to."""
     shared = ("$defs", "definitions")
     return {name: tool.parameters[name] for name in shared if name in tool.parameters}
 
 
 def _refuse_beyond(tool: Tool, schema: Mapping[str, Any]) -> None:
-    """Refuse what only JSON could be held to."""
+    """Raise `Problem` for a keyword that can be enforced in JSON only."""
     for keyword in schema:
         if keyword not in _UNDERSTOOD:
             raise Problem(
@@ -243,7 +243,7 @@ def _refuse_beyond(tool: Tool, schema: Mapping[str, Any]) -> None:
 
 
 def _values(schema: Mapping[str, Any]) -> list[object] | None:
-    """The only values that a schema allows, where it lists them."""
+    """The values that a schema lists as the only ones; None if it lists none."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -270,7 +270,7 @@ def _tagged(rules: Rules, tool: Tool, key: Callable[[str], str], closing: str, b
 def _tagged_value(
     rules: Rules, tool: Tool, schema: Mapping[str, Any], closing: str, words: str
 ) -> str:
-    """A value and its closing tag. Before it may be a line's end."""
+    """A value and its closing tag, with an optional line end between them."""
     end = f"{text('\n')}? {rules.mark(closing)}"
     types, values = tool.types(schema), _values(schema)
     if values is not None and types == {"string"}:
@@ -284,7 +284,7 @@ def _tagged_value(
 
 
 def _python_value(rules: Rules, tool: Tool, schema: Mapping[str, Any]) -> str:
-    """JSON, or what Python has for truth values and plain texts."""
+    """A JSON value, or Python's spelling of a boolean or a plain text."""
     choices = [rules.json(_definitions(tool) | dict(schema))]
     types, values = tool.types(schema), _values(schema)
     if types == {"boolean"} and values is None:
@@ -297,7 +297,7 @@ def _python_value(rules: Rules, tool: Tool, schema: Mapping[str, Any]) -> str:
 
 
 class _Literals:
-    """Gemma's literals: bare keys, texts between marks. Its templates sort what objects hold."""
+    """Gemma's literals: bare keys, texts between marks. Its templates sort the keys of objects."""
 
     def __init__(self, rules: Rules, *, quote: str) -> None:
         self._rules, self._quote = rules, rules.mark(quote)
@@ -355,8 +355,8 @@ class _Literals:
 
     def _of_kind(self, tool: Tool, schema: Mapping[str, Any], kind: str) -> str:
         if kind in _SCALARS:
-            said = {key: value for key, value in schema.items() if key not in _UNDERSTOOD}
-            return self._rules.json({**said, "type": kind})
+            limits = {key: value for key, value in schema.items() if key not in _UNDERSTOOD}
+            return self._rules.json({**limits, "type": kind})
         if kind == "object":
             return self._object(tool, schema)
         _refuse_beyond(tool, schema)

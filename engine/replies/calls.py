@@ -1,4 +1,4 @@
-"""The calls of a reply as they are read: numbered, and whole before they can be understood."""
+"""Collects the calls of a reply: numbers them, and holds each one's last character to its end."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,9 +8,9 @@ from engine.replies.tools import Tool, named
 
 
 class Calls:
-    """Where a reader of calls says what it reads. `tools` are those that may be called.
+    """Turns what a reader of calls reads into parts. `tools`: those that may be called.
 
-    Attribute: `whole`, how many calls have ended.
+    Attribute: `whole`, the number of calls that have ended.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Calls:
         self._emit(CallBegan(self._next, name))
 
     def arguments(self, text: str) -> None:
-        """More of the arguments. Their last character waits for the end of the call."""
+        """Add to the arguments. Their last character is held back until the end of the call."""
         text = self._held + text
         self._held = text[-1:]
         if text[:-1]:
@@ -44,10 +44,10 @@ class Calls:
         self._emit(CallEnded(self._next))
         self._close()
         self.whole += 1
-        self._incoming.remember()  # what follows is no part of this call
+        self._incoming.remember()  # the text that follows is no part of this call
 
     def give_up(self) -> None:
-        """The call that is being read is none."""
+        """Discard the call in progress: the text was not a call."""
         if self._open:
             self._emit(CallBroken(self._next))
             self._close()

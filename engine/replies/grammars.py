@@ -1,7 +1,7 @@
-"""Grammars that a reply cannot leave: calls of tools, and JSON in place of prose.
+"""Grammars that enforce tool calls in a reply, or JSON in place of prose.
 
-They are Lark in llguidance's dialect. What they allow, `engine.replies.parser` reads as calls of
-these tools. How a family writes them stands in `engine.replies.call_grammars`.
+They are Lark in llguidance's dialect. `engine.replies.parser` reads every reply that they allow as
+calls of these tools. `engine.replies.call_grammars` has the calls of each family.
 """
 
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ def grammar_for(
     reasoning: bool = True,
     inside_reasoning: bool = False,
 ) -> Grammar | None:
-    """The grammar of a reply; None where it may be anything.
+    """The grammar of a reply; None if the reply is free.
 
-    `choice`: with "required" the reply is a call of one of the `tools`, or several in `parallel`; a
-    tool that is chosen by its name is given alone. With "auto" it may call one: its calls are held
-    to a grammar where one of the tools is strict, or only one call may be, and are free otherwise,
-    as each token that a grammar looks at costs time. `schema`: content is JSON of this schema, the
-    text of one. `reasoning`: the reply may begin with some; `inside_reasoning`: it goes on with
-    that of the prompt. Raises `Problem` for what this family's calls cannot be held to.
+    `choice`: with "required" the reply is a call of one of the `tools`, or several if `parallel`;
+    to force one tool, give it alone. With "auto" the reply may have calls; they follow a grammar
+    only if a tool is strict or `parallel` is False, as each token under a grammar costs time.
+    `schema`: the text of a JSON schema for the content. `reasoning`: the reply may begin with
+    reasoning; `inside_reasoning`: it continues the prompt's. Raises `Problem` if this family's
+    calls cannot be enforced.
     """
     if syntax.family == "none" and tools and choice == "required":
         raise Problem(
-            "It is not known how this model calls tools, so that it cannot be made to.",
-            "Leave the choice to it, or choose another model.",
+            "It is not known how this model writes tool calls, so a call cannot be required.",
+            "Leave the choice to the model, or choose another model.",
         )
     if choice == "none" or syntax.family == "none":
         tools = ()
@@ -80,7 +80,7 @@ def _loaded(schema: str) -> object:
 def _reply(
     rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, parallel: bool
 ) -> str:
-    """What stands behind the reasoning; `content` is a rule, or empty where it is free."""
+    """The grammar body behind the reasoning. `content`: a rule; "" if content is free."""
     if not tools:
         return content
     calls = calls_of(rules.syntax.family, rules, tools)
@@ -101,7 +101,7 @@ def _reply(
 def _channels(
     rules: Rules, tools: Sequence[Tool], choice: Choice, content: str, *, reasoning: bool
 ) -> str:
-    """Harmony's messages. The token that ends the reply ends the last one."""
+    """The grammar body of harmony's messages. The end of the reply ends the last message."""
     channel, message = rules.mark("<|channel|>"), rules.mark("<|message|>")
     calls = [
         f"{channel} {text(f'commentary to=functions.{tool.name} ')} {rules.mark('<|constrain|>')} "
@@ -111,9 +111,9 @@ def _channels(
     final = f"{channel} {text('final')} {message} {content or 'TEXT'}"
     before = [text("analysis")] if reasoning else []
     if tools and choice == "auto" and not content:
-        before.append(text("commentary"))  # says what will be called
+        before.append(text("commentary"))  # announces a call
     last = either(calls if choice == "required" else [*calls, final])
     if not before:
         return last
-    said = f"{rules.up_to('TEXT', '<|end|>')} {rules.mark('<|start|>')} {text('assistant')}"
-    return f"({channel} {either(before)} {message} {said})* {last}"
+    body = f"{rules.up_to('TEXT', '<|end|>')} {rules.mark('<|start|>')} {text('assistant')}"
+    return f"({channel} {either(before)} {message} {body})* {last}"

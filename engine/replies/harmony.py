@@ -1,15 +1,15 @@
-"""Replies of gpt-oss, in OpenAI's harmony format: messages, each in a channel.
+"""Reads replies of gpt-oss, in OpenAI's harmony format: messages, each in a channel.
 
     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
 
-What is in the channel "analysis" is reasoning. A message `to=functions.name` is a call, in any
-channel; all else is content. The token that ends a call ends the reply, and is not in its text.
+The channel "analysis" is reasoning. A message `to=functions.name`, in any channel, is a call; all
+other text is content. The token that ends a call ends the reply, and is not in its text.
 """
 
 import re
 
 from engine.replies.calls import Calls
-from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_calls import pass_arguments
 
 _BEGINNINGS = ("<|start|>", "<|channel|>")
@@ -20,8 +20,8 @@ _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 
 def read_messages(
     incoming: Incoming, calls: Calls | None, *, content: Emit, reasoning: Emit
-) -> Steps[None]:
-    """Reads a whole reply. Without `calls` what is a call is content."""
+) -> Reading[None]:
+    """Read a whole reply. Without `calls`, calls become content."""
     while not incoming.over:
         incoming.remember()
         emit = content
@@ -44,8 +44,8 @@ def read_messages(
             yield from incoming.expect(end)
 
 
-def _header(incoming: Incoming) -> Steps[str]:
-    """What stands before the text of a message; nothing where the text begins at once."""
+def _header(incoming: Incoming) -> Reading[str]:
+    """Read the header of a message; "" if its text begins at once."""
     yield from incoming.spaces()
     if (yield from incoming.comes(*_BEGINNINGS, "to=")) is None:
         return ""
@@ -56,7 +56,7 @@ def _header(incoming: Incoming) -> Steps[str]:
     return "".join(pieces)
 
 
-def _call(incoming: Incoming, calls: Calls | None, recipient: str) -> Steps[None]:
+def _call(incoming: Incoming, calls: Calls | None, recipient: str) -> Reading[None]:
     if calls is None:
         raise Unreadable
     yield from incoming.spaces()

@@ -1,25 +1,26 @@
-"""Text that is still coming in, read from its front.
+"""Reads text from its front while it arrives.
 
-A reader is a generator: it yields where it needs more text, and returns what it has read. So it is
-written as if all the text were there, and reads the same however the text is cut.
+A reader is a generator: it yields when it needs more text, and returns its result. So it is written
+as if all the text were there, and its result does not depend on how the text was cut.
 """
 
 import re
 from collections.abc import Callable, Generator, Sequence
 
-type Steps[T] = Generator[None, None, T]
-"""A reader of a T."""
+type Reading[T] = Generator[None, None, T]
+"""A reader that yields while it waits for more text, and returns a T."""
 Emit = Callable[[str], None]
+"""Passes a piece of text on."""
 
 _SPACES = re.compile(r"\s*")
 
 
 class Unreadable(Exception):
-    """The text is not what a reader expected. The character that shows it is not taken."""
+    """The text is not as a reader expects. The unexpected character is not taken."""
 
 
 class Incoming:
-    """The text that has come and is not taken yet."""
+    """The text that has arrived and is not taken yet."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -29,7 +30,7 @@ class Incoming:
 
     @property
     def over(self) -> bool:
-        """Whether all text is taken, and none will come."""
+        """Whether all text is taken, and no more will arrive."""
         return self._ended and self._place == len(self._text)
 
     def add(self, text: str) -> None:
@@ -40,44 +41,44 @@ class Incoming:
             self._began = 0
 
     def end(self) -> None:
-        """No more text will come."""
+        """Declare that no more text will arrive."""
         self._ended = True
 
     def remember(self) -> None:
-        """What is taken from here on can be had again from `taken`."""
+        """Remember this place: `taken` returns the text taken from here on."""
         self._began = self._place
 
     def taken(self) -> str:
-        """All that was taken since `remember`, which is forgotten."""
+        """Return the text taken since `remember`, and forget that place."""
         began = self._place if self._began is None else self._began
         self._began = None
         return self._text[began : self._place]
 
     def take(self, count: int) -> str:
-        """So many of the characters that are here."""
+        """Take the next `count` characters, or as many as have arrived."""
         text = self._text[self._place : self._place + count]
         self._place += len(text)
         return text
 
     def run(self, pattern: re.Pattern[str]) -> str:
-        """What of the text that is here matches at its front, which is taken."""
+        """Take the text at the front that matches, as far as it has arrived."""
         found = pattern.match(self._text, self._place)
         return self.take(found.end() - self._place) if found else ""
 
-    def peek(self, count: int = 1) -> Steps[str]:
-        """The next characters, which are not taken; fewer where the text ends before."""
+    def peek(self, count: int = 1) -> Reading[str]:
+        """Return the next `count` characters without taking them; fewer if the text ends."""
         while len(self._text) - self._place < count and not self._ended:
             yield
         return self._text[self._place : self._place + count]
 
-    def expect(self, word: str) -> Steps[None]:
-        """Take this word, or raise Unreadable."""
+    def expect(self, word: str) -> Reading[None]:
+        """Take `word`. Raises Unreadable if another text comes."""
         if (yield from self.comes(word)) is None:
             raise Unreadable
         self.take(len(word))
 
-    def word(self, pattern: re.Pattern[str]) -> Steps[str]:
-        """Take all letters that come and match; raises Unreadable where there is none."""
+    def word(self, pattern: re.Pattern[str]) -> Reading[str]:
+        """Take all text that matches. Raises Unreadable if nothing does."""
         found = ""
         while (yield from self.peek()) and (more := self.run(pattern)):
             found += more
@@ -85,8 +86,11 @@ class Incoming:
             raise Unreadable
         return found
 
-    def comes(self, *words: str) -> Steps[str | None]:
-        """Which of these words is next; it is not taken. None of them begins another."""
+    def comes(self, *words: str) -> Reading[str | None]:
+        """Return the one of `words` that is next, without taking it; None if none is.
+
+        No word may be the beginning of another.
+        """
         while True:
             here = self._text[self._place : self._place + max(map(len, words))]
             for word in words:
@@ -96,8 +100,8 @@ class Incoming:
                 return None
             yield
 
-    def spaces(self) -> Steps[str]:
-        """Take all white space that comes."""
+    def spaces(self) -> Reading[str]:
+        """Take all white space."""
         found = ""
         while True:
             found += self.run(_SPACES)
@@ -105,11 +109,11 @@ class Incoming:
                 return found
             yield
 
-    def text_until(self, marks: Sequence[str], emit: Emit, *, trim: bool = False) -> Steps[str]:
-        """Hand on text up to the first of these marks; returns the mark, which is not taken.
+    def text_until(self, marks: Sequence[str], emit: Emit, *, trim: bool = False) -> Reading[str]:
+        """Pass text to `emit` up to the first of `marks`; return the mark, which is not taken.
 
-        Returns nothing where the text ends before one. With `trim` white space before the mark is
-        not taken either.
+        Returns "" if the text ends first. With `trim`, white space before the mark is not taken
+        either.
         """
         while True:
             here = self._text[self._place :]
@@ -129,7 +133,7 @@ class Incoming:
 
 
 def _final(text: str, marks: Sequence[str]) -> int:
-    """Where `text` ends in the beginning of a mark; else its end."""
+    """The first place from which the rest of `text` could begin a mark; the end without one."""
     longest = max(map(len, marks), default=0)
     for place in range(max(0, len(text) - longest + 1), len(text)):
         if any(mark.startswith(text[place:]) for mark in marks):

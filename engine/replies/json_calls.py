@@ -1,20 +1,19 @@
-"""Calls that are JSON objects with a name and arguments: Hermes, Qwen, Llama, Mistral."""
+"""Reads calls that are JSON objects with a name and arguments: Hermes, Qwen, Llama, Mistral."""
 
 import re
 
 from engine.replies.calls import Calls
-from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_text import pass_value, read_string, value_of
 from engine.replies.literal_calls import python_call
 
 _NAME = re.compile(r"[\w.-]+")
 _ARGUMENTS = ("arguments", "parameters")
-_BESIDE = ("type", "id")  # what else Llama writes into a call
+_BESIDE = ("type", "id")  # other fields that Llama writes into a call
 
 
-def hermes(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<tool_call>`, an object or several, `</tool_call>`. The end may be missing: it says nothing
-    that the object has not said."""
+def hermes(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<tool_call>`, one or more objects, `</tool_call>`, which may be missing."""
     yield from incoming.expect("<tool_call>")
     while True:
         yield from incoming.spaces()
@@ -27,8 +26,8 @@ def hermes(incoming: Incoming, calls: Calls) -> Steps[None]:
             return
 
 
-def python_tag(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<|python_tag|>` before what Llama writes otherwise too, or before a call in Python."""
+def python_tag(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<|python_tag|>` and Llama's objects, or a Python call."""
     yield from incoming.expect("<|python_tag|>")
     yield from incoming.spaces()
     if (yield from incoming.peek()) == "{":
@@ -37,9 +36,9 @@ def python_tag(incoming: Incoming, calls: Calls) -> Steps[None]:
         yield from python_call(incoming, calls)
 
 
-def llama(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """Objects with semicolons between them. As nothing marks them, they must be calls of known
-    tools, and say no more than calls do."""
+def llama(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read objects with semicolons between them. As no mark precedes them, they must call known
+    tools, and have no fields other than those of a call."""
     while True:
         yield from _object(incoming, calls, unmarked=True)
         yield from incoming.spaces()
@@ -50,8 +49,8 @@ def llama(incoming: Incoming, calls: Calls) -> Steps[None]:
             return
 
 
-def mistral(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`[TOOL_CALLS]`, and a list of objects, or a name, `[ARGS]` and its arguments."""
+def mistral(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `[TOOL_CALLS]` and a list of objects, or a name, `[ARGS]` and its arguments."""
     yield from incoming.expect("[TOOL_CALLS]")
     yield from incoming.spaces()
     letter = yield from incoming.peek()
@@ -71,7 +70,7 @@ def mistral(incoming: Incoming, calls: Calls) -> Steps[None]:
         calls.end()
 
 
-def _list(incoming: Incoming, calls: Calls) -> Steps[None]:
+def _list(incoming: Incoming, calls: Calls) -> Reading[None]:
     yield from incoming.expect("[")
     while True:
         yield from incoming.spaces()
@@ -83,10 +82,10 @@ def _list(incoming: Incoming, calls: Calls) -> Steps[None]:
     yield from incoming.expect("]")
 
 
-def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Steps[None]:
-    """One call. Its arguments are told as they come, where the name came before them."""
+def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Reading[None]:
+    """Read one call. Its arguments are passed on while they arrive, if the name precedes them."""
     yield from incoming.expect("{")
-    name, told = "", False
+    name, begun = "", False
     waiting: list[str] | None = None
     while True:
         yield from incoming.spaces()
@@ -98,9 +97,9 @@ def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Step
             name = yield from read_string(incoming)
             if not name or (unmarked and not calls.knows(name)):
                 raise Unreadable
-        elif field in _ARGUMENTS and not told and waiting is None:
+        elif field in _ARGUMENTS and not begun and waiting is None:
             if name:
-                told = True
+                begun = True
                 calls.begin(name)
                 yield from pass_arguments(incoming, calls.arguments)
             else:
@@ -115,16 +114,16 @@ def _object(incoming: Incoming, calls: Calls, *, unmarked: bool = False) -> Step
             break
         incoming.take(1)
     yield from incoming.expect("}")
-    if not name or (unmarked and not told and waiting is None):
+    if not name or (unmarked and not begun and waiting is None):
         raise Unreadable
-    if not told:
+    if not begun:
         calls.begin(name)
         calls.arguments("".join(waiting) if waiting else "{}")
     calls.end()
 
 
-def pass_arguments(incoming: Incoming, emit: Emit) -> Steps[None]:
-    """Hand on an object. Some models write it as a text, or null for an empty one."""
+def pass_arguments(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Pass an object on. Some models write it as a JSON string, or null for an empty one."""
     letter = yield from incoming.peek()
     if letter == "{":
         yield from pass_value(incoming, emit)

@@ -1,10 +1,10 @@
-"""JSON text that is still coming in: checked, and handed on piece by piece."""
+"""Checks JSON text while it arrives, and passes it on piece by piece."""
 
 import json
 import re
 from typing import Any
 
-from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 
 MOST_NESTED = 128
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
@@ -14,17 +14,17 @@ _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _SPACE = " \t\r\n"
 
 
-def _space(incoming: Incoming, emit: Emit) -> Steps[str]:
-    """The next character behind JSON's white space, which is handed on."""
+def _space(incoming: Incoming, emit: Emit) -> Reading[str]:
+    """Pass JSON's white space on; return the character behind it, without taking it."""
     while (letter := (yield from incoming.peek())) and letter in _SPACE:
         emit(incoming.take(1))
     return letter
 
 
-def pass_value(incoming: Incoming, emit: Emit) -> Steps[None]:
-    """Hand on one JSON value as it comes. Raises Unreadable where it is not JSON.
+def pass_value(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Pass one JSON value on while it arrives. Raises Unreadable if it is not JSON.
 
-    A line break within a string, which JSON does not allow, is handed on as its escape.
+    A line break within a string, which JSON does not allow, is passed on as its escape.
     """
     open_ends: list[str] = []
     while True:
@@ -58,8 +58,8 @@ def pass_value(incoming: Incoming, emit: Emit) -> Steps[None]:
             return
 
 
-def read_string(incoming: Incoming) -> Steps[str]:
-    """A JSON string, read whole. Raises Unreadable also where it holds half a character."""
+def read_string(incoming: Incoming) -> Reading[str]:
+    """Read a whole JSON string. Raises Unreadable, also for half a character in it."""
     pieces: list[str] = []
     yield from pass_string(incoming, pieces.append)
     text: str = json.loads("".join(pieces))
@@ -68,8 +68,8 @@ def read_string(incoming: Incoming) -> Steps[str]:
     return text
 
 
-def pass_string(incoming: Incoming, emit: Emit) -> Steps[None]:
-    """Hand on a JSON string, its quotes included."""
+def pass_string(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Pass a JSON string on, with its quotes."""
     yield from incoming.expect('"')
     emit('"')
     while True:
@@ -95,7 +95,7 @@ def pass_string(incoming: Incoming, emit: Emit) -> Steps[None]:
             raise Unreadable
 
 
-def _pass_name(incoming: Incoming, emit: Emit) -> Steps[None]:
+def _pass_name(incoming: Incoming, emit: Emit) -> Reading[None]:
     yield from _space(incoming, emit)
     yield from pass_string(incoming, emit)
     if (yield from _space(incoming, emit)) != ":":
@@ -103,7 +103,7 @@ def _pass_name(incoming: Incoming, emit: Emit) -> Steps[None]:
     emit(incoming.take(1))
 
 
-def _pass_scalar(incoming: Incoming, emit: Emit) -> Steps[None]:
+def _pass_scalar(incoming: Incoming, emit: Emit) -> Reading[None]:
     word = yield from incoming.word(_WORD)
     if not SCALAR.fullmatch(word):
         raise Unreadable
@@ -111,13 +111,13 @@ def _pass_scalar(incoming: Incoming, emit: Emit) -> Steps[None]:
 
 
 def escaped(text: str) -> str:
-    """The text as it stands within a JSON string. Half a character stands there as its number."""
+    """The text as it is written within a JSON string; half a character as its escape."""
     half = any("\ud800" <= letter <= "\udfff" for letter in text)
     return json.dumps(text, ensure_ascii=half)[1:-1]
 
 
 def value_of(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError on anything else, also on NaN."""
+    """Parse a JSON text. Raises ValueError for anything else, also for NaN."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Writes Lark in llguidance's dialect: rules with names of their own, texts, marks and JSON."""
+"""Writes Lark in llguidance's dialect: rules with generated names, texts, marks and JSON."""
 
 import json
 import re
@@ -18,10 +18,10 @@ QUOTED: /'[^'\\]*'/
 
 
 class Rules:
-    """The rules of one grammar. Beside those that are added it has the terminals above.
+    """The rules of one grammar, with the terminals above.
 
-    `<name>` is the special token `name` or `<name>`, which no text contains: only what of the
-    syntax's marks is none is text, and ends the text before it where it comes first.
+    In a grammar `<name>` is the special token `name` or `<name>`, which no text contains. A mark of
+    the syntax that is no special token is text: the first place of it ends the text before it.
     """
 
     def __init__(self, syntax: ReplySyntax) -> None:
@@ -35,11 +35,11 @@ class Rules:
         return "\n".join([f"start: {start}", *self._lines]) + _TERMINALS
 
     def name(self, *, terminal: bool = False) -> str:
-        """One that no rule has."""
+        """A new name."""
         return f"{'T' if terminal else 'r'}{next(self._numbers)}"
 
     def add(self, body: str, *, name: str = "", options: str = "", terminal: bool = False) -> str:
-        """A rule for this; returns its name."""
+        """Add a rule; return its name."""
         name = name or self.name(terminal=terminal)
         self._lines.append(f"{name}{options}: {body}")
         return name
@@ -50,7 +50,7 @@ class Rules:
         return self.add(f"%json {json.dumps(schema)}")
 
     def mark(self, mark: str) -> str:
-        """A mark, in which special tokens stand as such."""
+        """A mark as grammar: special tokens as tokens, the rest as text."""
         found = []
         for part in filter(None, self._special.split(mark)):
             if part not in self.syntax.special:
@@ -60,17 +60,17 @@ class Rules:
         return " ".join(found)
 
     def up_to(self, terminal: str, mark: str) -> str:
-        """Text of this terminal up to the first of these marks, and the mark."""
+        """Text of `terminal` up to the first `mark`, and the mark."""
         if self.begins_special(mark):
             return f"{terminal} {self.mark(mark)}"
         return self.add(f"{terminal} {text(mark)}", options="[lazy]")
 
     def text_beginning_otherwise(self, beginnings: Sequence[str]) -> str:
-        """A terminal for any text that begins with none of these, white space left aside."""
-        told = [one for one in beginnings if one and not self.begins_special(one)]
-        if not told:
+        """A terminal for text that begins with none of `beginnings`, nor behind white space."""
+        plain = [one for one in beginnings if one and not self.begins_special(one)]
+        if not plain:
             return "TEXT"
-        begun = "|".join(map(_literally, told))
+        begun = "|".join(map(_literally, plain))
         return self.add(rf"/(.|\n)*/ & ~/(?s:\s*({begun}).*)/", terminal=True)
 
     def begins_special(self, mark: str) -> bool:
@@ -78,12 +78,12 @@ class Rules:
 
 
 def _literally(words: str) -> str:
-    """The expression of just these words, in one line."""
+    """A regular expression, in one line, that matches these words only."""
     return re.escape(words).replace("/", r"\/").replace("\\\n", r"\n")
 
 
 def text(words: str) -> str:
-    """A text as Lark has them; nothing of none."""
+    """A text as a Lark string: 'say "hi"' gives '"say \\\\"hi\\\\""'; "" for an empty text."""
     return json.dumps(words, ensure_ascii=False) if words else ""
 
 
@@ -92,9 +92,9 @@ def either(choices: Sequence[str]) -> str:
 
 
 def members(rules: Rules, parts: Sequence[tuple[str, bool]], *, comma: str = "") -> str:
-    """These in their order, with a comma before each that is not the first. With each is told
-    whether it must be there."""
-    first = later = ""  # the rest, where it comes first; and behind another
+    """A rule for `parts` (body, whether it is required) in order, with `comma` between those that
+    are there."""
+    first = later = ""  # the rest: if no part stands before it, and if one does
     for part, must in reversed(parts):
         whole = f"{part} {later}"
         if must:

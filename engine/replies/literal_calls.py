@@ -1,12 +1,12 @@
-"""Calls whose arguments are written as literals: Python's (LFM2, Llama's own tools) and Gemma's.
+"""Reads calls with arguments as literals: Python's (LFM2, Llama's own tools) and Gemma's.
 
-They are told as JSON while they come: a text piece by piece, a number or a word when it is whole.
+They are passed on as JSON while they arrive: a text piece by piece, a number or a word when whole.
 """
 
 import re
 
 from engine.replies.calls import Calls
-from engine.replies.incoming import Emit, Incoming, Steps, Unreadable
+from engine.replies.incoming import Emit, Incoming, Reading, Unreadable
 from engine.replies.json_text import MOST_NESTED, SCALAR, escaped
 
 _NAME = re.compile(r"[\w.-]+")
@@ -24,8 +24,8 @@ _CODES = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
-def lfm(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<|tool_call_start|>`, a list of Python calls, `<|tool_call_end|>`."""
+def lfm(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<|tool_call_start|>`, a list of Python calls, `<|tool_call_end|>`."""
     yield from incoming.expect("<|tool_call_start|>")
     yield from incoming.spaces()
     yield from incoming.expect("[")
@@ -42,8 +42,8 @@ def lfm(incoming: Incoming, calls: Calls) -> Steps[None]:
         yield from incoming.expect("<|tool_call_end|>")
 
 
-def python_call(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`name(key=value, ...)`; Llama writes `name.call(...)` for its own tools."""
+def python_call(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `name(key=value, ...)`; Llama writes `name.call(...)` for its own tools."""
     name = yield from incoming.word(_NAME)
     yield from incoming.expect("(")
     calls.begin(name.removesuffix(".call"))
@@ -67,18 +67,20 @@ def python_call(incoming: Incoming, calls: Calls) -> Steps[None]:
     calls.end()
 
 
-def gemma(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<|tool_call>call:name{key:value}<tool_call|>`."""
+def gemma(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<|tool_call>call:name{key:value}<tool_call|>`."""
     yield from _gemma(incoming, calls, marks=("<|tool_call>", "<tool_call|>"), quote='<|"|>')
 
 
-def function_gemma(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<start_function_call>call:name{key:value}<end_function_call>`."""
+def function_gemma(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<start_function_call>call:name{key:value}<end_function_call>`."""
     marks = "<start_function_call>", "<end_function_call>"
     yield from _gemma(incoming, calls, marks=marks, quote="<escape>")
 
 
-def _gemma(incoming: Incoming, calls: Calls, *, marks: tuple[str, str], quote: str) -> Steps[None]:
+def _gemma(
+    incoming: Incoming, calls: Calls, *, marks: tuple[str, str], quote: str
+) -> Reading[None]:
     yield from incoming.expect(marks[0])
     yield from incoming.spaces()
     while True:
@@ -96,7 +98,7 @@ def _gemma(incoming: Incoming, calls: Calls, *, marks: tuple[str, str], quote: s
         yield from incoming.expect(marks[1])
 
 
-def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Steps[None]:
+def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Reading[None]:
     yield from incoming.spaces()
     letter = yield from incoming.peek()
     if letter and letter in "'\"":
@@ -133,9 +135,9 @@ def _python_value(incoming: Incoming, emit: Emit, *, nested: int = 0) -> Steps[N
         emit(found)
 
 
-def _python_text(incoming: Incoming, emit: Emit) -> Steps[None]:
-    """A Python string. Templates render texts without escaping the quotes in them, and models write
-    them so: a quote is the last one where the argument ends behind it."""
+def _python_text(incoming: Incoming, emit: Emit) -> Reading[None]:
+    """Read a Python string. Templates do not escape the quotes in texts, nor do models: a quote
+    closes the string only if the argument ends behind it."""
     quote = yield from incoming.peek()
     if not quote or quote not in "'\"":
         raise Unreadable
@@ -159,7 +161,7 @@ def _python_text(incoming: Incoming, emit: Emit) -> Steps[None]:
             emit(escaped(incoming.take(1)))
 
 
-def _is_last(incoming: Incoming, quote: str) -> Steps[bool]:
+def _is_last(incoming: Incoming, quote: str) -> Reading[bool]:
     if len(quote) == 3:
         return (yield from incoming.peek(3)) == quote
     ahead = 1
@@ -170,8 +172,8 @@ def _is_last(incoming: Incoming, quote: str) -> Steps[bool]:
             return not behind.strip() or behind[-1] in ",)]}:"
 
 
-def _python_escape(incoming: Incoming) -> Steps[str]:
-    """What an escape stands for; itself where it is none, as in Python."""
+def _python_escape(incoming: Incoming) -> Reading[str]:
+    """Read an escape; return its character. An unknown escape stands for itself, as in Python."""
     two = yield from incoming.peek(2)
     if len(two) < 2:
         raise Unreadable
@@ -188,7 +190,7 @@ def _python_escape(incoming: Incoming) -> Steps[str]:
     return _ESCAPES.get(two[1], two)
 
 
-def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Steps[None]:
+def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0) -> Reading[None]:
     yield from incoming.spaces()
     letter = yield from incoming.peek()
     if letter and letter in "[{":
@@ -219,7 +221,7 @@ def _gemma_value(incoming: Incoming, emit: Emit, quote: str, *, nested: int = 0)
         emit(_scalar(word) or f'"{escaped(word)}"')
 
 
-def _gemma_key(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
+def _gemma_key(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
     if (yield from incoming.comes(quote)):
         yield from _gemma_text(incoming, emit, quote)
         yield from incoming.spaces()
@@ -230,7 +232,7 @@ def _gemma_key(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
     emit(": ")
 
 
-def _gemma_text(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
+def _gemma_text(incoming: Incoming, emit: Emit, quote: str) -> Reading[None]:
     yield from incoming.expect(quote)
     emit('"')
     end = yield from incoming.text_until([quote], lambda text: emit(escaped(text)))
@@ -241,7 +243,7 @@ def _gemma_text(incoming: Incoming, emit: Emit, quote: str) -> Steps[None]:
 
 
 def _scalar(word: str) -> str | None:
-    """A number or a word as JSON; None of anything else. Integers stay as they are."""
+    """A number or a word as JSON; None for anything else. Integers are not changed."""
     if found := _WORDS.get(word.lower()):
         return found
     if SCALAR.fullmatch(word):

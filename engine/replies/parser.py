@@ -1,12 +1,12 @@
-"""Reads a reply while it is written: content, reasoning, and calls of tools.
+"""Reads a reply while it is written: content, reasoning, and tool calls.
 
-What is told follows from the text alone, not from how it was cut. Marks, and white space next to
-them, are told by no part; all other text is, once, in its order: what looked like a call and is
-none is content.
+The parts follow from the text alone, not from how it was cut. Marks, and white space next to them,
+are in no part. All other text is in one part, in order; text that looked like a call and is none
+becomes content.
 
-Within reasoning nothing but its closing mark is looked for. A stop string of the client's ends the
-content, not the reasoning: whoever asks the engine for an answer gives it no stop strings where the
-syntax has reasoning, and looks for them in the content, with `engine.text.StopStrings`.
+Within reasoning only its closing mark is looked for. A client's stop string ends the content, not
+the reasoning. So if the syntax has reasoning, the caller gives the engine no stop strings, but
+looks for them in the content, with `engine.text.StopStrings`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from typing import Literal
 
 from engine.replies.calls import Calls
 from engine.replies.harmony import read_messages
-from engine.replies.incoming import Incoming, Steps, Unreadable
+from engine.replies.incoming import Incoming, Reading, Unreadable
 from engine.replies.json_calls import hermes, llama, mistral, python_tag
 from engine.replies.literal_calls import function_gemma, gemma, lfm
 from engine.replies.parts import ContentPart, Part, ReasoningPart, joined
@@ -23,7 +23,7 @@ from engine.replies.syntax import Family, ReplySyntax
 from engine.replies.tools import Tool
 from engine.replies.xml_calls import glm, qwen
 
-CallReader = Callable[[Incoming, Calls], Steps[None]]
+CallReader = Callable[[Incoming, Calls], Reading[None]]
 
 _READERS: dict[Family, dict[str, CallReader]] = {
     "hermes": {"<tool_call>": hermes},
@@ -36,11 +36,11 @@ _READERS: dict[Family, dict[str, CallReader]] = {
     "gemma": {"<|tool_call>": gemma},
     "function gemma": {"<start_function_call>": function_gemma},
 }
-"""By which mark a call is recognized, and what reads it from there, the mark included."""
+"""By family: the marks at which calls begin, and the reader of a call from its mark on."""
 
 
 class ReplyParser:
-    """Parts of one reply. Without `tools` nothing is taken for a call.
+    """Splits one reply into parts. Without `tools` no text is read as a call.
 
     `inside_reasoning`: the prompt ended within reasoning; see `ReplySyntax.begins_inside`.
     """
@@ -54,9 +54,9 @@ class ReplyParser:
         self._calls = Calls(self._incoming, self._parts.append, tools)
         self._readers = _READERS.get(syntax.family, {}) if tools else {}
         self._unmarked = bool(tools) and syntax.family == "llama"
-        self._steps = self._reply(inside_reasoning)
+        self._reading = self._reply(inside_reasoning)
         if syntax.family == "harmony":
-            self._steps = read_messages(
+            self._reading = read_messages(
                 self._incoming,
                 self._calls if tools else None,
                 content=self._content,
@@ -65,22 +65,22 @@ class ReplyParser:
 
     @property
     def ending(self) -> Literal["stop", "tool_calls"]:
-        """Why the reply ended, where neither the client nor its length ended it."""
+        """The reason for the end, if neither the client nor the length ended the reply."""
         return "tool_calls" if self._calls.whole else "stop"
 
     def push(self, text: str) -> list[Part]:
-        """The parts that are certain with this text."""
+        """Add text; return the parts that are certain now."""
         self._incoming.add(text)
         return self._advance()
 
     def finish(self) -> list[Part]:
-        """The parts that were held back, as no more text will come."""
+        """End the reply; return the parts that were held back."""
         self._incoming.end()
         return self._advance()
 
     def _advance(self) -> list[Part]:
         with suppress(StopIteration):
-            next(self._steps)
+            next(self._reading)
         parts = joined(self._parts)
         self._parts.clear()
         return parts
@@ -92,10 +92,12 @@ class ReplyParser:
     def _reasoned(self, text: str) -> None:
         self._parts.append(ReasoningPart(text))
 
-    def _reply(self, inside_reasoning: bool) -> Steps[None]:
+    def _reply(self, inside_reasoning: bool) -> Reading[None]:
         reasoning, marks = self._syntax.reasoning, [*self._readers]
         if reasoning and reasoning.opening.startswith(self._syntax.special or "\0"):
-            marks.append(reasoning.opening)  # no text says this: it counts everywhere
+            marks.append(
+                reasoning.opening
+            )  # a special token: no text spells it, so look everywhere
         beginning, behind_mark = True, False
         if inside_reasoning and reasoning:
             yield from self._reasoning()
@@ -117,9 +119,9 @@ class ReplyParser:
                 continue
             beginning = behind_mark = yield from self._call(self._readers[mark])
 
-    def _beginning(self, *, behind_mark: bool) -> Steps[bool]:
-        """Reads what can only stand at the beginning of a reply, or right behind a mark; whether
-        there was such a thing."""
+    def _beginning(self, *, behind_mark: bool) -> Reading[bool]:
+        """Read reasoning or an unmarked call, which can only stand at the beginning of a reply or
+        right behind a mark. Returns whether there was one."""
         incoming = self._incoming
         incoming.remember()
         yield from incoming.spaces()
@@ -138,8 +140,8 @@ class ReplyParser:
             self._content(space)
         return False
 
-    def _reasoning(self) -> Steps[None]:
-        """Reads from behind the opening mark to behind the closing one."""
+    def _reasoning(self) -> Reading[None]:
+        """Read from behind the opening mark to behind the closing one."""
         assert self._syntax.reasoning
         closing = self._syntax.reasoning.closing
         yield from self._incoming.spaces()
@@ -147,8 +149,8 @@ class ReplyParser:
         yield from self._incoming.spaces()
         self._incoming.take(len(closing))
 
-    def _call(self, read: CallReader) -> Steps[bool]:
-        """Reads calls from a mark on, which is remembered; whether there was one."""
+    def _call(self, read: CallReader) -> Reading[bool]:
+        """Read calls from a remembered mark on. Returns whether there was one."""
         try:
             yield from read(self._incoming, self._calls)
         except Unreadable:

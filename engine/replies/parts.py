@@ -1,4 +1,4 @@
-"""What a reply consists of, piece by piece, as `engine.replies.parser` tells it."""
+"""The parts of a reply, as `engine.replies.parser` returns them piece by piece."""
 
 from dataclasses import dataclass
 
@@ -27,10 +27,10 @@ class CallBegan:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the arguments: JSON text of an object, once all its pieces are joined.
+    """A piece of the arguments; all pieces joined are the JSON text of an object.
 
-    The last piece comes with the end of the call: arguments that can be read are those of a whole
-    call, never of one that was cut off.
+    The last piece comes with the end of the call, so arguments that parse are always those of a
+    whole call, never of one that was cut off.
     """
 
     index: int
@@ -46,9 +46,9 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class CallBroken:
-    """What began as a call is none: it cannot be read, or the reply ended within it.
+    """The text that began as a call is none: it cannot be read, or the reply ended within it.
 
-    Its whole text follows as content. Who has told of its beginning already must take it back.
+    Its whole text follows as content. A client that has seen the call begin must take it back.
     """
 
     index: int
@@ -58,7 +58,7 @@ Part = ContentPart | ReasoningPart | CallBegan | CallArguments | CallEnded | Cal
 
 
 def joined(parts: list[Part]) -> list[Part]:
-    """The same parts with neighbours that continue each other in one piece."""
+    """Join neighbouring parts that continue each other."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None

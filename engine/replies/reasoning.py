@@ -1,4 +1,4 @@
-"""Tells reasoning from an answer whose model's syntax is not known, by the marks of all models."""
+"""Separates reasoning from an answer by the marks of all models, if the syntax is not known."""
 
 from engine.documents.by_section import Said
 from engine.replies.syntax import REASONING, ReasoningMarks, ReplySyntax
@@ -7,8 +7,12 @@ _HARMONY = ReasoningMarks("<|channel|>analysis<|message|>", "<|channel|>final<|m
 
 
 def said_in(reply: str, *, prompt_ending: str = "") -> Said:
-    """A reply as an answer about a part of a document. There are names of special tokens in both
-    texts: see `engine.request.Request` and `engine.events.Prefill`."""
+    """Read a reply as an answer about a part of a document: its text without reasoning.
+
+    `prompt_ending`: the last characters of the prompt (`Prefill.ending`), which show whether the
+    reply begins within reasoning. Both texts have the names of special tokens (`Request.special`).
+    Example: "<think>Rent.</think>It is 900." gives Said("It is 900.", reasoned=True).
+    """
     for marks in (*REASONING, _HARMONY):
         _, closing, behind = reply.partition(marks.closing)
         inside = ReplySyntax(reasoning=marks).begins_inside(prompt_ending)

@@ -1,7 +1,6 @@
-"""Which family's way of writing calls and reasoning a model has: its chat template shows it.
+"""Finds how a model writes calls and reasoning, from its chat template.
 
-Knows the marks. How they are read stands in `engine.replies.parser`, how they are enforced in
-`engine.replies.grammars`.
+Knows the marks. `engine.replies.parser` reads them, `engine.replies.grammars` enforces them.
 """
 
 from collections.abc import Collection
@@ -25,7 +24,7 @@ Family = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ReasoningMarks:
-    """What stands before and behind the reasoning."""
+    """The marks before and behind the reasoning."""
 
     opening: str
     closing: str
@@ -33,11 +32,10 @@ class ReasoningMarks:
 
 @dataclass(frozen=True, slots=True)
 class ReplySyntax:
-    """How a model's replies are written.
+    """The notation of a model's replies.
 
-    `special`: those of the marks that are special tokens of its tokenizer. Where there are some, a
-    reply can only be understood with the names of special tokens in its text: see
-    `engine.request.Request`.
+    `special`: the marks that are special tokens of its tokenizer. If there are any, a reply can be
+    read only with the names of special tokens in its text: see `engine.request.Request`.
     """
 
     family: Family = "none"
@@ -50,12 +48,12 @@ class ReplySyntax:
         return self.reasoning is not None or self.family == "harmony"
 
     def begins_inside(self, prompt: str) -> bool:
-        """Whether a reply to this prompt, or to one with this end, begins within reasoning."""
+        """Whether a reply begins within reasoning, by the prompt or its last characters."""
         marks = self.reasoning
         return marks is not None and prompt.rstrip().endswith(marks.opening.rstrip())
 
     def reasoning_is_over(self, prompt: str) -> bool:
-        """Whether the prompt, of which this is the end, has closed the reasoning already."""
+        """Whether the prompt, by its last characters, has closed the reasoning already."""
         marks = self.reasoning
         return marks is not None and prompt.rstrip().endswith(marks.closing)
 
@@ -69,7 +67,7 @@ REASONING = (
     ReasoningMarks("<|think:start|>", "<|think:end|>"),
     ReasoningMarks("<|channel>thought\n", "<channel|>"),
 )
-"""The pairs that are known, but for those of harmony, where a channel is what says it."""
+"""All known pairs, except harmony's, which uses channels."""
 
 _CALL_MARKS: dict[Family, tuple[str, ...]] = {
     "none": (),
@@ -91,15 +89,18 @@ _CALL_MARKS: dict[Family, tuple[str, ...]] = {
 def syntax_of(
     template: str, *, tokens: Collection[str] = (), special: Collection[str] = ()
 ) -> ReplySyntax:
-    """The syntax that a chat template shows. `tokens` are the names of the tokens that were added
-    to the tokenizer's vocabulary, among them those of the `special` ones."""
+    """The syntax that a chat template shows.
+
+    `tokens`: the names of all tokens added to the tokenizer's vocabulary; `special`: the special
+    ones among them.
+    """
     family = _family(template, tokens)
     marks = [*_CALL_MARKS[family]]
     reasoning = None if family == "harmony" else _reasoning(template, tokens)
     if reasoning is not None:
         marks += [reasoning.opening, reasoning.closing]
-    said = "\n".join(marks)
-    return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in said)))
+    text = "\n".join(marks)
+    return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in text)))
 
 
 def _family(template: str, tokens: Collection[str]) -> Family:
@@ -125,14 +126,14 @@ def _family(template: str, tokens: Collection[str]) -> Family:
     if has("<|start_header_id|>", "tool_calls", '"parameters": '):
         return "llama"
     if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
-        return "lfm"  # whose converted templates sometimes say nothing of calls
+        return "lfm"  # converted templates of LFM2 sometimes have no calls
     if "tools" in template or "tool_calls" in template:
         return "none"
-    return "hermes"  # as `engine.template` tells of tools then
+    return "hermes"  # the notation in which `engine.template` then describes tools
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:
-    """The pair whose end the template knows, or the tokenizer, if they do not name it."""
+    """The reasoning marks: both in the template, or the closing one, or both in the tokenizer."""
     for marks in REASONING:
         if marks.closing in template and marks.opening.rstrip() in template:
             return marks

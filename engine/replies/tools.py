@@ -1,4 +1,4 @@
-"""The tools that a model may call, as OpenAI's JSON describes them."""
+"""The tools that a model may call, from OpenAI's JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ _SAYS_NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool's name and the JSON schema of its arguments, which bind where it is `strict`."""
+    """A tool: its name and the JSON schema of its arguments, which is enforced if `strict`."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
 
     def schema_of(self, parameter: str) -> Mapping[str, Any]:
-        """The schema of one parameter; empty where the tool does not say."""
+        """The schema of one parameter; empty if the tool has none."""
         return self.resolved(_mapping(self.parameters, "properties").get(parameter))
 
     def types(self, schema: Mapping[str, Any]) -> set[str]:
-        """Which of JSON's types a schema of a parameter allows; none where it does not say."""
+        """The JSON types that a parameter's schema allows; empty if it names none."""
         found, seen, waiting = set[str](), set[int](), [schema]
         while waiting:
             one = waiting.pop()
@@ -47,7 +47,7 @@ class Tool:
         return found
 
     def resolved(self, schema: object) -> Mapping[str, Any]:
-        """What a schema within the parameters says, or the one that it refers to."""
+        """The schema itself, or the schema that its `$ref` leads to."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(schema, Mapping):
                 break
@@ -63,7 +63,7 @@ class Tool:
 
 
 def tools_of(text: str) -> tuple[Tool, ...]:
-    """The tools in the JSON text of a list, as `engine.request.Prompt` has them."""
+    """Parse the tools from a JSON list, as in `engine.request.Prompt`. Raises `Problem`."""
     try:
         found = json.loads(text) if text else []
         return tuple(_tool(one["function"]) for one in found)
@@ -75,7 +75,7 @@ def tools_of(text: str) -> tuple[Tool, ...]:
 
 
 def type_of(value: object) -> str:
-    """The type of a JSON value, as schemas name it."""
+    """The type of a JSON value, as schemas name it: "null", "boolean", ..."""
     match value:
         case None:
             return "null"
@@ -94,7 +94,7 @@ def type_of(value: object) -> str:
 
 
 def named(tools: Sequence[Tool], name: str) -> Tool:
-    """The tool of this name; one that says nothing of itself where there is none."""
+    """The tool with this name; one without a schema if there is none."""
     return next((tool for tool in tools if tool.name == name), Tool(name))
 
 

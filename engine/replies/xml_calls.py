@@ -1,14 +1,13 @@
-"""Calls in tags, whose values are raw text: Qwen3-Coder, Qwen3.5, GLM.
+"""Reads calls in tags, whose values are raw text: Qwen3-Coder, Qwen3.5, GLM.
 
-Values have no types of their own: the tool's schema says what they are. A text stays a text then,
-also one such as `null` or `007`; a value that is not what the schema wants is told as the text that
-it is, and the tool may complain.
+The tool's schema gives the types of values. So a text stays a text, even `null` or `007`. A value
+that does not fit the schema is passed on as text, and the tool may complain.
 """
 
 import re
 
 from engine.replies.calls import Calls
-from engine.replies.incoming import Incoming, Steps, Unreadable
+from engine.replies.incoming import Incoming, Reading, Unreadable
 from engine.replies.json_text import escaped, value_of
 from engine.replies.tools import type_of
 
@@ -17,8 +16,8 @@ _KEY = re.compile(r"[^<>\n]+")
 _PYTHON = {"True": "true", "False": "false", "None": "null"}  # as templates render them
 
 
-def qwen(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<tool_call>`, functions, `</tool_call>`; sometimes without these."""
+def qwen(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<tool_call>`, functions, `</tool_call>`; these tags may be missing."""
     if (yield from incoming.comes("<tool_call>")):
         yield from incoming.expect("<tool_call>")
         yield from incoming.spaces()
@@ -47,8 +46,8 @@ def qwen(incoming: Incoming, calls: Calls) -> Steps[None]:
             return
 
 
-def glm(incoming: Incoming, calls: Calls) -> Steps[None]:
-    """`<tool_call>`, a name, keys and values in tags, `</tool_call>`."""
+def glm(incoming: Incoming, calls: Calls) -> Reading[None]:
+    """Read `<tool_call>`, a name, keys and values in tags, `</tool_call>`."""
     yield from incoming.expect("<tool_call>")
     yield from incoming.spaces()
     name = yield from incoming.word(_NAME)
@@ -72,15 +71,15 @@ def glm(incoming: Incoming, calls: Calls) -> Steps[None]:
 
 
 class _Arguments:
-    """The arguments of one call, as JSON."""
+    """Writes the arguments of one call as JSON."""
 
     def __init__(self, calls: Calls, name: str) -> None:
         self._calls, self._tool = calls, calls.tool(name)
         self._before = "{"
         calls.begin(name)
 
-    def read(self, incoming: Incoming, key: str, *, ends: tuple[str, ...]) -> Steps[None]:
-        """A value and the end behind it; a text is told as it comes, anything else when it is
+    def read(self, incoming: Incoming, key: str, *, ends: tuple[str, ...]) -> Reading[None]:
+        """Read a value and its end. A text is passed on while it arrives, other values when
         whole."""
         types = self._tool.types(self._tool.schema_of(key))
         self._calls.arguments(f'{self._before}"{escaped(key)}": ')
@@ -105,7 +104,7 @@ class _Arguments:
 
 
 def _typed(text: str, types: set[str]) -> str:
-    """The JSON text of a raw value."""
+    """The JSON text of a raw value: "007" with {"string"} gives '"007"'."""
     bare = text.strip()
     bare = _PYTHON.get(bare, bare)
     try:

@@ -1,4 +1,4 @@
 """The local server: HTTP for editors, agents and scripts. Knows no MLX.
 
-It speaks `engine.protocol` with one engine, which runs in a process of its own.
+Talks to one engine, in a process of its own, by `engine.protocol`.
 """

@@ -1,7 +1,7 @@
-"""From what a client asks to the pieces of an answer. Knows the engine's events, and no dialect.
+"""Turns a client's request into the pieces of an answer. Knows the engine's events, and no dialect.
 
-Each dialect makes an `Ask` of a request's body, and its own JSON of the pieces that come. They do
-not see the engine's events, nor the marks by which a model tells reasoning and calls from prose.
+Each dialect makes an `Ask` from a request's body, and its own JSON from the pieces. Dialects see
+neither the engine's events nor a model's marks around reasoning and calls.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from engine.server.errors import Refusal, broken, of_failure
 from engine.server.link import EngineLink
 from engine.server.reading import NO_SYNTAX, ReplyReader, stops_in_content
 
-PREDICTION = "prediction"  # the drafter that drafts from the client's own
-SIDE_BY_SIDE = 8  # answers to one request that the engine is asked for at a time
+PREDICTION = "prediction"  # the drafter that copies the client's prediction
+SIDE_BY_SIDE = 8  # answers to one request that the engine writes at a time
 WAITING_SECONDS = 10.0  # without a piece; proxies and clients give up after 30 and more
 _SEEDS = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' seeds far apart
@@ -40,15 +40,14 @@ _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, which sets the choices' see
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client asks for: `n` answers to a prompt, and to each of `more_prompts`, numbered in
-    this order.
+    """A client's request: `n` answers to `prompt`, then to each of `more_prompts`, in this order.
 
-    `choice`: whether tools are called, "none", "auto", "required" or the name of the one that is to
-    be; `parallel`: several calls in an answer. `syntax` is how reasoning and calls of `tools` are
-    written, which the model says and no client.
+    `choice`: "none", "auto", "required", or the name of the tool that must be called; `parallel`:
+    an answer may have several calls. `syntax`: the model's notation of reasoning and of calls of
+    `tools`; the model's folder gives it, not the client.
 
-    `patterns`: regular expressions of texts that are the only arguments of tools, by the tools'
-    names. Calls are held to them where a model writes its calls in JSON.
+    `patterns`: by a tool's name, a regular expression for the text that is its only argument. It is
+    enforced if the model writes its calls in JSON.
     """
 
     prompt: Prompt
@@ -63,16 +62,16 @@ class Ask:
 
     @property
     def answers(self) -> int:
-        """How many there will be."""
+        """The number of answers."""
         return self.n * (1 + len(self.more_prompts))
 
     def prompt_of(self, answer: int) -> Prompt:
-        """What one of the answers is to."""
+        """The prompt of answer number `answer`."""
         return (self.prompt, *self.more_prompts)[answer // self.n]
 
     def request_of(self, answer: int) -> Request:
-        """The request for one of the answers. The first to each prompt has the seed itself, the
-        others have their own."""
+        """The request for answer number `answer`. The first answer to each prompt has the client's
+        seed, the others have seeds derived from it."""
         sampling, choice = self.request.sampling, answer % self.n
         if sampling is None or sampling.seed is None or choice == 0:
             return self.request
@@ -84,8 +83,8 @@ class Ask:
 class Usage:
     """The figures of one answer, in tokens.
 
-    `prediction_accepted` and `prediction_rejected` are tokens of the client's prediction that were
-    drafted; `draft` names what drafted last.
+    `prediction_accepted` and `prediction_rejected` count drafted tokens of the client's prediction;
+    `draft` names the last drafter.
     """
 
     prompt: int = 0
@@ -103,13 +102,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing has come for a while: a moment to say that the answer will."""
+    """No piece came for `WAITING_SECONDS`: send the client something that keeps it waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The prompt is being read, so nothing is wrong with the request. The first piece but for
-    `Waiting` and `Broken`."""
+    """The prompt is being read, so the request is valid. The first piece, except for `Waiting` and
+    `Broken`."""
 
     prompt_tokens: int
     cached_tokens: int
@@ -124,7 +123,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Text for the reader of the answer, and its tokens' log probabilities where asked for."""
+    """Text for the reader of the answer, and its tokens' log probabilities if asked for."""
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -148,7 +147,7 @@ class CallBegan:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the JSON text of a call's arguments. All of a call's together are valid JSON."""
+    """A piece of a call's arguments; all pieces of a call together are valid JSON."""
 
     index: int
     text: str
@@ -156,10 +155,10 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last piece. `stop_string`: the one that ended the answer, or empty.
+    """The last piece. `stop_string`: the stop string that ended the answer, or "".
 
-    `reason` is "stop", "length", or "tool_calls" where the answer ended with calls. `logprobs` are
-    those of tokens at the end that gave no text.
+    `reason` is "stop", "length", or "tool_calls" if the answer ended with calls. `logprobs`: of
+    tokens at the end that gave no text.
     """
 
     reason: str
@@ -175,10 +174,9 @@ class Broken:
     refusal: Refusal
 
 
-Told = Content | Reasoning | CallBegan | CallArguments
-Piece = Waiting | Began | Scored | Told | Ended | Broken
+Piece = Waiting | Began | Scored | Content | Reasoning | CallBegan | CallArguments | Ended | Broken
 Watch = Callable[[int, str, Usage], None]
-"""Is told how far the answer with that number has come, in which generation, after each event."""
+"""Called after each event with the answer's number, its generation's id, and its usage so far."""
 
 
 async def pieces(
@@ -188,20 +186,20 @@ async def pieces(
     number: int = 0,
     watch: Watch = lambda answer, generation, usage: None,
 ) -> AsyncGenerator[Piece, None]:
-    """The pieces of one answer; the last is an `Ended` or a `Broken`. Close it to cancel it."""
+    """Yield the pieces of one answer; the last is `Ended` or `Broken`. Close it to cancel it."""
     request = ask.request_of(number)
     if stops_in_content(ask.syntax):
         request = replace(request, stops=())
     loop = asyncio.get_running_loop()
     async with link.generate(ask.prompt_of(number), request) as events:
         answer = _Answer(ask)
-        told = loop.time()
+        last_piece = loop.time()
         while True:
             try:
-                async with asyncio.timeout_at(told + WAITING_SECONDS):
+                async with asyncio.timeout_at(last_piece + WAITING_SECONDS):
                     event = await anext(events, None)
             except TimeoutError:
-                told = loop.time()
+                last_piece = loop.time()
                 yield Waiting()
                 continue
             if event is None:
@@ -209,7 +207,7 @@ async def pieces(
             made = list(answer.take(event))
             watch(number, events.id, answer.usage)
             for piece in made:
-                told = loop.time()
+                last_piece = loop.time()
                 yield piece
             if answer.ended:
                 return
@@ -218,7 +216,7 @@ async def pieces(
 async def choices(
     link: EngineLink, ask: Ask, *, watch: Watch = lambda answer, generation, usage: None
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of all answers, each with the number of its answer."""
+    """Yield the pieces of all answers as (number of the answer, piece)."""
     queue: asyncio.Queue[tuple[int, Piece] | None] = asyncio.Queue(SIDE_BY_SIDE)
     room = asyncio.Semaphore(SIDE_BY_SIDE)
 
@@ -248,8 +246,10 @@ async def choices(
 
 
 class _Answer:
-    """Makes pieces of the events of one generation. Attributes: `usage`, so far; `ended`, whether
-    there will be no more pieces."""
+    """Turns the events of one generation into pieces.
+
+    Attributes: `usage` so far; `ended`, whether the last piece was made.
+    """
 
     def __init__(self, ask: Ask) -> None:
         self.usage = Usage()
@@ -258,11 +258,11 @@ class _Answer:
         self._reader = self._new_reader("")
         self._drafter = ""
         self._scores: dict[tuple[int, int], TokenLogprob] = {}  # by round and place in it
-        self._unread: list[TokenLogprob] = []  # those whose text was not told yet
-        self._behind: list[TokenLogprob] = []  # that gave no text: parts of a character, or an end
-        self._certain = ask.request.grammar is not None  # what begins as a call is one
-        self._call: list[CallBegan | CallArguments] = []  # not told yet, as it may be none
-        self._calls = 0  # that are whole
+        self._unread: list[TokenLogprob] = []  # for the text of the next piece
+        self._behind: list[TokenLogprob] = []  # of tokens without text: half characters, an end
+        self._certain = ask.request.grammar is not None  # a call that begins is always whole
+        self._call: list[CallBegan | CallArguments] = []  # held back, as it may be no call
+        self._calls = 0  # whole ones
 
     def take(self, event: Event) -> Iterator[Piece]:
         match event:
@@ -345,7 +345,7 @@ class _Answer:
                     self._call = []
                     self._calls += 1
                 case parts.CallBroken():
-                    # Its text follows as content, unless pieces of it were told.
+                    # Its text follows as content, unless pieces of the call were sent.
                     broken, self._call = True, []
             if self._certain:
                 yield from self._call

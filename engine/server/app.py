@@ -1,5 +1,5 @@
-"""The server as an ASGI application: which endpoint answers which path, and in which dialect
-errors are written. Knows no socket."""
+"""The server as an ASGI application: passes each request to the endpoint of its path, and writes
+errors in the client's dialect. Knows no socket."""
 
 import sys
 import traceback
@@ -27,8 +27,7 @@ from engine.server.service import Service
 
 Endpoint = Callable[[Service, Call], Awaitable[Reply]]
 Routes = Mapping[str, Mapping[str, Endpoint]]
-"""Endpoints by path and method. A path is without /v1; one that ends with "/*" is that of all below
-it."""
+"""Endpoints by path and method. Paths are without /v1; "/models/*" stands for all paths below."""
 
 
 _CLOSE = {"connection": "close"}
@@ -85,7 +84,7 @@ class App:
         await while_there(receive, answer())
 
     def _endpoint(self, call: Call) -> Endpoint:
-        """Raises Refusal where there is none."""
+        """The endpoint of a call. Raises Refusal if there is none."""
         above = "/".join(call.path.split("/")[:2]) + "/*"
         methods = self._routes.get(call.path) or self._routes.get(above)
         if methods is None:
@@ -98,7 +97,7 @@ class App:
         return methods[method]
 
     def _label(self, call: Call) -> str:
-        """The path, where it is one of ours: clients must not fill the metrics with theirs."""
+        """The path for the metrics, or "other": clients must not fill them with paths of theirs."""
         return call.path if call.path in self._routes else "other"
 
     async def _send(self, call: Call, reply: Reply, send: Send) -> None:
@@ -111,7 +110,7 @@ class App:
 
 
 def _call(scope: Scope, held: AsyncExitStack) -> Call:
-    # Not from the URL, which a client makes up in part by its Host.
+    # Not from the URL, which in part is the client's Host header.
     path = scope["path"].rstrip("/")
     if path == "/v1" or path.startswith("/v1/"):
         path = path.removeprefix("/v1")
@@ -128,7 +127,7 @@ def _call(scope: Scope, held: AsyncExitStack) -> Call:
 
 
 def _refused(call: Call, refusal: Refusal) -> Reply:
-    """The response, in the words of the API that the client speaks."""
+    """The response to a refused call, in the client's dialect."""
     anthropic = call.path.startswith("/messages") or "anthropic-version" in call.headers
     error = anthropic_error(refusal, call.id) if anthropic else openai_error(refusal)
     return json_reply(error, refusal.status, refusal.headers)

@@ -1,7 +1,7 @@
-"""Bodies of requests: JSON that is checked before anything looks at it. Knows no dialect.
+"""Reads and checks the JSON bodies of requests. Knows no dialect.
 
-What is refused here is refused for every endpoint; what a field may hold, its dialect's models say.
-A field that a model does not have is ignored, and `null` is the same as a field left out.
+The checks here apply to every endpoint; the models of a dialect say what a field may hold. A field
+that a model does not have is ignored, and `null` is the same as a missing field.
 """
 
 import json
@@ -21,11 +21,11 @@ def _whole(value: Any) -> Any:
 
 
 WHOLE = BeforeValidator(_whole)
-"""Takes 1.0 for 1: JSON knows one kind of numbers. It stands behind a field's limits."""
+"""Accepts 1.0 as 1: JSON has one kind of numbers. Write it behind a field's limits."""
 
 
 class Body(BaseModel):
-    """An object in a body. Numbers are numbers, and texts are texts: nothing is converted."""
+    """An object in a body. Values are not converted: "1" is no number."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -38,8 +38,8 @@ class Body(BaseModel):
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON value in a body. Raises Refusal, also on what the standard does not have: NaN,
-    numbers without end, halves of characters."""
+    """Parse a body. Raises Refusal, also for values that are not in the standard: NaN, infinite
+    numbers, halves of characters."""
     try:
         value = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -53,7 +53,7 @@ def read_json(body: bytes) -> Any:
 
 
 def read_body[B: Body](kind: type[B], value: Any) -> B:
-    """A body's JSON value as a `kind`. Raises a Refusal that names a field that is wrong."""
+    """Validate a body's JSON value as `kind`. Raises a Refusal that names the wrong field."""
     if not isinstance(value, dict):
         raise invalid("The body is not a JSON object.")
     try:
@@ -63,7 +63,7 @@ def read_body[B: Body](kind: type[B], value: Any) -> B:
 
 
 def _check(value: Any) -> None:
-    """Level by level, so that no depth is too much for this."""
+    """Check all values, level by level, so that no depth overflows the stack."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -100,10 +100,10 @@ def _too_deep() -> Refusal:
 
 
 def _of_field(error: ValidationError, body: Any) -> Refusal:
-    """The refusal for the field that pydantic complains about, with its own words.
+    """The refusal for a field, with pydantic's complaint.
 
-    Where a value may be one of several kinds, it complains about each: the deepest complaint is
-    about the kind that was meant.
+    If a value may be one of several kinds, pydantic complains about each; the deepest complaint is
+    about the kind that the client meant.
     """
     complaints = error.errors(include_url=False, include_input=False)
     paths = [_path(complaint, body) for complaint in complaints]
@@ -123,7 +123,7 @@ def _of_field(error: ValidationError, body: Any) -> Refusal:
 
 
 def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
-    """Where in the body it is. Names of kinds stand in pydantic's place too; they are no fields."""
+    """The path of a complaint in the body. Pydantic's path also has names of kinds: skip them."""
     missing = complaint["type"] == "missing"  # the last name is not in the body, or null
     names = complaint["loc"][:-1] if missing else complaint["loc"]
     path: list[int | str] = []
@@ -136,5 +136,5 @@ def _path(complaint: ErrorDetails, body: Any) -> list[int | str]:
         path.append(name)
     if missing:
         return [*path, complaint["loc"][-1]]
-    told_apart_by = complaint.get("ctx", {}).get("discriminator", "")  # a field, or our function
-    return [*path, told_apart_by.strip("'")] if told_apart_by.startswith("'") else path
+    discriminator = complaint.get("ctx", {}).get("discriminator", "")  # a field, or our function
+    return [*path, discriminator.strip("'")] if discriminator.startswith("'") else path

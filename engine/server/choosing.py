@@ -1,4 +1,4 @@
-"""How tokens are chosen where a client says some of it, and the form that it wants of an answer."""
+"""Settings that all dialects have: sampling, JSON schemas, tools and the choice among them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ def sampling_of(
     top_p: float | None = None,
     top_k: int | None = None,
 ) -> Sampling:
-    """The model's default, with what the client says in place of it.
+    """The model's default sampling, with the client's values in place of its own.
 
-    Who asks for temperature 0 gets the likeliest token: no penalty that only the default has.
+    Temperature 0 gives the likeliest tokens, without the default's penalties.
     """
-    if top_p == 0:  # the likeliest token alone; ours would take it for "all"
+    if top_p == 0:  # the likeliest token alone; in `Sampling` it would mean "all"
         top_p, temperature = 1.0, 0.0
     if temperature is not None and temperature < _GREEDY_BELOW:
         temperature = 0.0
@@ -35,7 +35,7 @@ def sampling_of(
 
 
 def schema_grammar(schema: Mapping[str, Any], param: str) -> Grammar:
-    """An answer that is JSON of this schema, which stood in the field `param`. Raises Refusal."""
+    """The grammar of a JSON schema, which the client sent in the field `param`. Raises Refusal."""
     source = json.dumps(schema, ensure_ascii=False)
     if len(source.encode()) > LARGEST_SCHEMA_BYTES:
         raise invalid(f"{param} is over {LARGEST_SCHEMA_BYTES >> 10} KB.", param)
@@ -43,7 +43,7 @@ def schema_grammar(schema: Mapping[str, Any], param: str) -> Grammar:
 
 
 def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:
-    """Functions as a prompt has them: the JSON text of OpenAI's list of tools."""
+    """The JSON text of OpenAI's list of tools, for a prompt; "" without functions."""
     if not functions:
         return ""
     tools = [{"type": "function", "function": function} for function in functions]
@@ -51,7 +51,7 @@ def tools_json(functions: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_choice(choice: str, names: Sequence[str]) -> None:
-    """Refuse to call a tool that is not there. Raises Refusal."""
+    """Raise Refusal if the chosen tool is not among `names`."""
     if choice in ("none", "auto") or choice in names or (choice == "required" and names):
         return
     there = f"The tools are {', '.join(names[:20])}." if names else "There are no tools."

@@ -1,13 +1,13 @@
-"""How programs are told about the server: lines to copy, with its address and model filled in."""
+"""Lines that set up other programs for the server, with its address and model filled in."""
 
 from dataclasses import dataclass
 
-NO_KEY = "none"  # most clients want some key, and this server takes any where it has none itself
+NO_KEY = "none"  # most clients want a key, and a server without one accepts any
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSetup:
-    """What `name` needs: `lines`, and `where` they go."""
+    """The `lines` that set up the program `name`, and `where` they go."""
 
     name: str
     where: str
@@ -17,7 +17,7 @@ class ClientSetup:
 def client_setups(
     address: str, model: str, *, key: str = NO_KEY, context: int = 4096
 ) -> tuple[ClientSetup, ...]:
-    """For the programs that were tried with it; `address` is such as http://127.0.0.1:8737."""
+    """The setups of all programs that were tried. `address`: http://127.0.0.1:8737, for example."""
     values = {"@address": address, "@model": model, "@key": key, "@context": str(context)}
 
     def filled(lines: str) -> str:

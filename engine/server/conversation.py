@@ -1,6 +1,6 @@
-"""Messages as clients send them, put into the order that chat templates expect.
+"""Puts a client's messages into the order that chat templates expect.
 
-Templates want at most one system message, in front, and user and assistant in turns; many raise on
+Templates want at most one system message, in front, and user and assistant in turns; many refuse
 anything else. Clients send several of each, and instructions in between.
 """
 
@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from engine.request import ChatMessage
 
-BETWEEN = "\n\n"  # two texts of one message
+BETWEEN = "\n\n"  # separates two texts of one message
 
 
 def in_order(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """The same conversation, for a template.
+    """The same conversation in a template's order.
 
-    Messages of one role that follow each other become one. A system message further down becomes
-    part of the message before it, or else one of the user's: in front it would change the whole
-    prompt, which then had to be read again. The result of a call gets the name of its tool.
+    Neighbouring messages of one role are joined. A later system message is added to the user's or
+    tool's message before it, or else becomes a user message: in front it would change the whole
+    prompt, which would then have to be read again. The result of a call gets its tool's name.
     """
     ordered: list[ChatMessage] = []
     names: dict[str, str] = {}

@@ -1,7 +1,6 @@
-"""Why a request is refused, and how each dialect writes that. Knows no request and no engine.
+"""Refusals of requests, and their form in each dialect. Knows no request and no engine.
 
-A refusal says one thing to all clients. Before the first byte of an answer it is the response;
-behind it, it is an event of the stream.
+Before the first byte of an answer a refusal is the response; later it is an event of the stream.
 """
 
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from engine.events import Failed
 class Refusal(Exception):
     """A request that is not answered, or not to its end.
 
-    `code` is OpenAI's word for the mistake, `param` the field that has it. `again`: whether the
-    same request may succeed later; clients ask twice more where it may. `tokens` and `context` are
-    those of a prompt that is too long. `allow`: the methods of a path that has not this one.
+    `code`: OpenAI's word for the error; `param`: the field that has it. `again`: the same request
+    may succeed later; clients then repeat it twice. `tokens` and `context`: of a prompt that is too
+    long. `allow`: the methods of a path, if it does not have the request's.
     """
 
     status: int
@@ -43,30 +42,30 @@ class Refusal(Exception):
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Refusal:
-    """A request that can never be answered as it is."""
+    """A refusal of a request that can never be answered."""
     return Refusal(400, code, message, param)
 
 
 def not_loaded() -> Refusal:
-    """There is no model at the moment."""
+    """A refusal because no model is loaded at the moment."""
     message = "No model is loaded at the moment. Try again in a few seconds."
     return Refusal(503, "model_not_ready", message, again=True, retry_after_seconds=3)
 
 
 def crowded(waiting: int) -> Refusal:
-    """More requests wait than is of use."""
-    # Codex waits as long as these words say.
+    """A refusal because too many requests wait."""
+    # Codex reads the seconds to wait from this sentence.
     message = f"{waiting} requests wait already. Try again in 5 seconds."
     return Refusal(429, "rate_limit_exceeded", message, again=True, retry_after_seconds=5)
 
 
 def broken() -> Refusal:
-    """Something went wrong here; what, stands in the log."""
-    return Refusal(500, "server_error", "The server made a mistake; its log says which.")
+    """An internal error; details are in the log."""
+    return Refusal(500, "server_error", "An internal error. The server's log has the details.")
 
 
 def of_failure(failed: Failed) -> Refusal:
-    """The refusal that a failed generation amounts to."""
+    """The refusal for a failed generation."""
     message = f"{failed.message} {failed.remedy}".strip()
     match failed.cause:
         case "request":
@@ -85,9 +84,9 @@ def of_failure(failed: Failed) -> Refusal:
 
 
 def openai_error(refusal: Refusal) -> dict[str, Any]:
-    """As OpenAI writes errors, in responses and in streams alike."""
+    """The refusal in OpenAI's form, for responses and streams."""
     message = refusal.message
-    if refusal.context:  # at these words LiteLLM knows a prompt that is too long; it reads no code
+    if refusal.context:  # LiteLLM recognizes a too long prompt by these words, not by the code
         message = f"This model's maximum context length is {refusal.context} tokens. {message}"
     return {
         "error": {
@@ -100,9 +99,9 @@ def openai_error(refusal: Refusal) -> dict[str, Any]:
 
 
 def anthropic_error(refusal: Refusal, request_id: str) -> dict[str, Any]:
-    """As Anthropic writes errors, in responses and in streams alike."""
+    """The refusal in Anthropic's form, for responses and streams."""
     message = refusal.message
-    if refusal.context:  # at these words Claude Code makes its conversation shorter
+    if refusal.context:  # by these words Claude Code knows to shorten its conversation
         message = f"prompt is too long: {refusal.tokens} tokens > {refusal.context} maximum"
     kind = _ANTHROPIC_TYPES.get(refusal.status, _either(refusal, "invalid_request_error"))
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

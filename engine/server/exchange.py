@@ -1,6 +1,6 @@
-"""A request and its response, as the endpoints see them: plain values, over ASGI.
+"""Requests and responses as plain values for the endpoints, over ASGI.
 
-Knows how a body is sent, and when a client has left. Knows no path and no dialect.
+Reads and sends bodies, and notices when a client leaves. Knows no path and no dialect.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ LARGEST_BODY_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request. `path` is without a leading /v1 and a trailing slash; the names of `headers` are
-    in small letters; `body` is its JSON value, checked, or None where it has none.
+    """A request. `path` has no leading /v1 and no trailing slash; `headers` have lower-case names;
+    `body` is the checked JSON value, or None without one.
 
-    What an answer holds is entered into `held`, which is closed when the call is over, whichever
-    way: answered, refused, or left by the client.
+    `held` closes the resources of the answer when the call is over: answered, refused, or left by
+    the client.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A response, whole or as it is written."""
+    """A response: `body` is whole, or a stream that is still being written."""
 
     status: int
     headers: dict[str, str]
@@ -49,19 +49,19 @@ class Reply:
 
 
 def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """A response that is one JSON value."""
+    """Make a response of one JSON value."""
     body = json.dumps(value, ensure_ascii=False).encode()
     return Reply(status, {"content-type": "application/json", **(headers or {})}, body)
 
 
 def client_of(agent: str) -> str:
-    """What a client calls itself: the first word of its user agent, fit to be shown."""
+    """A client's name for people: the first word of its user agent, printable characters only."""
     name = agent.split("/")[0].split(" ")[0][:32]
     return "".join(letter for letter in name if letter.isprintable())
 
 
 async def read_whole(receive: Receive) -> bytes:
-    """The body of a request. Raises Refusal where it is too large, or not all there."""
+    """Receive the whole body of a request. Raises Refusal if it is too large or incomplete."""
     body = bytearray()
     more = True
     while more:
@@ -92,7 +92,7 @@ async def send_reply(reply: Reply, send: Send, *, head: bool = False) -> None:
 
 
 async def while_there(receive: Receive, work: Awaitable[None]) -> bool:
-    """Do `work`, once the body was received; end it where the client leaves before it is done.
+    """Do `work`, after the body was received; cancel it if the client leaves first.
 
     Returns whether it was done.
     """

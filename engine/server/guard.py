@@ -1,8 +1,8 @@
-"""Who may ask: the checks of a request's headers, on every path.
+"""Checks the headers of every request: host, origin, key, and the kind of body.
 
 A page that a person has open in a browser can send requests here too. So each request must name
-this server in its Host, which a rebound name does not, and come from no other origin. Knows no path
-but those that tell nothing, and no body.
+this server in its Host (a rebound name does not), and come from no other origin. Knows no bodies,
+and of the paths only those that need no key.
 """
 
 import hmac
@@ -20,16 +20,16 @@ class Guard:
     def __init__(
         self, hosts: Collection[str], *, key: str | None = None, origins: Collection[str] = ()
     ) -> None:
-        """`hosts`: what may stand in Host, in small letters; `key`: what clients must show;
-        `origins`: of pages that may ask."""
+        """`hosts`: allowed values of Host, in lower case; `key`: that clients must send; None for
+        none; `origins`: of web pages that may send requests."""
         self._hosts = frozenset(hosts)
         self._key = key.encode() if key is not None else None
         self._origins = frozenset(origins)
 
     def check_place(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-        """Whom a request is for, and where it comes from; `headers` with names in small letters.
+        """Check Host and Origin; `headers` have lower-case names.
 
-        Returns what the response must tell a page that may ask. Raises Refusal.
+        Returns the CORS headers of the response, if an allowed page asks. Raises Refusal.
         """
         headers = list(headers)
         hosts = [value for name, value in headers if name == b"host"]
@@ -52,7 +52,7 @@ class Guard:
         }
 
     def check_key(self, call: Call) -> None:
-        """Whether a request shows the key, where one is asked for. Raises Refusal."""
+        """Raise Refusal if the server has a key and the request does not send it."""
         if self._key is None or call.path in _OPEN:
             return
         headers = call.headers
@@ -63,16 +63,16 @@ class Guard:
 
 
 def hosts_of(host: str, port: int) -> frozenset[str]:
-    """What may stand in the Host of a server at this address."""
+    """The allowed values of Host for a server at this address."""
     names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host.lower()}
     return frozenset((*names, *(f"{name}:{port}" for name in names)))
 
 
 def check_body(headers: Mapping[str, str]) -> None:
-    """Whether a body can be read, by what its headers say. Raises Refusal."""
+    """Raise Refusal if the headers announce a body that cannot be read."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise Refusal(415, "unsupported_encoding", "The body is compressed. Send it as it is.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":  # else any page could send it without asking first
+    if kind != "application/json":  # other types any web page may send without a preflight
         raise Refusal(415, "unsupported_type", "Send application/json.")

@@ -11,14 +11,14 @@ _SHORTEST = 16
 
 
 def default_key_file() -> Path:
-    """Where the key is if no other file is named: in the app's data folder."""
+    """The default key file, in the app's data folder."""
     return data_folder() / "server-key"
 
 
 def read_key(path: Path) -> str:
-    """The key in a file; makes the file, with a key of its own, where there is none.
+    """Read the key from a file; if there is none, make one with a new key.
 
-    Raises Problem where others can read it, or it holds no key.
+    Raises `Problem` if other users can read the file, or if it holds no key.
     """
     if not path.exists():
         return _make(path)

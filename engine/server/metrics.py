@@ -55,7 +55,7 @@ class _Times:
 
 
 class Metrics:
-    """What has been counted since the server began."""
+    """Counters and histograms since the server's start."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[tuple[tuple[str, str], ...]]] = {
@@ -72,7 +72,7 @@ class Metrics:
         self._times[name].add(seconds, times)
 
     def text(self, **gauges: int) -> str:
-        """All of it, and these values of the moment."""
+        """All metrics in Prometheus' format, with the present values of `gauges`."""
         return "\n".join((*self._lines(gauges), ""))
 
     def _lines(self, gauges: dict[str, int]) -> Iterator[str]:

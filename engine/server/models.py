@@ -1,4 +1,4 @@
-"""GET /v1/models: what is loaded, in the shapes of OpenAI and of Anthropic. GET /metrics."""
+"""GET /v1/models: the loaded model, in the forms of OpenAI and of Anthropic. GET /metrics."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,11 +8,11 @@ from engine.server.exchange import Call, Reply, json_reply
 from engine.server.metrics import CONTENT_TYPE
 from engine.server.service import Service
 
-_CREATED = 1_700_000_000  # of a model nobody knows; clients want a number
+_CREATED = 1_700_000_000  # not known of a model, but clients want a number
 
 
 async def models(service: Service, call: Call) -> Reply:
-    """The list: one model, or none while none is loaded."""
+    """List the loaded model, if there is one."""
     listed = [service.model] if service.link.loaded else []
     if _anthropic(call):
         return json_reply(
@@ -28,7 +28,7 @@ async def models(service: Service, call: Call) -> Reply:
 
 
 async def model(service: Service, call: Call) -> Reply:
-    """One of them."""
+    """Describe one model."""
     name = call.path.removeprefix("/models/")
     if name != service.model:
         raise Refusal(404, "model_not_found", "The model is not loaded.", "model")
@@ -36,7 +36,7 @@ async def model(service: Service, call: Call) -> Reply:
 
 
 async def metrics(service: Service, call: Call) -> Reply:
-    """Counts and times since the server began."""
+    """Counters and times since the server's start."""
     status = service.board.status
     text = service.metrics.text(running=status.running, waiting=status.waiting)
     return Reply(200, {"content-type": CONTENT_TYPE}, text.encode())

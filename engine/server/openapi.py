@@ -1,4 +1,4 @@
-"""What can be asked, and its description: an OpenAPI 3.1 document, made of the bodies' types."""
+"""Operations of the server, and an OpenAPI 3.1 document of them, made from the bodies' types."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,11 @@ _REFERENCE = "#/components/schemas/{model}"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What can be asked at a path, and who answers it.
+    """A method at a path, and the endpoint that answers it.
 
-    A path may end with a parameter, such as "/models/{model}". It is also found below /v1: `ours`
-    says that it is in no version of anybody's API. `answer` names the schema of a whole answer,
-    below; where the answer may come in pieces, it `streams`. `anthropic`: errors are written as
-    Anthropic does.
+    A path may end with a parameter: "/models/{model}". The document lists it below /v1, unless it
+    is `ours`, in nobody's API. `answer` names the schema of a whole answer, see below; `streams`:
+    the answer may also be a stream. `anthropic`: errors have Anthropic's form.
     """
 
     method: str
@@ -37,7 +36,7 @@ class Operation:
 
 
 def routes_of(operations: Iterable[Operation]) -> Routes:
-    """The operations as the application looks for them."""
+    """The operations as the application's routes."""
     routes: dict[str, dict[str, Endpoint]] = {}
     for one in operations:
         path = _PARAMETER.sub("*", one.path)
@@ -46,7 +45,7 @@ def routes_of(operations: Iterable[Operation]) -> Routes:
 
 
 def document(operations: Sequence[Operation]) -> Json:
-    """The document of these operations."""
+    """Write the OpenAPI document of these operations."""
     bodies = [(one.body, "validation") for one in operations if one.body is not None]
     _, definitions = models_json_schema(bodies, ref_template=_REFERENCE)  # type: ignore[arg-type]
     for schema in definitions["$defs"].values():
@@ -66,7 +65,7 @@ def document(operations: Sequence[Operation]) -> Json:
                 "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
             },
         },
-        "security": [{}, {"bearer": []}, {"header": []}],  # where the server was given a key
+        "security": [{}, {"bearer": []}, {"header": []}],  # if the server has a key
     }
 
 
@@ -80,7 +79,7 @@ def _operation(one: Operation) -> Json:
         "summary": (one.endpoint.__doc__ or "").partition("\n")[0],
         "responses": {
             "200": {"description": "The answer.", "content": content},
-            "default": {"description": "Why there is none.", "content": refused},
+            "default": {"description": "The reason why there is none.", "content": refused},
         },
     }
     if one.body is not None:
@@ -98,7 +97,7 @@ def _reference(name: str) -> Json:
 
 
 def _allow_null(schema: Json) -> None:
-    """Null is as good as nothing, wherever nothing is allowed."""
+    """Allow null for every optional field."""
     null = {"type": "null"}
     for name, field in schema.get("properties", {}).items():
         optional = name not in schema.get("required", ())

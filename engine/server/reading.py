@@ -1,5 +1,5 @@
-"""The text of a reply, told apart into content, reasoning and calls, and cut where the client asked
-for that. Knows no events."""
+"""Splits the text of a reply into content, reasoning and calls, and cuts it at the client's stop
+strings. Knows no events."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,14 +13,16 @@ NO_SYNTAX = ReplySyntax()
 
 
 def stops_in_content(syntax: ReplySyntax) -> bool:
-    """Whether stop strings are looked for here, in the content. A model that reasons may write them
-    in its reasoning; the others are stopped by the engine, which writes nothing in vain then."""
+    """Whether stop strings are looked for here, in the content: a model that reasons may write them
+    in its reasoning. Otherwise the engine looks for them, and stops at once."""
     return syntax.reasoning is not None or syntax.family == "harmony"
 
 
 class ReplyReader:
-    """Takes the text of one reply as it comes. Attribute: `stop`, the stop string that has ended
-    the content, or empty; nothing is told behind it."""
+    """Reads the text of one reply while it arrives.
+
+    Attribute: `stop`, the stop string that ended the content, or ""; no parts follow behind it.
+    """
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class ReplyReader:
         prompt_ending: str = "",
         stops: Sequence[str] = (),
     ) -> None:
-        """`stops` are those that are looked for in the content."""
+        """`stops`: the stop strings to look for in the content."""
         inside = syntax.begins_inside(prompt_ending)
         self._parser = ReplyParser(syntax, tools=tools, inside_reasoning=inside)
         self._stops = stops
@@ -39,18 +41,18 @@ class ReplyReader:
 
     @property
     def ending(self) -> str:
-        """Why the reply ended, where neither its length nor the client ended it."""
+        """The reason for the end, if neither the length nor the client ended the reply."""
         return self._parser.ending
 
     def push(self, text: str) -> list[Part]:
-        """The parts that are certain with this text."""
+        """Add text; return the parts that are certain now."""
         return list(self._cut(self._parser.push(text)))
 
     def finish(self) -> list[Part]:
-        """The parts that were held back, as no more text will come."""
+        """End the reply; return the parts that were held back."""
         parts = list(self._cut(self._parser.finish()))
         if not self.stop:
-            parts += self._told(self._content.finish())
+            parts += self._up_to_stop(self._content.finish())
         return parts
 
     def _cut(self, parts: list[Part]) -> Iterator[Part]:
@@ -58,11 +60,11 @@ class ReplyReader:
             if self.stop:
                 return
             if isinstance(part, ContentPart):
-                yield from self._told(self._content.push(part.text)[0])
+                yield from self._up_to_stop(self._content.push(part.text)[0])
             else:
                 yield part
 
-    def _told(self, text: str) -> Iterator[Part]:
+    def _up_to_stop(self, text: str) -> Iterator[Part]:
         if self._content.stopped:
             cut = self._content.cut
             self.stop = next(stop for stop in self._stops if cut.startswith(stop))

@@ -1,4 +1,4 @@
-"""How a model is asked so that its replies can be read: by which syntax, held to which grammar.
+"""Adapts a request to the loaded model: its reply syntax, and the grammar of its reply.
 
 Knows the syntaxes of `engine.replies`, and no dialect.
 """
@@ -29,8 +29,11 @@ _IN_JSON: frozenset[Family] = frozenset({"hermes", "llama", "mistral", "mistral 
 async def for_model(
     ask: Ask, syntax: ReplySyntax, ending_of: Callable[[Prompt], Awaitable[str]]
 ) -> Ask:
-    """`ask` as a model with this syntax is asked. `ending_of` finds out how a prompt ends, which
-    only a grammar for a model that reasons has to know before. Raises Refusal."""
+    """`ask` with the syntax, tools and grammar for a model. Raises Refusal.
+
+    `ending_of(prompt)`: the prompt's last characters, which only a grammar for a model that reasons
+    needs to know before.
+    """
     if not ask.prompt.messages:
         return ask
     try:
@@ -55,7 +58,7 @@ async def for_model(
 
 
 def _held(tool: Tool, pattern: str | None) -> Tool:
-    """The tool, with its one argument held to an expression."""
+    """The tool, with its only argument restricted to a regular expression."""
     if pattern is None:
         return tool
     texts: Mapping[str, Any] = tool.parameters["properties"]
@@ -94,8 +97,10 @@ def _grammar(
 
 
 def _strict_where_possible(tool: Tool) -> Tool:
-    """The tool, strict where a grammar can hold a call to all of its schema: most clients do not
-    ask for that, and few could do with a call that they have asked for and cannot read."""
+    """The tool, made strict if a grammar can enforce all of its schema.
+
+    Most clients do not ask for strict tools, but few can use a required call that does not fit.
+    """
     source = f"start: %json {json.dumps(dict(tool.parameters))}"
     complaint = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(source))
     return replace(tool, strict=tool.strict or not complaint)

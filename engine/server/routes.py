@@ -1,4 +1,4 @@
-"""Which endpoint is where."""
+"""The endpoints and their paths."""
 
 from engine.server.anthropic.bodies import CountTokensBody, MessagesBody
 from engine.server.anthropic.endpoints import count_tokens, messages
@@ -13,18 +13,18 @@ from engine.server.service import Service
 
 
 async def root(service: Service, call: Call) -> Reply:
-    """That a server is here; some clients look."""
+    """Name the server; some clients look for it."""
     return json_reply({"name": "Slipstream"})
 
 
 async def health(service: Service, call: Call) -> Reply:
-    """Whether requests can be answered now. Needs no key, and tells nothing else."""
+    """Say whether requests can be answered now. Needs no key."""
     _ = service.loaded
     return json_reply({"status": "ok"})
 
 
 async def openapi(service: Service, call: Call) -> Reply:
-    """What can be asked here, as an OpenAPI document."""
+    """Describe the endpoints as an OpenAPI document."""
     return json_reply(document(OPERATIONS))
 
 

@@ -1,5 +1,4 @@
-"""What all endpoints share: one engine, who may ask it now, and what it is doing for whom. Knows no
-dialect."""
+"""The service that all endpoints share: one engine, its queue, its metrics. Knows no dialect."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -24,8 +23,8 @@ MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 class Service:
     """The engine behind the endpoints.
 
-    Attributes: `link`, `metrics`, `board`, and `fingerprint`, that of what answers: another one may
-    write another text for the same seed.
+    Attributes: `link`, `metrics`, `board`, and `fingerprint`: with another fingerprint the same
+    seed may give another text.
     """
 
     def __init__(self, link: EngineLink, board: Board | None = None) -> None:
@@ -37,25 +36,25 @@ class Service:
 
     @property
     def loaded(self) -> Loaded:
-        """What answers. Raises Refusal while nothing is loaded."""
+        """The loaded pair. Raises Refusal while nothing is loaded."""
         if self.link.loaded is None:
             raise not_loaded()
         return self.link.loaded
 
     @property
     def model(self) -> str:
-        """The name of what answers, in responses. Raises Refusal while nothing is loaded."""
+        """The target's name, for responses. Raises Refusal while nothing is loaded."""
         return Path(self.loaded.target).name
 
     async def marks(self) -> frozenset[str]:
-        """The names of tokens that are no plain text. Raises Refusal while nothing is loaded."""
+        """The names of special and added tokens. Raises Refusal while nothing is loaded."""
         return (await self._files.texts(self.loaded.target)).marks
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
-        """The pieces of the answers to `ask`, each with the number of its answer.
+        """Begin to answer; return an iterator of (number of the answer, piece).
 
-        They begin with something that is no failure: a request that cannot be answered raises its
-        Refusal here, before the first byte. They end with the call, whether they were read or not.
+        Waits for the first piece: a request that cannot be answered raises Refusal here, before the
+        first byte. The answers are cancelled when the call ends.
         """
         loaded = self.loaded
         waiting = self.link.open - loaded.parallel
@@ -74,7 +73,7 @@ class Service:
         return await call.held.enter_async_context(aclosing(_with(first, answers)))
 
     async def count(self, prompt: Prompt) -> int:
-        """How many tokens a prompt has. Raises Refusal."""
+        """The number of tokens of a prompt. Raises Refusal."""
         return (await self._counted(prompt)).tokens
 
     async def _counted(self, prompt: Prompt) -> Counted:
@@ -89,7 +88,7 @@ class Service:
 
 
 class _Watched:
-    """Counts what becomes of one request, and shows it on the board."""
+    """Counts the progress of one request, and shows it on the board."""
 
     def __init__(self, call: Call, answers: int, metrics: Metrics, board: Board) -> None:
         self._id = call.id

@@ -1,4 +1,4 @@
-"""Server-sent events: how a stream is framed. Knows no dialect."""
+"""Frames server-sent events. Knows no dialect."""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,17 +18,17 @@ _HEADERS = {
 
 
 def data(value: Any) -> bytes:
-    """An event without a name."""
+    """Frame an event without a name."""
     return b"data: " + _json(value) + b"\n\n"
 
 
 def named(name: str, value: Any) -> bytes:
-    """An event with a name."""
+    """Frame an event with a name."""
     return b"event: " + name.encode() + b"\n" + data(value)
 
 
 def event_reply(frames: AsyncIterator[bytes]) -> Reply:
-    """A response that is a stream of events, framed by `data` and `named`."""
+    """Make a response of a stream of events, framed by `data` and `named`."""
     return Reply(200, dict(_HEADERS), frames)
 
 

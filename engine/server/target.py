@@ -1,7 +1,7 @@
-"""What the loaded model's folder tells of its texts: its template, and the names of its tokens.
+"""Reads the loaded model's chat template and the names of its tokens from its folder.
 
-Knows no MLX and no weights. What a folder lacks is empty here: whether a model can be used, the
-engine has found out.
+Knows no MLX and no weights. Missing files count as empty: the engine has checked that the model can
+be used.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ _MOST_BYTES = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class TargetTexts:
-    """`syntax`: how its replies are written. `marks`: names of tokens that are no plain text."""
+    """A model's reply `syntax`, and the names (`marks`) of its special and added tokens."""
 
     syntax: ReplySyntax = field(default_factory=ReplySyntax)
     marks: frozenset[str] = frozenset()
 
 
 class TargetFiles:
-    """Reads a model's folder when it is first asked about it, beside the answers."""
+    """Reads a model's folder when it is first needed, in another thread, and keeps the result."""
 
     def __init__(self) -> None:
         self._folder = ""
@@ -35,7 +35,7 @@ class TargetFiles:
         self._reading = asyncio.Lock()
 
     async def texts(self, folder: str) -> TargetTexts:
-        """Those of the model in a folder."""
+        """The texts of the model in a folder."""
         async with self._reading:
             if folder != self._folder:
                 self._texts = await asyncio.to_thread(_read, Path(folder))
@@ -47,7 +47,7 @@ def _read(folder: Path) -> TargetTexts:
     tokenizer = _object(folder / "tokenizer.json")
     added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
     named = {name: one for one in added if (name := _text(one.get("content")))}
-    # A grammar takes those in angle brackets for special, whatever is said of them.
+    # In a grammar names in angle brackets are special tokens, even if the file says otherwise.
     special = {
         name
         for name, one in named.items()
@@ -68,7 +68,7 @@ def _template(folder: Path) -> str:
 
 
 def _marks(tokenizer: dict[str, Any]) -> Iterator[str]:
-    """SentencePiece has some among its plain tokens, written as words of a text."""
+    """Names of special tokens that SentencePiece has among its plain tokens, such as "▁<PRE>"."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     for token in vocabulary if isinstance(vocabulary, dict) else ():

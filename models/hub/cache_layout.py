@@ -253,16 +253,6 @@ def put_reference(storage: Storage, reference: str, revision: str) -> None:
     publish(fresh, path)
 
 
-def blob_of(link: Path) -> Path | None:
-    """The file in `blobs` that `link` points to, which may itself link to a shared store."""
-    if not link.is_symlink():
-        return None
-    blob = link.parent / os.readlink(link)
-    blob = blob.parent.resolve() / blob.name
-    known = len(blob.name) in (40, 64) and not set(blob.name) - set("0123456789abcdef")
-    return blob if known and blob.parent == link.parent.parent.parent.resolve() / "blobs" else None
-
-
 def has_digest(path: Path, digest: str, *, size_bytes: int | None = None, stop: Stop) -> bool:
     """Whether the file is of that size and hashes to `digest`: a sha256, or a git blob's sha1.
 

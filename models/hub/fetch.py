@@ -7,14 +7,11 @@ mark (marks.py) after that. Until then nothing there can be mistaken for a model
 
 import errno
 import shutil
-import time
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.drafter_packagings import classify, kind_of
+from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
@@ -23,13 +20,12 @@ from models.hub.marks import completed, mark
 from models.hub.repository import Repository, RepositoryFile, needed
 from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
+from models.hub.watching import watch
 from models.in_words import size
 from models.model_folder import refuse_absurd, refuse_code
 from models.records import Download
 
 PARALLEL = 4
-LOOK_SECONDS = 0.1
-WINDOW_SECONDS = 10.0  # over which a rate is taken
 
 __all__ = ["Stopped", "completed", "fetch", "remaining_bytes"]
 
@@ -141,35 +137,6 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
         classify(config, {}, name=repository.name)
 
 
-class Meter:
-    """The rate of a download over the last seconds, counted from the first report."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def tell(self, now_seconds: float, done_bytes: int) -> None:
-        """Report `done_bytes` at `now_seconds`. Where they are fewer than before it starts anew."""
-        if self._seen and done_bytes < self._seen[-1][1]:
-            self._seen.clear()
-        self._seen.append((now_seconds, done_bytes))
-        while len(self._seen) > 2 and self._seen[1][0] <= now_seconds - WINDOW_SECONDS:
-            self._seen.popleft()
-
-    @property
-    def bytes_per_second(self) -> float:
-        """0 until there were two reports."""
-        if len(self._seen) < 2:
-            return 0.0
-        (first_seconds, first), (last_seconds, last) = self._seen[0], self._seen[-1]
-        passed = last_seconds - first_seconds
-        return (last - first) / passed if passed > 0 else 0.0
-
-    def seconds_left(self, remaining_bytes: int) -> float | None:
-        """None while nothing is received."""
-        rate = self.bytes_per_second
-        return remaining_bytes / rate if rate > 0 else None
-
-
 @dataclass
 class _Work:
     """What the threads of one fetch share. `done` has the bytes received, by digest."""
@@ -220,7 +187,6 @@ def _bring_all(
     contents = {file.digest: file for file in files}
     for digest, file in contents.items():
         work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
-    meter = Meter()
     total = sum(file.size_bytes for file in contents.values())
     waiting = iter(contents.values())  # of which each thread takes the next
 
@@ -228,33 +194,13 @@ def _bring_all(
         for file in waiting:
             work.bring(file)
 
-    workers = [apart(bring_what_waits, name=f"fetch {n}") for n in range(PARALLEL)]
-    tasks = set(workers)
-    try:
-        while tasks:
-            ended, tasks = wait(tasks, LOOK_SECONDS, FIRST_EXCEPTION)
-            for task in ended:
-                task.result()
-            if progress is not None:
-                progress(report(work.repository, meter, sum(work.done.values()), total))
-            if cancelled is not None and cancelled():
-                raise Stopped
-    finally:
-        work.stop.ask()  # none is left where all went well
-        wait(workers)
-
-
-def report(repository: Repository, meter: Meter, done: int, total_bytes: int) -> Download:
-    """How far a download is, of which `done` bytes have come."""
-    meter.tell(time.monotonic(), done)
-    return Download(
-        repository=repository.name,
-        revision=repository.revision,
-        status="running",
-        done_bytes=done,
-        total_bytes=total_bytes,
-        bytes_per_second=meter.bytes_per_second,
-        seconds_left=meter.seconds_left(total_bytes - done),
+    watch(
+        [apart(bring_what_waits, name=f"fetch {n}") for n in range(PARALLEL)],
+        work.repository,
+        stop=work.stop,
+        bytes_of=lambda: (sum(work.done.values()), total),
+        progress=progress,
+        cancelled=cancelled,
     )
 
 

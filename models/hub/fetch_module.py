@@ -11,20 +11,20 @@ must name the place and the file's size that were expected.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.drafter_folders import module_folder
-from models.drafter_packagings import classify, classify_inside, module_config, mtp_prefixes
+from models.drafters.folders import module_folder
+from models.drafters.mtp import module_config, prefixes
+from models.drafters.reading import classify, classify_inside
 from models.errors import Problem
 from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub
-from models.hub.fetch import LOOK_SECONDS, Meter, report
 from models.hub.repository import Repository, RepositoryFile, is_weights_name
-from models.hub.stopping import Stop, Stopped, apart
+from models.hub.stopping import Stop, apart
 from models.hub.transfer import transfer
+from models.hub.watching import watch
 from models.in_words import size
 from models.model_folder import refuse_absurd
 from models.records import MODULE_NAME, Download
@@ -74,7 +74,14 @@ def fetch_module(
         parts.mkdir(parents=True, exist_ok=True)
         stop = Stop()
         work = _Work(repository, hub, parts, stop, wait_seconds, {})
-        _watched(work, progress=progress, cancelled=cancelled)
+        watch(
+            [apart(work.run, name="fetch a module")],
+            repository,
+            stop=stop,
+            bytes_of=work.done_and_total,
+            progress=progress,
+            cancelled=cancelled,
+        )
         with new_folder(folder) as made:
             _assemble(work, made)
         shutil.rmtree(parts, ignore_errors=True)
@@ -115,6 +122,10 @@ class _Work:
         for number in range(len(self.spans)):
             self.bring(number)
 
+    def done_and_total(self) -> tuple[int, int]:
+        """How many bytes have come, of how many."""
+        return sum(self.done.values()), sum(len(span.bytes) for span in self.spans)
+
     def bring(self, number: int) -> None:
         span = self.spans[number]
         transfer(
@@ -142,15 +153,15 @@ class _Work:
         layouts = {
             name: tensor.layout for found in headers.values() for name, tensor in found[1].items()
         }
-        prefixes: tuple[str, ...] = ()
+        within: tuple[str, ...] = ()
         if beside is None:
-            prefixes = mtp_prefixes(config, layouts)
+            within = prefixes(config, layouts)
             if classify_inside(config, layouts, name=self.repository.name) is None:
                 raise self._no_module()
         elif classify(config, layouts, name=self.repository.name).kind != "mtp":
             raise self._no_module()
         for file, (begin, tensors) in headers.items():
-            own = {name: each for name, each in tensors.items() if name.startswith(prefixes or "")}
+            own = {name: each for name, each in tensors.items() if name.startswith(within or "")}
             yield from _spans(file, begin, own)
 
     def _shards(self, config: Mapping[str, Any]) -> list[RepositoryFile]:
@@ -166,10 +177,10 @@ class _Work:
             raise Problem(
                 f"The index of {self.repository.name} cannot be read.", "Choose another model."
             ) from error
-        prefixes = mtp_prefixes(config, names)
-        if not prefixes:
+        within = prefixes(config, names)
+        if not within:
             raise self._no_module()
-        wanted = {file for name, file in names.items() if name.startswith(prefixes)}
+        wanted = {file for name, file in names.items() if name.startswith(within)}
         return [file for file in listed if file.name in wanted]
 
     def _header(self, file: RepositoryFile) -> tuple[int, dict[str, StoredTensor]]:
@@ -236,29 +247,6 @@ def _span(file: RepositoryFile, begin: int, run: Mapping[str, StoredTensor]) -> 
     first, last = next(iter(run.values())), list(run.values())[-1]
     places = {name: (each.layout, each.start - first.start) for name, each in run.items()}
     return _Span(file, range(begin + first.start, begin + last.stop), places)
-
-
-def _watched(
-    work: _Work,
-    *,
-    progress: Callable[[Download], None] | None,
-    cancelled: Callable[[], bool] | None,
-) -> None:
-    """Run the work in a thread of its own, and report how far it is."""
-    task, meter = apart(work.run, name="fetch a module"), Meter()
-    try:
-        ended = False
-        while not ended:
-            ended = bool(wait([task], LOOK_SECONDS).done)
-            if progress is not None:
-                total = sum(len(span.bytes) for span in work.spans)
-                progress(report(work.repository, meter, sum(work.done.values()), total))
-            if not ended and cancelled is not None and cancelled():
-                raise Stopped
-        task.result()
-    finally:
-        work.stop.ask()
-        wait([task])
 
 
 def _assemble(work: _Work, folder: Path) -> None:

@@ -6,19 +6,15 @@ against the hub's hash, so that checking again is cheap. Knows nothing of where 
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
-from models.drafter_folders import is_drafter
 from models.errors import Problem
 from models.files import models_folder, read_json_object, write_json
-from models.hub.cache_layout import blob_of, has_digest, storage_of
-from models.hub.repository import is_gguf_name, is_needed_name, is_weights_name
-from models.hub.stopping import Stop
-from models.model_folder import inspect
+from models.hub.cache_layout import storage_of
+from models.hub.repository import is_gguf_name, is_weights_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,53 +102,6 @@ def mark_path(path: Path, *, home: Path | None = None) -> Path:
     if is_gguf_name(path.name):
         name += f"@{hashlib.sha256(path.name.encode()).hexdigest()[:12]}"
     return models_folder(home) / ".hub" / f"{name}.json"
-
-
-def adopt(
-    path: Path,
-    *,
-    home: Path | None = None,
-    stop: Stop | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Check a snapshot that another program filled (mlx-lm, `hf download`), and mark it; offline.
-
-    Files in the cache are named by their hashes, so their contents can be compared with those.
-    `progress(done, total)` is in bytes. Raises Problem where a file is damaged, missing, or not a
-    link into the cache; and Stopped. Does nothing where the mark is there.
-    """
-    if completed(path, home=home):
-        return
-    snapshot = _snapshot(path)
-    found = storage_of(snapshot)
-    if found is None:
-        raise Problem(f"{path} is not in the Hugging Face cache.", "Give a model's snapshot there.")
-    pull = f"Fetch it again: slipstream models pull {found[0].name}"
-    try:
-        names = [path.name]
-        if not is_gguf_name(path.name):
-            if not is_drafter(snapshot):
-                inspect(snapshot)  # all the weights that the index names, for one
-            names = sorted(filter(is_needed_name, os.listdir(snapshot)))
-        sizes = {name: (snapshot / name).stat().st_size for name in names}
-        digests: dict[str, str] = {}
-        done = 0
-        for name in names:
-            blob = blob_of(snapshot / name)
-            if blob is None:
-                raise Problem(f"{name} of {found[0].name} cannot be checked here.", pull)
-            if not has_digest(blob, blob.name, stop=stop or Stop()):
-                raise Problem(f"{name} of {found[0].name} is damaged.", pull)
-            digests[name] = blob.name
-            done += sizes[name]
-            if progress is not None:
-                progress(done, sum(sizes.values()))
-        mark(path, digests, home=home)
-    except OSError as error:
-        raise Problem(
-            f"{found[0].name} in the Hugging Face cache is not whole: {error.strerror or error}.",
-            pull,
-        ) from error
 
 
 def _snapshot(path: Path) -> Path:

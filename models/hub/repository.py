@@ -13,7 +13,7 @@ from typing import Any
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from models.drafter_packagings import kind_of
+from models.drafters.reading import kind_of
 from models.errors import Problem
 from models.in_words import one_line
 from models.model_folder import PICKLE_SUFFIXES

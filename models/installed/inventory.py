@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.architectures import known_to_mlx
-from models.drafter_folders import DrafterFolder, open_drafter, read_drafter
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
-from models.drafter_packagings import kind_of as drafter_kind_of
+from models.drafters.folders import DrafterFolder, open_drafter, read_drafter
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafters.reading import drafts
+from models.drafters.reading import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -26,10 +27,6 @@ from models.model_folder import ModelFolder
 from models.records import Installed, ModelOrigin, ModelRole
 
 SnapshotKind = Literal["model", "incomplete", "other"]
-# Parts of the names that drafting networks go by: EAGLE, Medusa, Hydra, multi-token prediction,
-# IBM's and vLLM's speculators, DFlash, Gemma 4's assistants.
-_DRAFTS = re.compile(r"eagle|medusa|hydra(?!te)|mtp|nextn|specul|draft|dflash|assistant", re.I)
-_DRAFTER_KEYS = ("draft_vocab_size", "eagle_config", "medusa_num_heads", "speculators_config")
 _WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
 
 
@@ -270,12 +267,9 @@ def _lacks_weights(folder: ModelFolder) -> bool:
 
 def role_of(config: Mapping[str, Any]) -> ModelRole:
     """What the model with this config.json is for: chat, where nothing says otherwise."""
-    kind = drafter_kind_of(config)
-    if kind == "head":
+    if drafter_kind_of(config) == "head":
         return "head"
-    if kind not in (None, "model") or any(key in config for key in _DRAFTER_KEYS):
-        return "drafter"
-    return "drafter" if any(_DRAFTS.search(name) for name in _names(config)) else "chat"
+    return "drafter" if drafts(config) else "chat"
 
 
 def writes_text(config: Mapping[str, Any]) -> bool:

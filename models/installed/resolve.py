@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.drafter_folders import (
+from models.drafters.folders import (
     DrafterFolder,
     find_head,
     module_folder,
     own_module,
     read_drafter,
 )
-from models.drafter_kinds import check
+from models.drafters.kinds import check
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.drafter_folders import is_drafter
+from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
 from models.hub.cache_layout import (
@@ -136,22 +136,6 @@ def remove_incomplete(
         if kind_of(snapshot, repository) == "incomplete":
             freed += remove_snapshot(snapshot.path)
     return freed + (remove_partial(path) if path.exists() else 0)
-
-
-def clean_incomplete(*, home: Path | None = None, cache: Path | None = None) -> int:
-    """Delete all that `incomplete` lists; the bytes freed.
-
-    After all of them, raises the first Problem that occurred.
-    """
-    freed, first = 0, None
-    for left in incomplete(home=home, cache=cache):
-        try:
-            freed += remove_incomplete(left, home=home, cache=cache)
-        except Problem as problem:
-            first = first or problem
-    if first is not None:
-        raise first
-    return freed
 
 
 def _cache(cache: Path | None) -> Path:

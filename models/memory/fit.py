@@ -7,9 +7,19 @@ memory on the CPU; on Metal it was not measured yet. Loads nothing.
 
 from dataclasses import dataclass, replace
 
-from models.drafter_kinds import network_config
+from models.drafters.kinds import KINDS
+from models.drafters.reading import published_as
 from models.errors import Problem
 from models.in_words import size
+from models.limits import (
+    BLOCK_CONTEXT,
+    BOOKMARKS,
+    CACHE_BLOCK,
+    PREFILL_ROWS,
+    RECORDED,
+    ROUND_ROWS,
+    SPARE_CONTEXT,
+)
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize as ModelSize
 from models.memory.model_size import count_values, float_bytes
@@ -19,24 +29,14 @@ from models.records import Fit
 DEFAULT_CONTEXT = 4096
 MOST_CONTEXT = 1 << 24
 
-_BLOCK = 128  # positions by which caches grow on the CPU, and windows everywhere
 _METAL_STEP = 256
-_PREFILL_ROWS = 512
-_ROUND_ROWS = 17  # the longest draft, and the target's own token
-_BOOKMARKS = 4  # ends of prompts at which caches that cannot be cut are copied
-_RECORDED = 2048  # positions whose hidden states are kept for a head
 _FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of scores
 _FLOAT32 = 4
-# Arrays of a round's rows over the vocabulary that are alive at once; measured.
-_ROUND_COPIES = 5
+# Arrays of a round's rows over the vocabulary that are alive at once; measured with copies.
+_ROUND_COPIES = 7
 
 
-# Networks that keep nothing of a conversation: they read the target's states, or what it keeps.
-_WITHOUT_CACHE = ("medusa", "gemma-4-assistant")
-_IN_BLOCKS = ("dflash", "dflash2", "dspark")
-_KEPT_BY_BLOCKS = 6144  # positions that they hold at most: see `engine.drafters.block`
-# Networks whose number of layers config.json states; others have one, or a copy of the target's.
-_WITH_LAYERS_OF_THEIR_OWN = ("eagle-3", "eagle", "p-eagle", *_IN_BLOCKS)
+_KEPT_BY_BLOCKS = BLOCK_CONTEXT + 2 * SPARE_CONTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ def cache_bytes(
         if layer.kind == "recurrent":
             rows = _chunk_rows(shape, machine)
             one = (layer.state + rows * layer.row_state) * value_bytes
-            held += (2 + _BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
+            held += (2 + BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
         elif layer.kind != "none":
             width = layer.key_width + layer.value_width
             number = _number_bytes(value_bytes, cache_bits if layer.kind == "full" else None)
-            copies = 1 + (_BOOKMARKS if layer.kind == "window" else 0)
+            copies = 1 + (BOOKMARKS if layer.kind == "window" else 0)
             held += copies * round(_positions(layer, context, machine) * width * number)
     return held
 
@@ -161,8 +161,8 @@ class _Pair:
             self._model(drafter, _drafter_shape(drafter, whole), left) if drafter else None
         )
         network = drafter.network if drafter else None
-        in_blocks = network is not None and network.kind in _IN_BLOCKS
-        self._drafter_keeps = _KEPT_BY_BLOCKS if in_blocks else MOST_CONTEXT
+        newest = network is not None and KINDS[network.kind].keeps == "newest"
+        self._drafter_keeps = _KEPT_BY_BLOCKS if newest else MOST_CONTEXT
         self._recorded_layers = len(network.taps_for(len(whole.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
@@ -195,11 +195,11 @@ class _Pair:
         most = min(self._target.shape.context_length or MOST_CONTEXT, MOST_CONTEXT)
         if self._fits(most):
             return most
-        low, high = 0, most // _BLOCK + 1
+        low, high = 0, most // CACHE_BLOCK + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._fits(middle * _BLOCK) else (low, middle)
-        return low * _BLOCK
+            low, high = (middle, high) if self._fits(middle * CACHE_BLOCK) else (low, middle)
+        return low * CACHE_BLOCK
 
     def _seen(self, context: int) -> int:
         """The positions that the drafter keeps of so many."""
@@ -235,24 +235,24 @@ class _Pair:
         """The peak of temporary memory: target or drafter reads the prompt, or they take turns."""
         states, waiting = self._recorded(context)
         reading = self._pass(self._target, context, self._rows(self._target)) + waiting
-        row = _ROUND_ROWS * _FLOAT32 * self._target.shape.vocabulary
-        judging = _ROUND_COPIES * row + self._pass(self._target, context, _ROUND_ROWS)
+        row = ROUND_ROWS * _FLOAT32 * self._target.shape.vocabulary
+        judging = _ROUND_COPIES * row + self._pass(self._target, context, ROUND_ROWS)
         phases = [reading, judging]
         if self._drafter is not None:
             phases = [
                 reading,
                 judging + row,
-                row + self._pass(self._drafter, self._seen(context), _ROUND_ROWS),
+                row + self._pass(self._drafter, self._seen(context), ROUND_ROWS),
             ]
             if not self._recorded_layers:
                 phases.append(self._pass(self._drafter, context, self._rows(self._drafter)))
             else:  # a head reads in steps, and fewer states wait for it with each
                 begun, all_of_it = (
-                    min(context, _PREFILL_ROWS),
-                    self._pass(self._drafter, context, _PREFILL_ROWS),
+                    min(context, PREFILL_ROWS),
+                    self._pass(self._drafter, context, PREFILL_ROWS),
                 )
-                phases.append(waiting + self._pass(self._drafter, begun, _PREFILL_ROWS))
-                phases.append(waiting * _PREFILL_ROWS // _RECORDED + all_of_it)
+                phases.append(waiting + self._pass(self._drafter, begun, PREFILL_ROWS))
+                phases.append(waiting * PREFILL_ROWS // RECORDED + all_of_it)
         return states + max(phases)
 
     def _rows(self, model: _Model) -> int:
@@ -280,7 +280,7 @@ class _Pair:
             return 0, 0
         shape, number = self._target.shape, self._target.held_bytes
         rows = _chunk_rows(shape, self._machine)
-        positions = min(context, _RECORDED + rows)
+        positions = min(context, RECORDED + rows)
         states = positions * self._recorded_layers * shape.hidden_size * number
         last = next((layer for layer in reversed(shape.layers) if layer.kind != "none"), None)
         if last is None or last.kind == "recurrent":
@@ -295,33 +295,32 @@ def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
     network = drafter.network
     if network is None:
         return read_shape(drafter.config)
-    config = network_config(drafter.config)
+    traits, config = KINDS[network.kind], published_as(network, drafter.config, {}).fields
     rows = config.get("rows") or config.get("draft_vocab_size") or target.vocabulary
     told = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}
     told |= {"model_type": "llama", "vocab_size": rows}
-    own_layers = network.kind in _WITH_LAYERS_OF_THEIR_OWN
-    shape = read_shape(told if own_layers else told | {"num_hidden_layers": 1})
+    shape = read_shape(told if traits.own_depth else told | {"num_hidden_layers": 1})
     if network.kind == "mtp":  # one more layer of the target's kind
         last = next((layer for layer in reversed(target.layers) if layer.kind == "full"), None)
         return replace(shape, layers=(last or shape.layers[0],))
-    return replace(shape, layers=()) if network.kind in _WITHOUT_CACHE else shape
+    return replace(shape, layers=()) if traits.keeps == "none" else shape
 
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:
     """How many rows of a prompt one pass reads."""
     blocks = any(layer.kind in ("full", "window") for layer in shape.layers)
-    return _BLOCK if blocks and not machine.unified else _PREFILL_ROWS
+    return CACHE_BLOCK if blocks and not machine.unified else PREFILL_ROWS
 
 
 def _positions(layer: Layer, context: int, machine: Machine) -> int:
     """How many positions a layer has allocated once `context` are read."""
     if layer.kind not in ("full", "window"):
         return 0
-    aligned = -(-(context + 1) // _BLOCK) * _BLOCK - 1
+    aligned = -(-(context + 1) // CACHE_BLOCK) * CACHE_BLOCK - 1
     if layer.kind == "full":
         return -(-context // _METAL_STEP) * _METAL_STEP if machine.unified else aligned
-    rows = _PREFILL_ROWS if machine.unified else 0
-    return min(aligned, layer.window + rows + 2 * _BLOCK - 1)
+    rows = PREFILL_ROWS if machine.unified else 0
+    return min(aligned, layer.window + rows + 2 * CACHE_BLOCK - 1)
 
 
 def _number_bytes(value_bytes: int, bits: int | None) -> float:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import DrafterDescription
+from models.drafters.folders import DrafterFolder
+from models.drafters.kinds import DrafterDescription
 from models.memory.shape import Shape, read_shape
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout

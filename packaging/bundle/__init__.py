@@ -1,1 +1,1 @@
-"""What is put into Slipstream.app: launchers, Python, wheels, our own packages, licences."""
+"""Puts Slipstream.app together: launchers, Python, wheels, our own packages, licences."""

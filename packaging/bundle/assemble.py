@@ -8,7 +8,7 @@ The twin is the same application for Linux, which can be run and tested without 
     Contents/Resources/python/.../site-packages/      the locked wheels; app, engine, models and
                                                       resources; among these the starter's weights
 
-Knows no signatures and no licences: they come after.
+Knows no signatures and no licences: they are added later.
 """
 
 import os
@@ -45,8 +45,8 @@ def assemble_for_mac(
 ) -> list[Component]:
     """Make the bundle at `app`, replacing what is there, and return its components.
 
-    `python` compiles; `starter` says whether the starter's weights are to be in it. Raises
-    Problem where something cannot be had.
+    `python` compiles; `starter`: whether to include the starter's weights. Raises `Problem` if a
+    part is unavailable.
     """
     application = configuration.application
     _begin(app)
@@ -157,7 +157,7 @@ def _openssl(version: str) -> Component:
 def _own_components(
     configuration: Configuration, metadata: Path, *, starter: bool
 ) -> list[Component]:
-    """Slipstream itself, and the starter's weights where they are included."""
+    """Slipstream itself, and the starter's weights if they are included."""
     version = configuration.version
     own = Component(
         name="slipstream",
@@ -182,9 +182,9 @@ def _own_components(
 def _add_own(
     app: Path, configuration: Configuration, parts: Sequence[Part], *, weights: Path | None
 ) -> Path:
-    """Put our packages among the others as pip would, and return their *.dist-info.
+    """Install our packages as pip would, and return their *.dist-info.
 
-    What the table leaves out of `parts` is not among them; the starter's `weights` are, if any.
+    Leaves out what the table excludes from `parts`; includes the starter's `weights`, if given.
     """
     is_excluded = configuration.prune.excluded(*parts)
     for package in _OWN:
@@ -222,6 +222,6 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _compile(library: Path, python: BuildPython) -> None:
-    """Compile all but model architectures, few of which are ever imported."""
+    """Compile all modules except model architectures, few of which are ever imported."""
     architectures = ("/site-packages/transformers/models/*/", "/site-packages/mlx_lm/models/")
     compile_all(library, python.executable, is_excluded=excluded(architectures))

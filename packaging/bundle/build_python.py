@@ -27,7 +27,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class BuildPython:
-    """Where its parts are. `library` is libpython, which some installations lack."""
+    """The paths of a Python's parts. `library` is libpython, which some installations lack."""
 
     version: str
     executable: Path
@@ -37,7 +37,7 @@ class BuildPython:
 
 
 def find_python() -> BuildPython:
-    """The first that runs of: $SLIPSTREAM_PYTHON_3_13, the path's, pyenv's. Raises Problem."""
+    """The first Python that runs: $SLIPSTREAM_PYTHON_3_13, on the path, pyenv's. Raises Problem."""
     for path in _candidates():
         asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
         if asked.returncode == 0:

@@ -1,8 +1,8 @@
 """Compiles the bundle's modules in advance, as nothing may be written into it later.
 
-The same sources give the same bytes. What else a process has compiled before shows in what it
-writes (marshal asks how often a value is used), so each gets the same share of files every time,
-in the same order, and a hash seed of 0.
+The same sources give the same bytes. A .pyc depends on the files that the same process compiled
+before (marshal looks at the number of references to a value). So each process gets the same files
+every time, in the same order, and a hash seed of 0.
 """
 
 import os
@@ -20,9 +20,9 @@ _SHARES = 16
 def compile_all(
     folder: Path, python: Path, *, is_excluded: Callable[[str], bool] = lambda name: False
 ) -> None:
-    """Put a __pycache__ beside every .py under `folder`, by `python`, a Python 3.13.
+    """Put a __pycache__ beside every .py under `folder`, with `python`, a Python 3.13.
 
-    Raises Problem where a file does not compile.
+    Raises `Problem` if a file does not compile.
     """
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     names = [name for name in names if not is_excluded(name)]

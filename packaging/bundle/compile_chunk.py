@@ -1,7 +1,7 @@
-"""Compiles Python files to .pyc that are never looked up again in their source.
+"""Compiles Python files to .pyc files that are never compared with their source.
 
-Run by the bundle's own version of Python, which knows nothing else of this repository: the folder
-as its argument, names within it on standard input, the place that tracebacks show in front of them.
+The bundle's own version of Python runs this, without the rest of the repository. Arguments: the
+folder, and the place that tracebacks show in front of names. Standard input: names in the folder.
 """
 
 import sys
@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from py_compile import PycInvalidationMode, PyCompileError, compile
 
-warnings.simplefilter("ignore")  # what others write
+warnings.simplefilter("ignore")  # of other people's code
 folder = Path(sys.argv[1])
 for name in sys.stdin.read().splitlines():
     path = folder / name

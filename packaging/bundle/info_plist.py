@@ -1,4 +1,4 @@
-"""What macOS shows of an application before it runs: Info.plist, and the icon that it names."""
+"""Writes Info.plist and the icon, which macOS shows of an application before it runs."""
 
 import plistlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from PIL import Image
 
 from configuration import Configuration
 
-# What macOS adds when it asks whether the application may read there.
+# The reasons that macOS shows when it asks whether the application may read there.
 _ATTACHED = "Documents that you attach to a message, and models that you load, are read from here."
 _TAKEN = {
     "CFBundleTypeName": "Document",
@@ -39,7 +39,7 @@ def info_plist(configuration: Configuration) -> bytes:
             "LSArchitecturePriority": [application.architecture],
             "LSMinimumSystemVersion": application.minimum_macos,
             "LSRequiresNativeExecution": True,
-            "NSAppSleepDisabled": True,  # a nap of a covered window would be its engine's too
+            "NSAppSleepDisabled": True,  # or App Nap of a covered window would slow its engine too
             "NSDesktopFolderUsageDescription": _ATTACHED,
             "NSDocumentsFolderUsageDescription": _ATTACHED,
             "NSDownloadsFolderUsageDescription": _ATTACHED,

@@ -1,7 +1,6 @@
 """Compiles launcher.c, for the Mac or for the twin.
 
-Knows which two programs are made of it. A compiler for the one platform that is built for comes
-with the other's: the same source, and the same compiler, for both.
+Makes two programs of it, with the same compiler for both platforms.
 """
 
 from pathlib import Path
@@ -20,7 +19,7 @@ def mac_target(minimum_macos: str) -> str:
 
 
 def compile_launchers(folder: Path, *, name: str, target: str = _LINUX_TARGET) -> None:
-    """Make `name`, which runs the window, and python3 in `folder`. Raises Problem if it fails."""
+    """Make `name`, which runs the window, and python3 in `folder`. Raises `Problem`."""
     folder.mkdir(parents=True, exist_ok=True)
     _compile(folder / name, target, ['-DMODULE="app"'])
     _compile(folder / "python3", target, [])

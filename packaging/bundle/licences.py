@@ -1,8 +1,8 @@
 """The licences of everything that is shipped, put into the bundle: Contents/Resources/licences.
 
-One folder a component with the texts that came with it, and those of packaging/licences where none
-came. Knows which licence a component has by its metadata, and the few ways in which packages spell
-them; does not judge whether licences suit each other.
+Each component has a folder with the texts that came with it, or with texts of packaging/licences if
+none came. Finds a component's licence in its metadata, in the few ways in which packages write it;
+does not judge whether licences suit each other.
 """
 
 import re
@@ -39,11 +39,11 @@ _SPELLINGS = {
 
 @dataclass(frozen=True)
 class Component:
-    """A wheel, or something else that came in.
+    """A wheel, or another part of the bundle.
 
-    `sha256` is of the file that was fetched ("" where there was none); `purl` names it for the
-    bill of materials; `licence` is an SPDX expression, "" where `metadata`, its *.dist-info
-    within the bundle, says it.
+    `sha256`: of the fetched file, "" if none was fetched; `purl` names it for the bill of
+    materials; `licence`: an SPDX expression, "" if `metadata`, its *.dist-info in the bundle, has
+    the licence.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Component:
 
 
 def collect(app: Path, *, components: Sequence[Component]) -> None:
-    """Write the folder again. Raises Problem where a component's licence or its text is unknown."""
+    """Write the folder again. Raises `Problem` if a component's licence or text is unknown."""
     folder = app / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -80,7 +80,7 @@ def folder_name(name: str, version: str) -> str:
 
 
 def expression_of(component: Component) -> str:
-    """The licence as an SPDX expression. Raises Problem where none is known."""
+    """The licence as an SPDX expression. Raises `Problem` if it is unknown."""
     if component.licence:
         return component.licence
     for found in _claims(_metadata(component)):
@@ -94,7 +94,7 @@ def expression_of(component: Component) -> str:
 
 
 def _claims(metadata: Message) -> Iterator[str]:
-    """What a package's metadata says about its licence, the most exact first."""
+    """Yield the statements on its licence in a package's metadata, the most exact first."""
     yield from metadata.get_all("License-Expression", [])
     yield from metadata.get_all("License", [])
     for classifier in metadata.get_all("Classifier", []):
@@ -108,7 +108,7 @@ def _metadata(component: Component) -> Message:
 
 
 def _texts(component: Component, expression: str) -> dict[str, bytes]:
-    """The licence's texts and the names to keep them under."""
+    """The licence's texts, by their file names."""
     folders = [TEXTS / component.name]
     if component.metadata is not None:
         folders.append(component.metadata)
@@ -127,7 +127,7 @@ def _is_text(file: Path, folder: Path) -> bool:
 
 
 def _standard_texts(component: Component, expression: str) -> dict[str, bytes]:
-    """Texts that are the same for every program; of alternatives the first that is here."""
+    """Licence texts that are the same for every program; of alternatives the first that is here."""
     for alternative in expression.strip("()").split(" OR "):
         names = alternative.split(" AND ")
         names += [name for wanted in names for name in _NEEDED_TOO.get(wanted, ())]

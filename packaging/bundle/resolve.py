@@ -1,8 +1,8 @@
-"""Which wheels are shipped: locks with a wheel and its sha256 on each line; and the wheels.
+"""Reads and writes the locks, a shipped wheel and its sha256 on each line, and fetches the wheels.
 
-`make locks` writes them again: uv picks the versions that suit the platform,
-pip says which wheel of each fits its oldest supported system. Locks name no index: whoever
-builds asks the index that their pip is set to, and the sha256 decides.
+`make locks` writes the locks again: uv picks versions for the platform, pip finds the wheel of each
+that fits the oldest supported system. Locks name no index: a build uses the index of its pip, and
+the sha256 decides.
 """
 
 import json
@@ -27,7 +27,7 @@ _PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
 
 @dataclass(frozen=True)
 class LockedWheel:
-    """A wheel of a lock; `path` is where it is once it has been fetched."""
+    """A wheel of a lock; `path` is its place once it is fetched."""
 
     name: str
     version: str
@@ -41,9 +41,9 @@ class LockedWheel:
 
 @dataclass(frozen=True)
 class Platform:
-    """A system that wheels are chosen for: as uv names it, and the wheel tags, best first.
+    """A system that wheels are chosen for: uv's name of it, and the wheel tags, best first.
 
-    `minimum_macos` has to be given to uv, too; without it, uv chooses for an older system.
+    `minimum_macos` is for uv too, which otherwise chooses for an older system.
     """
 
     name: str
@@ -70,7 +70,7 @@ def linux() -> Platform:
 
 
 def read_lock(path: Path) -> list[LockedWheel]:
-    """The wheels of a lock. Raises ValueError where a line cannot be read."""
+    """Read the wheels of a lock. Raises ValueError for a line that cannot be read."""
     text = path.read_text(encoding="utf-8")
     body = text[text.index("\n\n") + 2 :]
     if _LINE.sub("", body):
@@ -91,9 +91,9 @@ def write_lock(path: Path, wheels: Sequence[LockedWheel]) -> None:
 
 
 def resolve(platform: Platform, *, leave_out: Sequence[str]) -> list[LockedWheel]:
-    """Resolve the wheels that the window and all below it need on `platform` again.
+    """Resolve the wheels for the window, and all that it needs, on `platform` again.
 
-    `leave_out` are names of packages that are not shipped, whoever asks for them.
+    `leave_out`: names of packages that are not shipped even if others need them.
     """
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
     options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
@@ -113,7 +113,7 @@ def resolve(platform: Platform, *, leave_out: Sequence[str]) -> list[LockedWheel
 
 
 def fetch(wheels: Sequence[LockedWheel], platform: Platform) -> None:
-    """Fetch all wheels into the cache and check them. Raises Problem where one is unavailable."""
+    """Fetch all wheels into the cache and check them. Raises `Problem` if one is unavailable."""
     missing = [wheel for wheel in wheels if not _is_there(wheel)]
     if not missing:
         return
@@ -143,7 +143,7 @@ def _tags(platform: Platform) -> list[str]:
 
 
 def _reported(item: dict[str, dict[str, str]]) -> LockedWheel:
-    """One package of pip's report."""
+    """Read a package of pip's report."""
     download: dict[str, object] = dict(item["download_info"])
     archive = download["archive_info"]
     assert isinstance(archive, dict)

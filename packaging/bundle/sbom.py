@@ -1,7 +1,7 @@
-"""The bill of materials: what the bundle is made of, as CycloneDX 1.6 in JSON.
+"""Writes the bill of materials: the bundle's components, as CycloneDX 1.6 in JSON.
 
-Written from the same components as the licences. The same components make the same bytes: no time,
-and a serial number made from the content. Format: https://cyclonedx.org/docs/1.6/json/
+It has the same components as the licences. The same components give the same bytes: it has no time,
+and its serial number comes from the content. Format: https://cyclonedx.org/docs/1.6/json/
 """
 
 import json
@@ -21,7 +21,7 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/schema/bom-1.
 def write(app: Path, *, components: Sequence[Component], version: str) -> None:
     """Write the bill of `components` into the bundle, which is Slipstream `version`.
 
-    Raises Problem where a component's licence is unknown.
+    Raises `Problem` if a component's licence is unknown.
     """
     parts = sorted(
         (_entry(component) for component in components if component.name != OWN),

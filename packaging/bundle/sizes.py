@@ -1,7 +1,7 @@
-"""How large a bundle is, and what each of its parts takes of that.
+"""Computes the size of a bundle and of each of its parts.
 
-Knows where assemble puts what, which of our files belong to the starter (the table in
-slipstream.toml says it), and that a wheel's RECORD lists its files.
+Knows assemble's layout, the starter's files (from the table in slipstream.toml), and that a wheel's
+RECORD lists its files.
 """
 
 from collections import Counter
@@ -18,9 +18,9 @@ def size_bytes(folder: Path) -> int:
 
 
 def starter_bytes(app: Path, prune: Prune) -> int:
-    """Return what the starter takes: its weights, and the head that drafts for them alone.
+    """Return the bytes of the starter: its weights, and the head that drafts for them only.
 
-    This is what `make app STARTER=no` leaves out; 0 where it was.
+    `make app STARTER=no` leaves them out; then this is 0.
     """
     is_starters = prune.excluded("own_without_starter")
     drafters = app / PACKAGES / "resources" / "drafters"
@@ -31,7 +31,7 @@ def starter_bytes(app: Path, prune: Prune) -> int:
 def part_sizes(app: Path, prune: Prune) -> dict[str, int]:
     """Return the bytes of each part, the largest first.
 
-    The parts are the wheels, each with what was compiled of it, and all else.
+    The parts are the wheels, each with its compiled files, and the rest.
     """
     is_starters = prune.excluded("own_without_starter")
     packages = app / PACKAGES
@@ -64,7 +64,7 @@ def _part(
 
 
 def _own_name(path: Path, app: Path) -> str:
-    """Return the name of one of our files as the table has it."""
+    """Return the name of one of our files in the table's form."""
     return path.relative_to(app / PACKAGES).as_posix()
 
 

@@ -1,7 +1,7 @@
-"""Wheels, taken apart into one folder: what pip would install, less what is excluded.
+"""Unpacks wheels into one folder: the files that pip would install, without excluded ones.
 
-No scripts, no headers. RECORD lists what is there: libraries ask it which package a module
-belongs to. Universal binaries are thinned.
+Leaves out scripts and headers. RECORD lists the files that are there, as libraries look up a
+module's package in it. Universal binaries are thinned.
 """
 
 import re
@@ -12,15 +12,15 @@ from pathlib import Path
 from bundle.resolve import LockedWheel
 from macho import thin
 
-_DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than beside the others
+_DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # files that pip puts elsewhere
 
 
 def unpack(
     wheel: LockedWheel, folder: Path, *, architecture: str, is_excluded: Callable[[str], bool]
 ) -> Path:
-    """Put what is in `wheel` into `folder`; its *.dist-info there.
+    """Unpack `wheel` into `folder`; return its *.dist-info there.
 
-    Raises ValueError where it has no part for `architecture`, or wants to be put elsewhere.
+    Raises ValueError if it has no part for `architecture`, or files for other folders.
     """
     names: list[str] = []
     with zipfile.ZipFile(wheel.path) as archive:
@@ -40,7 +40,7 @@ def unpack(
 
 
 def _place(name: str) -> str | None:
-    """Where a member goes; None where it cannot be imported."""
+    """The place of a member; None if it cannot be imported."""
     if found := _DATA.fullmatch(name):
         kind, rest = found.groups()
         return rest if kind in ("purelib", "platlib") else None

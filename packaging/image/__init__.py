@@ -1,1 +1,1 @@
-"""The downloads: the disk image and the .zip of a bundle."""
+"""Makes the downloads of a bundle: the disk image and the .zip."""

@@ -1,7 +1,6 @@
-"""What is downloaded: the bundle as a disk image and as a .zip, each read back and compared.
+"""Makes the downloads: the bundle as a disk image and as a .zip, each read back and compared.
 
-Knows what they are called, how large they may be, and that a file cannot be trusted to hold what
-was written to it until it has been read.
+Knows their names and their largest sizes. Trusts a file only after it was read back.
 """
 
 import hashlib
@@ -21,13 +20,13 @@ from models.errors import Problem
 
 _BLOCK_BYTES = 1 << 20
 _LEVEL = 9
-_UNIX = 3  # the system that permissions of a .zip are of
+_UNIX = 3  # the system of the permissions in a .zip
 
 
 def make_downloads(app: Path, folder: Path, configuration: Configuration) -> list[Path]:
     """Write the image and the .zip of the bundle `app` to `folder`, and a list of their sha256.
 
-    Raises Problem where one of them does not hold what it should, or is too large.
+    Raises `Problem` if one of them has other content, or is too large.
     """
     application, budget = configuration.application, configuration.budget
     starter = has_starter(app)
@@ -71,7 +70,7 @@ def _archive(app: Path, archive: Path) -> None:
 
 
 def write_archive(app: Path, path: Path) -> None:
-    """Write the bundle `app`, with its links and permissions, to `path`: as Finder unpacks it.
+    """Write the bundle `app`, with links and permissions, to `path`, in a form for Finder.
 
     The same files give the same bytes.
     """
@@ -94,7 +93,7 @@ def write_archive(app: Path, path: Path) -> None:
 
 
 def archive_is_like(app: Path, archive: Path) -> bool:
-    """Whether the .zip holds exactly the bundle: every name, permission, link and byte."""
+    """Whether the .zip equals the bundle: every name, permission, link and byte."""
     wanted = {item.relative_to(app.parent).as_posix(): item for item in (app, *app.rglob("*"))}
     with zipfile.ZipFile(archive) as opened:
         members = {info.filename.rstrip("/"): info for info in opened.infolist()}

@@ -1,10 +1,10 @@
-"""Apple's compressed disk images (UDIF): written from a raw volume, and read again.
+"""Writes Apple's compressed disk images (UDIF) from a raw volume, and reads them again.
 
-The data of a volume in pieces, each deflated by itself (what hdiutil calls UDZO), then a property
-list with the table of pieces, then a trailer of 512 bytes. All numbers are big-endian.
+An image is the volume in pieces, each deflated alone (hdiutil's UDZO), then a property list with
+the table of pieces, then a trailer of 512 bytes. All numbers are big-endian.
 
-Source: there is none from Apple; the structures as libdmg-hfsplus and 7-Zip's DmgHandler know
-them. Nothing in an image made here is drawn by lot: the identifier that others draw is a digest.
+Source: the structures of libdmg-hfsplus and of 7-Zip's DmgHandler, as Apple publishes none. The
+same volume gives the same bytes: the identifier, usually random, is a digest.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _RUN = struct.Struct(">IIQQQQ")
 
 @dataclass(frozen=True)
 class _Run:
-    """A piece: of which kind, its first sector and how many, and its bytes in the image."""
+    """A piece: its kind, its first sector, its number of sectors, and its place in the image."""
 
     kind: int
     sector: int
@@ -44,7 +44,7 @@ class _Run:
 
 
 def write_image(raw: Path, image: Path) -> None:
-    """Compress the volume in `raw`, whose size is a whole number of sectors, to `image`."""
+    """Compress the volume in `raw`, a whole number of sectors, to `image`."""
     runs: list[_Run] = []
     raw_crc = data_crc = offset = sector = 0
     identity = hashlib.sha256()
@@ -73,7 +73,7 @@ def write_image(raw: Path, image: Path) -> None:
 
 
 def read_image(image: Path) -> Iterator[bytes]:
-    """The volume in `image`, piece by piece. Raises ValueError where it is damaged."""
+    """Yield the volume in `image`, piece by piece. Raises ValueError if it is damaged."""
     with image.open("rb") as file:
         trailer = _tail(file)
         if trailer[:4] != b"koly":
@@ -120,7 +120,7 @@ def _pieces(file: BinaryIO, table: bytes) -> Iterator[bytes]:
 
 
 def _packed(source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Every piece of `source`, as it is and deflated; on all cores, in order."""
+    """Yield every piece of `source` in order, plain and deflated, computed on all cores."""
     pieces = iter(lambda: source.read(_PIECE), b"")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for batch in batched(pieces, _AT_ONCE):
@@ -145,7 +145,7 @@ def _checksum(crc: int) -> bytes:
 
 
 def _resources(table: bytes) -> dict[str, Any]:
-    """As the resource fork of a file had it: what the pieces are of."""
+    """The property list around the table of pieces, in the form of a resource fork."""
     name = "whole disk (Apple_HFS : 0)"
     block = {"Attributes": "0x0050", "CFName": name, "Data": table, "ID": "0", "Name": name}
     return {"resource-fork": {"blkx": [block]}}

@@ -1,7 +1,7 @@
-"""A Mac's volume (HFS+) with the application in it, made by xorriso.
+"""Makes a Mac's volume (HFS+) with the application in it, with xorriso.
 
-xorriso writes a disc that is an ISO 9660 one too; the HFS+ volume is a partition of that, and is
-all that is kept. The same files give the same bytes.
+xorriso writes an ISO 9660 disc with the HFS+ volume as a partition; only that partition is kept.
+The same files give the same bytes.
 """
 
 import os
@@ -16,13 +16,13 @@ from models.errors import Problem
 _SECTOR = 512
 _BLOCK_BYTES = 1 << 20
 _HFS = b"Apple_HFS"
-_SERIAL = "51495053545245AD"  # any, but always the same one
+_SERIAL = "51495053545245AD"  # any number, but always the same
 
 
 def write_volume(app: Path, raw: Path, *, name: str) -> None:
-    """Write a volume called `name` to `raw`: the bundle, and a way to Applications beside it.
+    """Write a volume called `name` to `raw`: the bundle, and a link to Applications beside it.
 
-    Files have the times and permissions that they have. Raises Problem without xorriso.
+    Files keep their times and permissions. Raises `Problem` without xorriso.
     """
     with TemporaryDirectory(dir=raw.parent) as folder:
         disc, applications = Path(folder) / "disc.img", Path(folder) / "Applications"
@@ -67,9 +67,9 @@ def _run(command: list[str]) -> None:
 
 
 def _find_partition(head: bytes) -> tuple[int, int]:
-    """Where the HFS+ volume starts on the disc and how long it is, in bytes.
+    """The start and the length of the HFS+ volume on the disc, in bytes.
 
-    By the Apple partition map: an entry a sector from the second on, `PM`.
+    They are in the Apple partition map: an entry (`PM`) in each sector from the second on.
     """
     for offset in range(_SECTOR, len(head), _SECTOR):
         signature, start, sectors = struct.unpack_from(">2s6xII", head, offset)

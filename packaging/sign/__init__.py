@@ -1,1 +1,1 @@
-"""Signatures, made and read: of a Mach-O file, of a framework, of a whole bundle. Without a Mac."""
+"""Makes and checks signatures of Mach-O files, frameworks and whole bundles, without a Mac."""

@@ -1,8 +1,8 @@
-"""A bundle's seal, _CodeSignature/CodeResources: the hash of every file that belongs to the bundle.
+"""Makes a bundle's seal, _CodeSignature/CodeResources: the hashes of the bundle's files.
 
-Knows which files a seal lists and how, by the rules that Apple's codesign writes into every seal;
-for an application the root is Contents, for a framework Versions/A. Does not sign: the hash of the
-seal itself stands in the main executable's signature.
+Lists files by the rules that Apple's codesign writes into every seal; the root of an application is
+Contents, of a framework Versions/A. Does not sign: the main executable's signature holds the hash
+of the seal.
 
 Sources: Apple's Security framework (libsecurity_codesigning: bundlediskrep.cpp, resources.cpp),
 TN2206 "macOS Code Signing In Depth", TN3126.
@@ -28,7 +28,7 @@ _LOCALIZED: dict[str, Any] = {
     r"^Resources/.*\.lproj/locversion.plist$": {"omit": True, "weight": 1100.0},
     r"^Resources/Base\.lproj/": {"weight": 1010.0},
 }
-# What systems before 10.9 looked at. It stands in every seal still.
+# For systems before 10.9. Every seal still has it.
 _OLD_RULES: dict[str, Any] = {r"^Resources/": True, r"^version.plist$": True, **_LOCALIZED}
 _CODE_FOLDERS = (
     "Frameworks|SharedFrameworks|PlugIns|Plug-ins|XPCServices|Helpers|MacOS"
@@ -54,10 +54,10 @@ type Difference = tuple[str, str]
 
 
 def code_resources(root: Path, *, executable: str) -> bytes:
-    """The seal over all that is below `root` now. Nested programs must be signed already.
+    """Make the seal of all files below `root`. Nested programs must be signed already.
 
-    `executable` is the main one, relative to root: its signature holds the seal's hash. Raises
-    ValueError where something stands where only signed programs may.
+    `executable`: the main one, relative to root; its signature holds the seal's hash. Raises
+    ValueError for a file in a place that is for signed programs only.
     """
     old: dict[str, Any] = {}
     listed: dict[str, Entry] = {}
@@ -76,7 +76,7 @@ def code_resources(root: Path, *, executable: str) -> bytes:
 
 
 def differences(root: Path, sealed: bytes, *, executable: str) -> Iterator[Difference]:
-    """Path and what is wrong, of each file that is not as the seal says, by the seal's own rules.
+    """Yield each file that differs from the seal, with what is wrong, by the seal's own rules.
 
     Raises ValueError if `sealed` is no seal.
     """
@@ -107,7 +107,7 @@ def leads_outside(root: Path, link: Path) -> bool:
 
 
 def _files(root: Path, executable: str) -> Iterator[str]:
-    """Every file and symbolic link that a seal may list, relative to root."""
+    """Yield every file and symbolic link that a seal may list, relative to root."""
     for folder, names, files in os.walk(root):
         links = [name for name in names if os.path.islink(os.path.join(folder, name))]
         place = Path(folder).relative_to(root)
@@ -119,7 +119,7 @@ def _files(root: Path, executable: str) -> Iterator[str]:
 
 
 def _rule(path: str, rules: dict[str, Any]) -> Entry:
-    """The heaviest rule that fits; empty where none does."""
+    """The matching rule with the most weight; {} if none matches."""
     best: Entry = {}
     best_weight = 0.0
     for pattern, rule in rules.items():

@@ -1,8 +1,8 @@
-"""The signature inside a Mach-O file: made without a certificate ("ad hoc"), and checked.
+"""Makes the signature in a Mach-O file without a certificate ("ad hoc"), and checks signatures.
 
-Knows the blobs that LC_CODE_SIGNATURE points to: a directory of the hashes of the file's pages and
-of what belongs to it (Info.plist, requirements, the bundle's seal, entitlements). Checks hashes;
-certificates, and with them who signed, it leaves to a Mac.
+Knows the blobs that LC_CODE_SIGNATURE points to: a directory with the hashes of the file's pages
+and of the files that belong to it (Info.plist, requirements, the bundle's seal, entitlements).
+Checks hashes only; certificates, which say who signed, are for a Mac to check.
 
 Sources: xnu's osfmk/kern/cs_blobs.h and bsd/kern/ubc_subr.c, Apple's Security framework
 (libsecurity_codesigning: codedirectory.h, sigblob.h), TN3126 "Inside Code Signing: Hashes".
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import macho
 
 AD_HOC = 0x2  # a flag of the code directory: signed by nobody
-CDHASH_BYTES = 20  # what the system calls a program by: the start of its code directory's hash
+CDHASH_BYTES = 20  # the system's name of a program: the start of its code directory's hash
 
 _SUPERBLOB, _CODE_DIRECTORY = 0xFADE0CC0, 0xFADE0C02
 _REQUIREMENTS, _ENTITLEMENTS, _ENTITLEMENTS_DER = 0xFADE0C01, 0xFADE7171, 0xFADE7172
@@ -40,7 +40,7 @@ class SignatureError(ValueError):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a file's strongest code directory says. cdhash: see CDHASH_BYTES."""
+    """The content of a file's strongest code directory. cdhash: see CDHASH_BYTES."""
 
     identifier: str
     flags: int
@@ -53,7 +53,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class CoveredFiles:
-    """The files that a signature covers beside the file it is in; b"" where there is none."""
+    """The other files that a signature covers; b"" for a missing one."""
 
     info_plist: bytes = b""
     code_resources: bytes = b""
@@ -61,7 +61,7 @@ class CoveredFiles:
 
 @dataclass(frozen=True)
 class _Directory:
-    """A code directory: where its hashes are, and what they are of."""
+    """A code directory: the places of its hashes, and what each is a hash of."""
 
     blob: bytes
     flags: int
@@ -75,7 +75,7 @@ class _Directory:
     code_bytes: int
 
     def slot(self, number: int) -> bytes:
-        """The hash of a page, or of a special slot where the number is negative."""
+        """The hash of a page; of a special slot if the number is negative."""
         start = self.hashes_offset + number * self.hash_bytes
         return self.blob[start : start + self.hash_bytes]
 
@@ -90,9 +90,9 @@ def signed(
     covered: CoveredFiles | None = None,
     entitlements: Mapping[str, bool] | None = None,
 ) -> bytes:
-    """The image (one architecture) with an ad-hoc signature instead of any that it had.
+    """The image (one architecture) with an ad-hoc signature in place of an earlier one.
 
-    Raises macho.MachoError where the file has no room for one.
+    Raises macho.MachoError if the file has no room for a signature.
     """
     covered = covered or CoveredFiles()
     blobs = {_REQUIREMENTS_SLOT: _blob(_REQUIREMENTS, struct.pack(">I", 0))}
@@ -113,10 +113,10 @@ def signed(
 
 
 def check(data: bytes, covered: CoveredFiles | None = None) -> Signature:
-    """The signature of an image of one architecture, every hash of which was checked.
+    """Check every hash in the signature of an image of one architecture, and return the signature.
 
-    `covered`, where given, must be what was signed; where not, those two files are not looked at.
-    Raises SignatureError if it is unsigned or something differs, MachoError if it is no image.
+    `covered`: the signed files; None: they are not checked. Raises SignatureError if the image is
+    unsigned or differs, MachoError if it is no image.
     """
     image = macho.read(data)
     if not image.signature_bytes:
@@ -197,7 +197,7 @@ def _read_directory(blob: bytes) -> _Directory:
 
 
 def _blobs(superblob: bytes) -> Iterator[tuple[int, bytes]]:
-    """Place and bytes of each blob in a signature."""
+    """Yield the place and the bytes of each blob in a signature."""
     magic, _, count = struct.unpack_from(">III", superblob)
     if magic != _SUPERBLOB:
         raise SignatureError("its signature is damaged")
@@ -247,7 +247,7 @@ def _code_directory(
 
 def _superblob(directory: bytes, blobs: Mapping[int, bytes]) -> bytes:
     parts = {_DIRECTORY_PLACE: directory, **dict(sorted(blobs.items()))}
-    parts[_CMS_PLACE] = _blob(_CMS, b"")  # where a certificate's signature would stand
+    parts[_CMS_PLACE] = _blob(_CMS, b"")  # the place of a certificate's signature
     offset = 12 + 8 * len(parts)
     index = b""
     for place, part in parts.items():
@@ -261,7 +261,7 @@ def _blob(magic: int, payload: bytes) -> bytes:
 
 
 def _sha256(data: bytes) -> bytes:
-    """The hash, or the zeros that stand for "there is none"."""
+    """The hash of data, or zeros for b""."""
     return hashlib.sha256(data).digest() if data else _NO_HASH
 
 

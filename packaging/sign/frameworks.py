@@ -1,7 +1,7 @@
-"""The shape of a framework on disk, which wheels cannot keep: they hold no symbolic links.
+"""Restores the symbolic links of frameworks, which wheels cannot hold.
 
-codesign refuses a framework without its links as ambiguous, and notarization a library in one that
-was signed alone. So the links are put back, and copies that stand in their place go.
+codesign refuses a framework without its links as ambiguous, and notarization refuses a library in
+it that was signed alone. So the links are made again, and copies in their place are removed.
 
 Source: Apple's Framework Programming Guide, "Anatomy of Framework Bundles".
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework with one version. `content` is the folder with all that it holds."""
+    """A framework with one version. `content` is the folder with its files."""
 
     path: Path
     content: Path
@@ -33,7 +33,7 @@ class Framework:
 
     @property
     def links(self) -> dict[Path, str]:
-        """The links that have to be there, and where each leads."""
+        """The links that it must have, and their targets."""
         return {self.path / "Versions" / "Current": self.content.name} | {
             self.path / item.name: f"Versions/Current/{item.name}"
             for item in sorted(self.content.iterdir())
@@ -42,7 +42,7 @@ class Framework:
 
 
 def frameworks(app: Path) -> Iterator[Framework]:
-    """Every framework below `app`. Raises ValueError where one has not exactly one version."""
+    """Yield every framework below `app`. Raises ValueError for one without exactly one version."""
     for path in sorted(app.rglob("*.framework")):
         if path.is_symlink():
             continue
@@ -57,7 +57,7 @@ def frameworks(app: Path) -> Iterator[Framework]:
 
 
 def restore_links(framework: Framework) -> None:
-    """Put the links in place. A copy of what a link leads to is removed."""
+    """Make the links. Removes copies of their targets in their places."""
     for link, target in framework.links.items():
         if link.is_dir() and not link.is_symlink():
             shutil.rmtree(link)
@@ -67,7 +67,7 @@ def restore_links(framework: Framework) -> None:
 
 
 def missing_links(framework: Framework) -> list[Path]:
-    """The links that are not there, or lead elsewhere."""
+    """The links that are missing, or have another target."""
     return [
         link
         for link, target in framework.links.items()

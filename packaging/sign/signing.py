@@ -1,10 +1,10 @@
 """Signs a bundle ad hoc: every program in it, from the inside out, and the seal over the rest.
 
-An ad-hoc signature names nobody. It is what a Mac with Apple silicon wants before it runs anything,
-and what `codesign --verify` checks; it is not what Gatekeeper wants of a download: see
-sign_notarize.sh, which needs a Mac and a Developer ID.
+An ad-hoc signature names nobody. A Mac with Apple silicon runs nothing without one, and `codesign
+--verify` accepts it. Gatekeeper wants more of a download: see sign_notarize.sh, which needs a Mac
+and a Developer ID.
 
-Libraries out of wheels keep the signature that they came with, where it holds.
+Libraries from wheels keep the signature that they came with, if it holds.
 """
 
 import plistlib
@@ -25,16 +25,16 @@ _ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
 
 @dataclass(frozen=True)
 class _Signer:
-    """What all signatures in a bundle have in common."""
+    """The common settings of all signatures in a bundle."""
 
     identifier: str
     entitlements: Mapping[str, bool]
 
 
 def sign_bundle(app: Path, *, identifier: str) -> None:
-    """Sign everything in `app`; the last thing that changes it. The result depends on `app` alone.
+    """Sign everything in `app`; nothing may change it later. The result depends on `app` alone.
 
-    Raises Problem if something in it cannot be signed.
+    Raises `Problem` if something in it cannot be signed.
     """
     signer = _Signer(identifier, _read_entitlements())
     try:
@@ -86,7 +86,7 @@ def _sign_root(
     identifier: str,
     entitlements: Mapping[str, bool],
 ) -> None:
-    """Seal what is below `root`, and sign its main executable together with the seal."""
+    """Seal the files below `root`, and sign its main executable together with the seal."""
     sealed = code_resources(root, executable=executable.relative_to(root).as_posix())
     (root / CODE_RESOURCES).parent.mkdir(exist_ok=True)
     (root / CODE_RESOURCES).write_bytes(sealed)
@@ -102,7 +102,7 @@ def _sign_root(
 
 
 def _sign_part(path: Path, signer: _Signer) -> None:
-    """Sign a program or library that is no bundle's main executable, unless its signature holds."""
+    """Sign a program or library other than a main executable, unless its signature holds."""
     data = path.read_bytes()
     is_program = macho.is_program(data)
     if not is_program and _holds(data):
@@ -126,7 +126,7 @@ def _holds(data: bytes) -> bool:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write as a new file: macOS remembers the signature of the one that it has run."""
+    """Write a new file in place of the old one: macOS caches the signature of a file that ran."""
     mode = path.stat().st_mode
     path.unlink()
     path.write_bytes(data)

@@ -1,13 +1,13 @@
-"""Everything that can be checked of a bundle without a Mac, each in a check of its own."""
+"""Checks of a bundle that need no Mac."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a bundle.
+    """A fault of a bundle.
 
-    `check` is the name of the check, `path` is relative to the bundle, "" for all of it.
+    `check` is the name of the check; `path` is relative to the bundle, "" for all of it.
     """
 
     check: str

@@ -1,6 +1,6 @@
-"""Checks of what is in a bundle beside programs: Info.plist, what must and must not come along.
+"""Checks the files of a bundle other than programs: Info.plist, missing files, unwanted files.
 
-Knows the bundle's layout as assemble makes it, and what slipstream.toml says about it.
+Knows assemble's layout and the settings in slipstream.toml.
 """
 
 import plistlib
@@ -31,17 +31,17 @@ ESSENTIAL = (
 
 _STRAY_FOLDERS = re.compile(r"^(tests?|idle_test|\.git|\.hypothesis|.*\.dSYM)$")
 _STRAY_FILES = re.compile(r"^(\._.*|\.DS_Store|\.git.*|.*\.(pyo|o|a|orig|rej|swp|whl))$")
-# What tells of the machine that built it, in files that tools read paths from.
+# Signs of the machine that built it, in files that tools read paths from.
 _PATH_FILES = re.compile(
     r"^(.*\.(pth|egg-link|la|pc)|direct_url\.json|pyvenv\.cfg|_sysconfig.*\.py)$"
 )
 _MACHINE = re.compile(rb"/(Users|home|root|private|build|opt|usr/local)/")
-_MAGIC = (3571).to_bytes(2, "little") + b"\r\n"  # of Python 3.13, whatever its third number
+_MAGIC = (3571).to_bytes(2, "little") + b"\r\n"  # of every Python 3.13
 _UNCHECKED_HASH = 0b01  # PEP 552: made from a hash of the source, and never compared with it
 
 
 def info_plist(app: Path, *, config: Configuration) -> Iterator[Finding]:
-    """Info.plist: what is missing in it, or is not what the configuration says."""
+    """Find entries of Info.plist that are missing or differ from the configuration."""
     path = "Contents/Info.plist"
     try:
         content = plistlib.loads((app / path).read_bytes())
@@ -70,7 +70,7 @@ def info_plist(app: Path, *, config: Configuration) -> Iterator[Finding]:
 
 
 def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
-    """What is missing in the bundle, and programs without the permission to be run."""
+    """Find files that are missing in the bundle, and programs that are not executable."""
     library = f"Contents/Resources/python/{LIBRARY.as_posix()}"
     programs = [f"Contents/MacOS/{name}" for name in (config.application.name, "python3")]
     for pattern in (*programs, *(f"{library}/{name}" for name in ESSENTIAL)):
@@ -85,7 +85,7 @@ def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
 
 
 def names(app: Path) -> Iterator[Finding]:
-    """Files that are one and the same on a Mac's usual volume, which takes B for b."""
+    """Find names that are the same on a Mac's usual volume, which ignores case."""
     seen: dict[str, str] = {}
     for file in sorted(app.rglob("*")):
         path = file.relative_to(app).as_posix()
@@ -95,7 +95,7 @@ def names(app: Path) -> Iterator[Finding]:
 
 
 def permissions(app: Path) -> Iterator[Finding]:
-    """Files that not everybody may read, or others than their owner may change."""
+    """Find files that not everybody can read, or that others than the owner can change."""
     for file in sorted(app.rglob("*")):
         mode = file.lstat().st_mode
         if file.is_symlink():
@@ -106,7 +106,7 @@ def permissions(app: Path) -> Iterator[Finding]:
 
 
 def strays(app: Path, *, python: str) -> Iterator[Finding]:
-    """Tests, leftovers of tools, and compiled files that Python `python` ("3.13") would not use."""
+    """Find tests, leftovers of tools, and compiled files that `python` ("3.13") cannot use."""
     tag = f"cpython-{python.replace('.', '')}"
     for file in sorted(app.rglob("*")):
         path = file.relative_to(app).as_posix()
@@ -137,10 +137,10 @@ def _compiled_fault(file: Path, tag: str) -> str | None:
 
 
 def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:
-    """Files that name a folder of the machine that built the bundle.
+    """Find files that name a folder of the machine that built the bundle.
 
-    `machine_paths` are looked for in every file; what looks like anybody's machine only in files
-    that tools read paths from, as examples in documentation look the same.
+    `machine_paths` are looked for in every file; usual home folders only in files that tools read
+    paths from, as examples in documentation look the same.
     """
     wanted = [f"{path}/".encode() for path in machine_paths]
     for file in sorted(app.rglob("*")):
@@ -156,7 +156,7 @@ def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Findi
 
 
 def wheels(app: Path, *, oldest: tuple[int, int], architecture: str) -> Iterator[Finding]:
-    """Packages of which the wheel was for a newer macOS, or for no such Mac at all."""
+    """Find packages whose wheel was for a newer macOS, or not for such a Mac."""
     for file in sorted(app.rglob("*.dist-info/WHEEL")):
         tags: list[str] = BytesParser().parsebytes(file.read_bytes()).get_all("Tag") or []
         if tags and not any(_suits(tag, oldest, architecture) for tag in tags):
@@ -175,7 +175,7 @@ def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
 
 
 def size(app: Path, *, config: Configuration) -> Iterator[Finding]:
-    """Yield where the bundle is larger than it may be: without the starter, or with it."""
+    """Find sizes above the budget: without the starter, or with it."""
     whole, of_starter = size_bytes(app), starter_bytes(app, config.prune)
     budget = config.budget
     sizes = {"without the starter": (whole - of_starter, budget.app_bytes)}

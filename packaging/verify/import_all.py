@@ -1,9 +1,9 @@
-"""Imports everything that the application may: a program for the twin, which has no other file.
+"""Imports everything that the application may import: a program for the twin, in a single file.
 
-Our own modules; mlx-lm's networks, templates and readers of tool calls; each configuration and
-tokenizer that transformers has. The arguments are the packages that were left out as a whole.
-Prints one JSON object: how many there are, and why some do not load. A module that wants a package
-which nobody asked to be shipped is no fault: it loads nowhere.
+Imports our own modules; mlx-lm's networks, templates and readers of tool calls; each configuration
+and tokenizer of transformers. The arguments are the packages that were left out as a whole. Prints
+one JSON object: the number of modules, and the reasons why some do not load. A module that needs a
+package which was never to be shipped is no fault: it loads nowhere.
 """
 
 import importlib
@@ -34,11 +34,11 @@ def names() -> Iterator[str]:
 
 
 def fault(error: BaseException, left_out: list[str]) -> str:
-    """Return what is wrong with the bundle; empty where the module would load nowhere."""
+    """Return the bundle's fault; "" if the module would load nowhere."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, NameError):
-            return ""  # a package that was looked for, and is not there
+            return ""  # an optional package that is not there
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             first = cause.name.partition(".")[0]
             if not (first in left_out or first in sys.stdlib_module_names or find_spec(first)):

@@ -1,10 +1,10 @@
-"""Checks that what the application imports is in the bundle, as much of the wheels is left out.
+"""Checks that the bundle has all modules that the application imports, as parts are left out.
 
-Reads source and runs nothing, so that it tells of the Mac's bundle on Linux, too. Starts at our own
-modules, of which every import counts, also within functions; of what these import, and so on, only
-what is imported whenever the module is. An import that may fail (`try`, `suppress`), or that
-depends on something (`if`), is not followed. Cannot see names that are made at run time, such as
-those of tokenizers: the twin imports these (see `twin.py`).
+Reads source and runs nothing, so it checks the Mac's bundle on Linux. Starts at our own modules, of
+which every import counts, even within functions; of other modules only imports count that run when
+the module is imported. An import that may fail (`try`, `suppress`), or is conditional (`if`), is
+not followed. Names made at run time, such as those of tokenizers, are not seen: the twin imports
+these (see `twin.py`).
 """
 
 import ast
@@ -29,7 +29,7 @@ type _Modules = Mapping[str, Path]  # a file for each name; for a package that o
 
 
 def imports(app: Path) -> Iterator[Finding]:
-    """Yield where a module imports another that is not in the bundle."""
+    """Find imports of modules that are not in the bundle."""
     packages = app / PACKAGES
     modules = _modules(packages.parent / "lib-dynload")
     modules |= _modules(packages.parent, leave_out=("site-packages", "lib-dynload"))
@@ -77,7 +77,7 @@ def _modules(folder: Path, *, leave_out: Sequence[str] = ()) -> dict[str, Path]:
 
 
 def _imported(module: str, file: Path, modules: _Modules) -> Iterator[str]:
-    """Yield the names of the modules that `module` imports, among them those it has to have."""
+    """Yield the names of the modules that `module` imports."""
     parts = module.split(".")
     package = parts if file.name == "__init__.py" else parts[:-1]
     body = ast.parse(file.read_bytes()).body
@@ -118,7 +118,7 @@ def _statements(
 
 
 def _may_have(file: Path | None, name: str) -> bool:
-    """Whether the module may have something of that name: a package's __init__ has to write it."""
+    """Whether a module may define this name; a package's __init__ must contain it."""
     if file is None or file.name != "__init__.py":
         return True
     source = file.read_text(encoding="utf-8")

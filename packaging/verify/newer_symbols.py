@@ -1,8 +1,7 @@
-"""Symbols of the system's libraries that came after macOS 14.0, and since when each is there.
+"""Symbols of the system's libraries that came after macOS 14.0, with the version of each.
 
-A library that wants one does not load on an older system, whatever its version stamp says. A list
-cannot be complete: it holds what compilers and libraries of today are known to reach for without
-saying so. What the wheels at hand need, the tests on the older systems show.
+A library that needs one does not load on an older system, whatever its version stamp says. The list
+is not complete: it has the symbols that today's compilers and libraries are known to use silently.
 
 Sources: libc++'s ABI changelog (libcxx/lib/abi/CHANGELOG.TXT) and <__configuration/availability.h>
 for which LLVM has what and which macOS has that LLVM; Apple's <os/os_sync_wait_on_address.h>.
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NewerSymbols:
-    """Symbols that came together; `pattern` fits the mangled name whole, `macos` is (14, 4) etc."""
+    """Symbols of one version; `pattern` matches a whole mangled name; `macos`: (14, 4), ..."""
 
     pattern: re.Pattern[str]
     macos: tuple[int, int]
@@ -49,7 +48,7 @@ NEWER_SYMBOLS = (
 
 
 def newer_than(symbol: str, oldest: tuple[int, int]) -> NewerSymbols | None:
-    """Why `symbol` is missing on macOS `oldest`; None as far as is known it is there."""
+    """The entry of a `symbol` that macOS `oldest` lacks; None if it is not known to be newer."""
     for newer in NEWER_SYMBOLS:
         if newer.macos > oldest and newer.pattern.fullmatch(symbol):
             return newer

@@ -1,6 +1,6 @@
-"""Checks of what describes the parts: the licence of each, and the bill of materials.
+"""Checks the licence of each part, and the bill of materials.
 
-Knows what packages in the bundle say about themselves; other parts are known from the bill alone.
+Knows the metadata of packages in the bundle; other parts are known from the bill alone.
 """
 
 import json
@@ -29,7 +29,7 @@ class _Part:
 
 
 def licence_texts(app: Path) -> Iterator[Finding]:
-    """Parts without a licence in the bundle, and LGPL ones without what their licence demands."""
+    """Find parts without a licence in the bundle, and LGPL parts without all that it demands."""
     folder = app / licences.FOLDER
     parts = {part.key: part for part in (*_billed(app), *_packages(app))}
     for key, part in sorted(parts.items()):
@@ -47,7 +47,7 @@ def licence_texts(app: Path) -> Iterator[Finding]:
 
 
 def bill_of_materials(app: Path) -> Iterator[Finding]:
-    """Parts that the bill lacks, and required fields that are empty in it."""
+    """Find parts that the bill lacks, and required fields that are empty in it."""
     if not (app / sbom.PLACE).is_file():
         yield Finding("bill of materials", sbom.PLACE, "missing")
         return
@@ -74,7 +74,7 @@ def _packages(app: Path) -> Iterator[_Part]:
 
 
 def _billed(app: Path) -> Iterator[_Part]:
-    """The components of the bill; none where it cannot be read."""
+    """Yield the components of the bill; none if it cannot be read."""
     try:
         bill: dict[str, Any] = json.loads((app / sbom.PLACE).read_bytes())
         entries = [bill["metadata"]["component"], *bill["components"]]

@@ -1,8 +1,7 @@
-"""Checks of programs and libraries: would the oldest system that the bundle is for load them?
+"""Checks that the oldest supported system would load the bundle's programs and libraries.
 
-Knows load commands, as macho reads them; signatures are checked in verify.seals. The loader's own
-rules are Apple's (man dyld): what is checked is that every name leads to a file within the bundle
-or into the system.
+Knows load commands, as macho reads them; verify.seals checks signatures. By the loader's rules
+(man dyld) every name must lead to a file in the bundle or into the system.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Programs:
-    """All Mach-O files of the bundle, and what is wrong with those that cannot be read."""
+    """All Mach-O files of the bundle, and the faults of those that cannot be read."""
 
     app: Path
     readable: Sequence[Program]
@@ -54,7 +53,7 @@ class Programs:
 
 
 def read_programs(app: Path, *, architecture: str) -> Programs:
-    """Read every Mach-O file; one that holds more or other than `architecture` is a fault."""
+    """Read every Mach-O file; a file for other architectures than `architecture` is a fault."""
     readable: list[Program] = []
     faults: list[Finding] = []
     for file in sorted(app.rglob("*")):
@@ -77,11 +76,11 @@ def read_programs(app: Path, *, architecture: str) -> Programs:
 def minimum_macos(
     programs: Programs, *, oldest: Release, allowed: Mapping[str, Release]
 ) -> Iterator[Finding]:
-    """Files that claim to need a newer system.
+    """Find files that claim to need a newer system.
 
-    The loader does not go by the stamp, so `allowed` names files (patterns, relative to Contents)
-    that are stamped with the system that they were built on, and the newest stamp that they may
-    have; what such files import is checked all the same.
+    The loader ignores this stamp. So `allowed` names files (patterns, relative to Contents) that
+    are stamped with the system that they were built on, and the newest stamp that they may have;
+    their imports are checked like all others.
     """
     for program in programs.readable:
         stamp = program.image.minimum_macos
@@ -97,7 +96,7 @@ def minimum_macos(
 
 
 def libraries(programs: Programs) -> Iterator[Finding]:
-    """Libraries that are not in the bundle, and names that lead out of it."""
+    """Find libraries that are not in the bundle, and names that lead out of it."""
     for program in programs.readable:
         for rpath in program.image.rpaths:
             if rpath.startswith("/") and not rpath.startswith(_SYSTEM):
@@ -112,7 +111,7 @@ def libraries(programs: Programs) -> Iterator[Finding]:
 
 
 def resolve(programs: Programs, program: Program, name: str) -> Path | None:
-    """The file in the bundle that the loader takes for `name`, None if there is none."""
+    """The file in the bundle that the loader finds for `name`; None if there is none."""
     rpaths = (*program.image.rpaths, *programs.executable_rpaths)
     start, _, rest = name.partition("/")
     names = [f"{rpath}/{rest}" for rpath in rpaths] if start == "@rpath" else [name]
@@ -131,7 +130,7 @@ def resolve(programs: Programs, program: Program, name: str) -> Path | None:
 
 
 def newer_symbols(programs: Programs, *, oldest: Release) -> Iterator[Finding]:
-    """Imports that the oldest system does not have. Weak ones may be missing."""
+    """Find imports that the oldest system does not have. Weak ones may be missing."""
     for program in programs.readable:
         for wanted in program.image.imports:
             if wanted.weak or wanted.library.startswith("@"):
@@ -145,7 +144,7 @@ def newer_symbols(programs: Programs, *, oldest: Release) -> Iterator[Finding]:
 
 
 def symbols(programs: Programs) -> Iterator[Finding]:
-    """Imports that the bundle's libraries should export and do not."""
+    """Find imports that the bundle's libraries should export and do not."""
     images = {programs.app / program.path: program.image for program in programs.readable}
     for program in programs.readable:
         places = {  # looked for once, as a binding imports thousands of symbols from a library
@@ -163,7 +162,7 @@ def symbols(programs: Programs) -> Iterator[Finding]:
 
 
 def python_symbols(programs: Programs) -> Iterator[Finding]:
-    """Imports of extension modules, which may be anywhere in Python, that this Python lacks."""
+    """Find imports of extension modules that this Python does not have."""
     exports = frozenset[str]().union(*(program.image.exports for program in programs.readable))
     for program in programs.readable:
         for wanted in program.image.imports:
@@ -174,7 +173,7 @@ def python_symbols(programs: Programs) -> Iterator[Finding]:
 
 
 def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: str) -> bool:
-    """Whether the library at `path` exports `symbol`, or one does that it passes on."""
+    """Whether the library at `path`, or a library that it reexports, exports `symbol`."""
     if symbol in images[path].exports:
         return True
     program = Program(path.relative_to(programs.app).as_posix(), images[path])
@@ -182,14 +181,14 @@ def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: s
         if library.reexported:
             passed_on = resolve(programs, program, library.name)
             if passed_on is None or passed_on not in images:
-                return True  # a system's: what it exports is not known here
+                return True  # a system library: its exports are not known here
             if passed_on != path and _has(programs, passed_on, images, symbol):
                 return True
     return False
 
 
 def metal_libraries(app: Path, *, oldest: Release) -> Iterator[Finding]:
-    """Compiled Metal kernels that are for a newer system. The header says so from byte 12 on."""
+    """Find compiled Metal kernels for a newer system, by their header from byte 12 on."""
     found = sorted(app.rglob("*.metallib"))
     if not found:
         yield Finding("Metal kernels", "", "there are none: MLX would not run")

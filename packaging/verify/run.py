@@ -1,6 +1,6 @@
 """Verifies a bundle: all checks, in order.
 
-What only a Mac can show is not checked: that it loads, draws, computes and passes Gatekeeper.
+Only a Mac can show that it loads, draws, computes and passes Gatekeeper.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ type Release = tuple[int, int]
 
 
 def verify_bundle(app: Path, *, config: Configuration) -> list[Finding]:
-    """Everything that is wrong with `app`, in the order of the checks. Raises OSError alone."""
+    """All faults of `app`, in the order of the checks. Raises OSError only."""
     return list(_findings(app, config))
 
 

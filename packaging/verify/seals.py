@@ -1,7 +1,7 @@
-"""Checks of what was signed: the bytes of every program, and the seal over everything else.
+"""Checks signatures: the bytes of every program, and the seal over all other files.
 
-Knows which hash belongs to which file; code_signature and code_resources make the hashes.
-Whether macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
+Knows the file of each hash; code_signature and code_resources make the hashes. Only `codesign
+--verify --strict` on a Mac can say whether macOS accepts the whole.
 """
 
 import plistlib
@@ -16,11 +16,11 @@ from sign.code_signature import CoveredFiles
 from sign.frameworks import frameworks, missing_links
 from verify import Finding
 
-type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, its Info.plist
+type Root = tuple[Path, Path, Path]  # the sealed folder, its main executable, its Info.plist
 
 
 def signatures(app: Path) -> Iterator[Finding]:
-    """Programs and libraries that are not signed, or are not what was signed."""
+    """Find programs and libraries that are not signed, or differ from their signature."""
     sealed = {executable: (root, info_plist) for root, executable, info_plist in _roots(app)}
     for file in sorted(app.rglob("*")):
         if not macho.is_macho(file):
@@ -36,7 +36,7 @@ def signatures(app: Path) -> Iterator[Finding]:
 
 
 def seals(app: Path) -> Iterator[Finding]:
-    """Files that differ from what was sealed, or were not sealed at all."""
+    """Find files that differ from their seal, or are in no seal."""
     for item in sorted(app.iterdir()):
         if item.name != "Contents":
             yield Finding("seal", item.name, "beside Contents nothing can be sealed")
@@ -54,7 +54,7 @@ def seals(app: Path) -> Iterator[Finding]:
 
 
 def links(app: Path) -> Iterator[Finding]:
-    """Symbolic links that lead out of the bundle or nowhere, and frameworks without theirs."""
+    """Find symbolic links that lead out of the bundle or nowhere, and frameworks without links."""
     for path in sorted(app.rglob("*")):
         if path.is_symlink():
             name = path.relative_to(app).as_posix()
@@ -79,7 +79,7 @@ def _roots(app: Path) -> Iterator[Root]:
         for framework in frameworks(app):
             yield framework.content, framework.executable, framework.info_plist
     except (ValueError, KeyError, ExpatError):
-        return  # the checks of Info.plist and of links say what is wrong
+        return  # the checks of Info.plist and of links report it
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,10 +1,10 @@
-"""Runs the twin's self-test as on a stranger's machine, where nothing of this repository is.
+"""Runs the twin's self-test as on a stranger's machine, without this repository.
 
 The twin is the application built for Linux, with the same layout, launcher and exclusions. It runs
-with an empty environment and an empty home folder, from a folder with a space in its name, which
-is read-only, and the repository and the Python that it was made of are hidden. The last three need
-mounts of our own (`unshare`); where the system allows none, the twin runs in its own place, and is
-compared with its earlier state afterwards.
+with an empty environment and an empty home folder, in a read-only folder with a space in its name,
+and cannot see the repository and the Python that it was made of. This needs private mounts
+(`unshare`); if the system allows none, the twin runs in its own place, and is compared with its
+earlier state afterwards.
 """
 
 import json
@@ -38,7 +38,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program of the twin ended, what it printed, and whether all else was hidden from it."""
+    """The result of a program of the twin: its end, its output, and whether the rest was hidden."""
 
     status: int
     output: str
@@ -47,9 +47,9 @@ class Ran:
 
 
 def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
-    """Run `command`, whose first word is a program of the twin's, with nothing else around.
+    """Run `command`, whose first word is a program of the twin, without anything else around.
 
-    Raises Problem where it has changed anything in the twin, or takes over five minutes.
+    Raises `Problem` if it changes anything in the twin, or takes over five minutes.
     """
     before = _state(app)
     with TemporaryDirectory() as folder:
@@ -93,7 +93,8 @@ def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
 
 
 def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
-    """The report of the twin's self-test. Raises Problem with its last line where it fails."""
+    """Run the twin's self-test; return its report. If it fails, raises `Problem` with its last
+    line."""
     ran = run_in_twin(app, python, ["Slipstream", "--self-test"])
     try:
         report = json.loads(ran.output)
@@ -110,7 +111,7 @@ def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
 
 
 def matrix_library(app: Path, python: BuildPython) -> str:
-    """The twin's matrix library. Raises Problem where it is not the fast one."""
+    """The twin's matrix library. Raises `Problem` if it is not OpenBLAS."""
     program = "from engine.cpu.blas import choose_blas; print(choose_blas())"
     ran = run_in_twin(app, python, ["python3", "-c", program])
     library = ran.output.strip()
@@ -123,9 +124,9 @@ def matrix_library(app: Path, python: BuildPython) -> str:
 
 
 def import_all(app: Path, python: BuildPython, *, left_out: Sequence[str]) -> int:
-    """Import all that the application may, in the twin, and return how many modules that are.
+    """Import in the twin all that the application may import; return the number of modules.
 
-    `left_out` are the packages that were left out as a whole. Raises Problem where a module lacks
+    `left_out`: the packages that were left out as a whole. Raises `Problem` if a module lacks
     something, such as a file that slipstream.toml leaves out.
     """
     program = _IMPORT_ALL.read_text(encoding="utf-8")
@@ -151,7 +152,7 @@ def import_all(app: Path, python: BuildPython, *, left_out: Sequence[str]) -> in
 
 
 def _can_mount() -> bool:
-    """Whether this system lets us have mounts of our own."""
+    """Whether this system allows private mounts."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
         return False
     tried = subprocess.run([*_UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
@@ -159,7 +160,7 @@ def _can_mount() -> bool:
 
 
 def _unseen(python: BuildPython) -> list[Path]:
-    """The folders to hide: the repository, and a Python that is not the system's."""
+    """The folders to hide: the repository, and the build's Python if it is not the system's."""
     prefix = python.executable.parents[1]
     return [REPOSITORY] + [prefix] * (not prefix.is_relative_to("/usr"))
 

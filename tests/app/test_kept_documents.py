@@ -41,7 +41,7 @@ def deletion(window: Window, until: Until) -> QPushButton:
 
 def said(window: Window) -> str:
     (dialog,) = window.findChildren(SettingsDialog)
-    return dialog.kept_in_words
+    return dialog.kept_text
 
 
 def test_documents_are_kept_while_that_is_switched_on(window: Window, until: Until) -> None:

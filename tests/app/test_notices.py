@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.notices import Notices, Offer
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -48,7 +48,7 @@ def test_success_does_not_look_like_a_warning(qtbot: QtBot) -> None:
     qtbot.addWidget(notices)
     notices.say("a", "Exported.", "good")
     notices.say("b", "It broke.", "warning")
-    assert [line.standing for line in notices.findChildren(StatusLine)] == ["good", "warning"]
+    assert [line.tone for line in notices.findChildren(StatusLine)] == ["good", "warning"]
 
 
 def test_no_more_than_two_are_shown_and_warnings_first(qtbot: QtBot) -> None:

@@ -124,7 +124,7 @@ def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:
 
 
 def test_documents_are_kept_until_a_person_wants_it_otherwise(opened: Opened) -> None:
-    box = opened.field(QCheckBox, "Keep on disk what was read of documents")
+    box = opened.field(QCheckBox, "Keep on disk what the model has read of documents")
     assert opened.settings.keep_documents
     for changes, on in enumerate((False, True), start=1):
         box.setChecked(on)

@@ -5,7 +5,6 @@ enumeration, with 100,000 rounds of the real functions at once (`mx.vmap`). Tree
 `test_accept_trees.py`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from random import Random
@@ -17,22 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.accept import (
-    VerdictArrays,
-    as_written,
-    by_block,
-    by_token,
-)
+from engine.accept import AcceptanceRule, as_written, by_block, by_token, last_accepted
 from engine.request import Sampling
 from engine.sampling import distribution
 from engine.tree import Tree
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
+from tests.support.engine.acceptance import Drawing, Verdict, drawing
 from tests.support.engine.chi_square import excess
 from tests.support.engine.trees import random_trees
 from tests.support.mostly_slow import examples, mostly_slow
 
 ROUNDS = 100_000
-Rule = Callable[..., VerdictArrays]
 RULES = [by_token, by_block]
 
 # --- A world: what the target and the drafter would say in every situation of a round
@@ -90,7 +84,9 @@ def world(
     return World(p.reshape(shape), q, q)
 
 
-def simulate(rule: Rule, world: World, *, rounds: int = ROUNDS, seed: int = 0) -> NDArray[np.int_]:
+def simulate(
+    rule: Drawing, world: World, *, rounds: int = ROUNDS, seed: int = 0
+) -> NDArray[np.int_]:
     """Counts of what `rounds` rounds wrote, one axis per position. The first token before is 0.
 
     Every round is drafted and judged; what it leaves unwritten the target writes by itself.
@@ -129,7 +125,7 @@ def joint(world: World) -> NDArray[np.float64]:
     return result
 
 
-def refuted(rule: Rule, world: World) -> float:
+def refuted(rule: Drawing, world: World) -> float:
     """How clearly the counts refute the rule: see `excess`."""
     return excess(simulate(rule, world).ravel(), joint(world).ravel())
 
@@ -138,18 +134,23 @@ def refuted(rule: Rule, world: World) -> float:
 @pytest.mark.parametrize(
     ("drafted", "vocabulary"), mostly_slow([(1, 8), (2, 5), (4, 3)], quick=[(4, 3)])
 )
-def test_writes_exactly_what_the_target_would(rule: Rule, drafted: int, vocabulary: int) -> None:
+def test_writes_exactly_what_the_target_would(
+    rule: AcceptanceRule, drafted: int, vocabulary: int
+) -> None:
     worlds = {name: world(name, drafted=drafted, vocabulary=vocabulary) for name in DRAFTERS}
-    found = {name: refuted(rule, each) for name, each in worlds.items()}
+    found = {name: refuted(drawing(rule), each) for name, each in worlds.items()}
     assert {name: by for name, by in found.items() if by >= 1.0} == {}
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("drafter", mostly_slow(["noisy", "hostile"], quick=["noisy"]))
-def test_exact_behind_every_filter(rule: Rule, drafter: str) -> None:
+def test_exact_behind_every_filter(rule: AcceptanceRule, drafter: str) -> None:
     for chain, sampling in CHAINS.items():
         behind = world(drafter, sampling)
-        counts, expected = simulate(rule, behind, rounds=40_000).ravel(), joint(behind).ravel()
+        counts, expected = (
+            simulate(drawing(rule), behind, rounds=40_000).ravel(),
+            joint(behind).ravel(),
+        )
         assert counts[expected == 0].sum() == 0, chain
         if chain != "one left":
             assert excess(counts, expected) < 1.0, chain
@@ -160,7 +161,7 @@ def test_exact_behind_every_filter(rule: Rule, drafter: str) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 @pytest.mark.parametrize(("drafted", "vocabulary"), mostly_slow([(2, 5), (3, 3)], quick=[(3, 3)]))
-def test_mutants_are_refuted(mutant: Rule, drafted: int, vocabulary: int) -> None:
+def test_mutants_are_refuted(mutant: Drawing, drafted: int, vocabulary: int) -> None:
     assert refuted(mutant, world("noisy", drafted=drafted, vocabulary=vocabulary)) > 2.0
 
 
@@ -172,14 +173,17 @@ def test_subtlest_mutant_is_refuted() -> None:
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("chain", mostly_slow([PLAIN, CHAINS["all"]], quick=[PLAIN]))
-def test_temperature_on_one_side_is_refuted(rule: Rule, chain: Sampling) -> None:
+def test_temperature_on_one_side_is_refuted(rule: AcceptanceRule, chain: Sampling) -> None:
     honest = world("noisy", chain)
     hotter = world("noisy", replace(chain, temperature=1.25 * chain.temperature))
 
-    assert refuted(rule, honest) < 1.0
-    assert refuted(rule, replace(honest, drawn=hotter.q)) > 1.0  # drawn hotter than said
-    assert refuted(rule, replace(honest, q=hotter.q)) > 1.0  # said to be hotter than drawn
-    assert excess(simulate(rule, replace(honest, p=hotter.p)).ravel(), joint(honest).ravel()) > 1.0
+    assert refuted(drawing(rule), honest) < 1.0
+    assert refuted(drawing(rule), replace(honest, drawn=hotter.q)) > 1.0  # drawn hotter than said
+    assert refuted(drawing(rule), replace(honest, q=hotter.q)) > 1.0  # said to be hotter than drawn
+    assert (
+        excess(simulate(drawing(rule), replace(honest, p=hotter.p)).ravel(), joint(honest).ravel())
+        > 1.0
+    )
 
 
 def test_the_mutants_are_made_from_an_exact_rule() -> None:
@@ -190,8 +194,8 @@ def test_the_mutants_are_made_from_an_exact_rule() -> None:
 
 
 def judge_all(
-    rule: Rule, world: World
-) -> tuple[NDArray[np.int_], NDArray[np.float64], VerdictArrays]:
+    rule: AcceptanceRule, world: World
+) -> tuple[NDArray[np.int_], NDArray[np.float64], Verdict]:
     """Every possible draft, its probability, and its outcome, (drafts, ...)."""
     drafts = np.array(list(product(range(world.vocabulary), repeat=world.drafted)))
     before = np.concatenate([np.zeros((len(drafts), 1), dtype=int), drafts], axis=1)
@@ -203,11 +207,11 @@ def judge_all(
     drafts, p, q = drafts[possible], p[possible], q[possible]
 
     def judge(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, ...]:
-        outcome = rule(drafted, p, q, mx.random.key(0))
+        outcome = drawing(rule)(drafted, p, q, mx.random.key(0))
         return outcome.accepted, outcome.next, outcome.chance
 
     arrays = mx.vmap(judge)(mx.array(drafts, dtype=mx.int32), mx.array(p), mx.array(q))
-    return drafts, likelihood[possible].astype(np.float64), VerdictArrays(*arrays)
+    return drafts, likelihood[possible].astype(np.float64), Verdict(*arrays)
 
 
 def standing(world: World, drafts: NDArray[np.int_]) -> NDArray[np.float64]:
@@ -254,7 +258,7 @@ def test_block_accepts_at_least_as_many_as_token_by_token() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_chance_is_how_often_a_token_stands(rule: Rule) -> None:
+def test_chance_is_how_often_a_token_stands(rule: AcceptanceRule) -> None:
     behind = world("noisy", drafted=3, vocabulary=3)
     drafts = np.array(list(product(range(3), repeat=3)))
     each = 4_000
@@ -263,7 +267,7 @@ def test_chance_is_how_often_a_token_stands(rule: Rule) -> None:
     def judge(drafted: mx.array, key: mx.array) -> tuple[mx.array, mx.array]:
         before = mx.concatenate([mx.array([0]), drafted])
         q = behind.q[position[:-1], before[:-1]]
-        outcome = rule(drafted, behind.p[position, before], q, key)
+        outcome = drawing(rule)(drafted, behind.p[position, before], q, key)
         return outcome.accepted, outcome.chance
 
     keys = mx.random.split(mx.random.key(5), len(drafts) * each)
@@ -302,10 +306,14 @@ def normalized(rows: list[list[float]]) -> NDArray[np.float32]:
 
 
 def judge(
-    rule: Rule, drafted: list[int], p: NDArray[np.float32], q: NDArray[np.float32], seed: int
+    rule: AcceptanceRule,
+    drafted: list[int],
+    p: NDArray[np.float32],
+    q: NDArray[np.float32],
+    seed: int,
 ) -> tuple[int, int, list[float]]:
     ids = mx.array([int(token) for token in drafted], dtype=mx.int32)
-    outcome = rule(ids, mx.array(p), mx.array(q), mx.random.key(seed))
+    outcome = drawing(rule)(ids, mx.array(p), mx.array(q), mx.random.key(seed))
     assert outcome.accepted.shape == outcome.next.shape == ()
     assert outcome.chance.shape == (len(drafted),)
     assert outcome.accepted.dtype == outcome.next.dtype == mx.int32
@@ -315,7 +323,7 @@ def judge(
 @pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds())
 def test_laws(
-    rule: Rule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
+    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
 ) -> None:
     drafted, p, q, seed = round_
 
@@ -338,7 +346,7 @@ def test_laws(
 @settings(max_examples=examples(50))
 @given(round_=rounds())
 def test_what_is_sure_to_stand_and_what_is_not(
-    rule: Rule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
+    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
 ) -> None:
     drafted, p, q, seed = round_
     n = len(drafted)
@@ -373,7 +381,7 @@ def test_what_is_sure_to_stand_and_what_is_not(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
+def test_sixteen_drafted_tokens_that_nearly_stand(rule: AcceptanceRule) -> None:
     # Rounding, as it comes from the same model in another batch: no rejection worth its name.
     q = mx.softmax(mx.random.normal((17, 50), key=mx.random.key(1)), axis=-1)
     wobble = 1.0 + 1e-6 * mx.random.normal((17, 50), key=mx.random.key(2))
@@ -382,9 +390,21 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
 
     keys = mx.random.split(mx.random.key(4), 2_000)
     each = [mx.broadcast_to(rows, (2_000, *rows.shape)) for rows in (p, q[:-1])]
-    accepted = mx.vmap(lambda key, p, q: rule(drafted, p, q, key).accepted)(keys, *each)
+    accepted = mx.vmap(lambda key, p, q: drawing(rule)(drafted, p, q, key).accepted)(keys, *each)
 
     assert int(mx.sum(accepted == 16)) >= 1_998
+
+
+@given(ends=st.lists(st.sampled_from(WEIGHTS), min_size=1, max_size=6).filter(any))
+def test_a_round_ends_as_often_as_it_should(ends: list[float]) -> None:
+    points = 10_000
+    ended = [last_accepted(ends, (i + 0.5) / points) for i in range(points)]
+
+    share = np.bincount(ended, minlength=len(ends)) / points
+    assert share == pytest.approx(np.array(ends) / sum(ends), abs=2 / points)
+    for point in (0.0, 1.0):
+        assert ends[last_accepted(ends, point)] > 0.0
+    assert not share[np.array(ends) == 0.0].any()
 
 
 @settings(max_examples=examples(50))

@@ -12,23 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.accept import (
-    Outcomes,
-    VerdictArrays,
-    among_candidates,
-    by_block,
-    by_token,
-    outcomes_by_block,
-    outcomes_by_token,
-)
-from engine.sampling import Candidates, entries
+from engine.accept import AcceptanceRule, by_block, by_token, outcomes
+from engine.sampling import Candidates
 from engine.tree import COMMITTED, Tree
-from tests.engine.test_accept import RULES, WEIGHTS, Rule, normalized, rounds
+from tests.engine.test_accept import RULES, WEIGHTS, normalized, rounds
 from tests.support.engine import small_worlds
+from tests.support.engine.acceptance import AllOutcomes, drawing, enumerated
 from tests.support.engine.chi_square import excess
 from tests.support.engine.small_worlds import (
     GUESSING,
-    Judging,
     accepted_tokens,
     all_certain,
     all_drafts,
@@ -58,56 +50,55 @@ SHAPES = {
     "three high, late": Tree((-1, -1, 1, 2, 2)),
     "chain": Tree.chain(3),
 }
-JUDGING: list[Judging] = [outcomes_by_token, outcomes_by_block]
-PAPERS: list[tuple[Judging, Paper]] = [
-    (outcomes_by_token, recursive_rejection),
-    (outcomes_by_block, traversal_verification),
+PAPERS: list[tuple[AcceptanceRule, Paper]] = [
+    (by_token, recursive_rejection),
+    (by_block, traversal_verification),
 ]
 
 
-@pytest.mark.parametrize("judging", JUDGING)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("vocabulary", "seed"), mostly_slow([(3, 1), (3, 2), (4, 3)], quick=[(3, 1)])
 )
 def test_a_tree_commits_exactly_what_the_target_would(
-    judging: Judging, vocabulary: int, seed: int
+    rule: AcceptanceRule, vocabulary: int, seed: int
 ) -> None:
     wrong = {}
     for shape, guessing in product(SHAPES, GUESSING):
         behind = small_worlds.world(vocabulary, SHAPES[shape].height, seed=seed)
         drafts = all_drafts(behind, SHAPES[shape], guessing)
         assert drafts.likely.sum() == pytest.approx(1.0)
-        committed = written(drafts, judged(judging, drafts))
+        committed = written(drafts, judged(rule, drafts))
         if not (off := np.abs(committed - behind.texts()).max()) < 1e-7:
             wrong[shape, guessing.__name__] = off
     assert wrong == {}
 
 
-@pytest.mark.parametrize("judging", JUDGING)
-def test_a_tree_with_impossible_tokens(judging: Judging) -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_a_tree_with_impossible_tokens(rule: AcceptanceRule) -> None:
     for shape, seed in product(["two", "twice two", "three high"], range(4)):
         tree = SHAPES[shape]
         behind = small_worlds.world(4, tree.height, seed=seed, zeros=True)
         drafts = all_drafts(behind, tree, without_replacement)
 
-        committed = written(drafts, judged(judging, drafts))
+        committed = written(drafts, judged(rule, drafts))
 
         assert np.abs(committed - behind.texts()).max() < 1e-7, (shape, seed)
         assert committed[behind.texts() == 0.0].sum() == 0.0, (shape, seed)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_was_drawn_from_nothing_is_not_accepted(rule: Rule) -> None:
+def test_what_was_drawn_from_nothing_is_not_accepted(rule: AcceptanceRule) -> None:
     """A drafter that has fewer tokens than alternatives."""
     tree, p = Tree((-1, -1, -1)), mx.array([[0.5, 0.5]] * 4)
     q = mx.array([[0.5, 0.5], [0.0, 1.0], [0.0, 0.0]])
     drafted = mx.array([0, 1, 0])
     for seed in range(20):
-        verdict = rule(drafted, p, q, mx.random.key(seed), tree)
+        verdict = drawing(rule)(drafted, p, q, mx.random.key(seed), tree)
         assert verdict.accepted.item() in (1, 2)
         assert verdict.chance[2].item() == 0.0
     for seed in range(20):
-        verdict = rule(drafted[2:], p[:2], q[2:], mx.random.key(seed), Branched((-1,)))
+        verdict = drawing(rule)(drafted[2:], p[:2], q[2:], mx.random.key(seed), Branched((-1,)))
         assert verdict.accepted.item() == 0
 
 
@@ -121,28 +112,14 @@ def test_over_candidates_alone_it_is_the_same(tree: Tree, seed: int, certain: bo
     q = mx.array(rows.dirichlet(np.ones(vocabulary), size=len(tree)), dtype=mx.float32)
     drafted = mx.array(rows.integers(0, vocabulary, size=len(tree)), dtype=mx.int32)
     sure = mx.eye(vocabulary)[drafted]
-    seen: list[mx.array] = []
 
-    def noting(
-        columns: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None
-    ) -> VerdictArrays:
-        seen.extend((columns, p, q))
-        return by_block(columns, p, q, key, tree)
+    for rule in RULES:
+        ours = outcomes(rule, drafted, likely, None if certain else q, tree)
+        theirs = outcomes(rule, drafted, Candidates(whole, None), sure if certain else q, tree)
 
-    key = mx.random.key(seed)
-    ours = among_candidates(noting, drafted, likely, None if certain else q, key, tree)
-    theirs = by_block(drafted, whole, sure if certain else q, key, tree)
-
-    assert mx.allclose(ours.chance, theirs.chance, atol=1e-5)
-    assert ours.accepted.item() == theirs.accepted.item()
-    assert whole[ours.accepted, ours.next].item() > 0.0
-    columns, of_p, of_q = seen
-    assert mx.array_equal(
-        entries(of_p[mx.array(parents)], columns), whole[mx.array(parents), drafted]
-    )
-    expected = entries(sure if certain else q, drafted)
-    there = (ids[parents] == np.array(drafted)[:, None]).any(axis=-1)
-    assert mx.array_equal(entries(of_q, columns), mx.where(mx.array(there), expected, 1.0))
+        assert mx.allclose(ours.tried, theirs.tried, atol=1e-5)
+        assert mx.array_equal(ours.p, whole[mx.array(parents), drafted])
+        assert mx.allclose(Candidates(ours.own, likely.ids).over(vocabulary), theirs.own, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", mostly_slow(range(5), quick=[0]))
@@ -152,8 +129,7 @@ def test_traversal_accepts_at_least_as_many(seed: int) -> None:
         drafts = all_drafts(small_worlds.world(3, tree.height, seed=seed), tree, guessing)
 
         by_paths, by_tokens = (
-            accepted_tokens(drafts, judged(judging, drafts))
-            for judging in (outcomes_by_block, outcomes_by_token)
+            accepted_tokens(drafts, judged(rule, drafts)) for rule in (by_block, by_token)
         )
 
         if tree.height == 1 or guessing is all_certain:  # then they are the same rule
@@ -183,10 +159,10 @@ class Branched(Tree):
     is_chain = False
 
 
-@pytest.mark.parametrize("judging", JUDGING)
+@pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds())
 def test_a_chain_is_judged_as_a_tree_would_be(
-    judging: Judging, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
+    rule: AcceptanceRule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
 ) -> None:
     drafted, p, q, _ = round_
     # What is hardly ever drawn makes ratios that are too large for the sums of their logarithms.
@@ -195,18 +171,18 @@ def test_a_chain_is_judged_as_a_tree_would_be(
     ]
     arrays = mx.array(ids, dtype=mx.int32), mx.array(p), mx.array(q)
 
-    chain = judging(*arrays, None)
-    tree = judging(*arrays, Branched(tuple(range(-1, len(drafted) - 1))))
+    chain = enumerated(rule, *arrays)
+    tree = enumerated(rule, *arrays, Branched(tuple(range(-1, len(drafted) - 1))))
 
-    for name in ("ends", "weights", "chance"):
+    for name in ("ends", "chance"):
         ours, theirs = np.array(getattr(tree, name)), np.array(getattr(chain, name))
         assert ours == pytest.approx(theirs, abs=1e-5)
     for accepted in np.flatnonzero(np.array(chain.ends) > 1e-3).tolist():
         assert own_row(tree, accepted) == pytest.approx(own_row(chain, accepted), abs=1e-3)
 
 
-def own_row(outcomes: Outcomes, accepted: int) -> NDArray[np.float64]:
-    row = np.array(outcomes.own(mx.array(accepted)), dtype=np.float64)
+def own_row(may_come: AllOutcomes, accepted: int) -> NDArray[np.float64]:
+    row = np.array(may_come.own[accepted], dtype=np.float64)
     normalized: NDArray[np.float64] = row / row.sum()
     return normalized
 
@@ -226,37 +202,37 @@ def rounds_of_trees(
     return tree, drafted, p, q
 
 
-@pytest.mark.parametrize(("judging", "paper"), PAPERS)
+@pytest.mark.parametrize(("rule", "paper"), PAPERS)
 @given(round_=rounds_of_trees())
 def test_outcomes_are_those_of_the_papers(
-    judging: Judging,
+    rule: AcceptanceRule,
     paper: Paper,
     round_: tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]],
 ) -> None:
     tree, drafted, p, q = round_
     ids = mx.array(drafted, dtype=mx.int32)
 
-    outcomes = judging(ids, mx.array(p), mx.array(q), tree)
+    may_come = enumerated(rule, ids, mx.array(p), mx.array(q), tree)
     ends, own = paper(drafted, p.astype(np.float64), q.astype(np.float64), tree)
 
-    got = np.array(outcomes.ends, dtype=np.float64)
+    got = np.array(may_come.ends, dtype=np.float64)
     assert got == pytest.approx(ends, abs=1e-5)
     assert got.sum() == pytest.approx(1.0, abs=1e-5)
     for accepted in np.flatnonzero(got > 1e-3).tolist():
-        assert own_row(outcomes, accepted) == pytest.approx(own[accepted], abs=1e-3)
+        assert own_row(may_come, accepted) == pytest.approx(own[accepted], abs=1e-3)
 
 
 @pytest.mark.parametrize("rule", RULES)
 @given(round_=rounds_of_trees(), seed=st.integers(0, 1 << 30))
 def test_laws_of_trees(
-    rule: Rule,
+    rule: AcceptanceRule,
     round_: tuple[Tree, list[int], NDArray[np.float32], NDArray[np.float32]],
     seed: int,
 ) -> None:
     tree, drafted, p, q = round_
     ids = mx.array(drafted, dtype=mx.int32)
 
-    verdict = rule(ids, mx.array(p), mx.array(q), mx.random.key(seed), tree)
+    verdict = drawing(rule)(ids, mx.array(p), mx.array(q), mx.random.key(seed), tree)
 
     assert verdict.accepted.shape == verdict.next.shape == ()
     assert verdict.accepted.dtype == verdict.next.dtype == mx.int32
@@ -276,11 +252,10 @@ def test_laws_of_trees(
 @pytest.mark.parametrize(
     "shape", mostly_slow(["twice two", "three high", "chain"], quick=["three high"])
 )
-def test_what_is_drawn_is_what_may_come(rule: Rule, shape: str) -> None:
+def test_what_is_drawn_is_what_may_come(rule: AcceptanceRule, shape: str) -> None:
     tree = SHAPES[shape]
     drafts = all_drafts(small_worlds.world(4, tree.height, seed=3), tree, without_replacement)
-    judging = outcomes_by_token if rule is by_token else outcomes_by_block
-    expected = judged(judging, drafts)
+    expected = judged(rule, drafts)
     probabilities = expected.ends[..., None] * expected.own
     uncertain = np.flatnonzero(probabilities.max(axis=(1, 2)) < 0.6)
     each = 20_000
@@ -292,7 +267,7 @@ def test_what_is_drawn_is_what_may_come(rule: Rule, shape: str) -> None:
         def judge(
             drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
         ) -> tuple[mx.array, ...]:
-            verdict = rule(drafted, p, q, key, tree)
+            verdict = drawing(rule)(drafted, p, q, key, tree)
             return verdict.accepted, verdict.next, verdict.chance
 
         keys = mx.random.split(mx.random.key(i), each)
@@ -314,7 +289,7 @@ def test_what_is_drawn_is_what_may_come(rule: Rule, shape: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_tree_that_the_target_itself_drew(rule: Rule) -> None:
+def test_a_tree_that_the_target_itself_drew(rule: AcceptanceRule) -> None:
     # Everything that is tried first stands; rounding leaves nothing to its alternatives.
     tree = SHAPES["twice two"]
     rows = mx.softmax(mx.random.normal((len(tree) + 1, 50), key=mx.random.key(1)), axis=-1)
@@ -322,5 +297,5 @@ def test_a_tree_that_the_target_itself_drew(rule: Rule) -> None:
     drafted = mx.random.categorical(mx.log(drawn_from), key=mx.random.key(2)).astype(mx.int32)
 
     for seed in range(20):
-        verdict = rule(drafted, rows, drawn_from, mx.random.key(seed), tree)
+        verdict = drawing(rule)(drafted, rows, drawn_from, mx.random.key(seed), tree)
         assert int(verdict.accepted) - 1 == tree.children(tree.children(COMMITTED)[0])[0]

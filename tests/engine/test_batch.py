@@ -21,7 +21,7 @@ from engine.batch import can_share, read_together
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.device import BACKENDS, GPU
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from tests.support.engine import gemma4, mtp, tiny
 from tests.support.engine.helpers import (
     BLOCK,

@@ -261,7 +261,7 @@ def test_after_any_tree_and_any_path_caches_are_as_fresh(
 
 
 def test_recordings_that_have_dropped_what_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.model_parts._KEPT", 6)
+    monkeypatch.setattr("engine.model_parts.RECORDED", 6)
     rounds = [(UNEVEN, 10, 1), (UNEVEN, 4, 2), (UNEVEN, 0, 1), (UNEVEN, 8, 1)]
     assert_kept(model_of("llama"), rounds, length=30, block=128)
 

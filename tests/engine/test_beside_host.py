@@ -7,6 +7,7 @@ of several rounds and with a wide margin: something else may keep this machine b
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from statistics import median
 from typing import Any
 
@@ -14,7 +15,7 @@ import mlx.core as mx
 import pytest
 
 from engine.decoder import Decoder
-from engine.device import CPU, GPU, begin, fetch, finish
+from engine.device import CPU, GPU, begin, fetch
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
@@ -32,7 +33,6 @@ from engine.speculate import (
     speculate,
     while_it_works,
 )
-from engine.turns import Racer, TurnClock, in_turns
 from tests.support.engine.backends import computing_as
 from tests.support.engine.helpers import Known, task
 from tests.support.engine.sessions import loaded
@@ -103,27 +103,22 @@ def test_a_verdict_is_told_while_the_next_pass_is_under_way(model: SlowPasses) -
     assert median(left_at_verdicts(Company(in_turns=True))) < SHARE * model.pass_seconds
 
 
-def test_no_round_is_charged_for_the_turns_of_others(model: SlowPasses) -> None:
-    now = 0.0
-
-    def read() -> float:
-        nonlocal now
-        now += 1.0
-        return now
-
-    decoder, clock = Decoder(model), TurnClock(read)
-    clock.start()
-    asked = replace(task(20), clock=clock)
+def test_a_round_is_charged_by_the_clock_of_its_answer(model: SlowPasses) -> None:
+    """Which may stand still while others have turns. This one only goes on when it is read."""
+    readings = count()
+    decoder = Decoder(model)
+    asked = replace(task(20), clock=lambda: float(next(readings)))
     loop = draft_and_verify(decoder, Known(SCRIPT), Fixed(3), list(PROMPT), asked)
-    seconds = list[float]()
-    for item in alone(decoder, while_it_works(loop, Company())):
-        if isinstance(item, RoundVerdict):
-            seconds.append(item.draft_seconds + item.verify_seconds)
-            clock.stop()
-            now += 1000.0
-            clock.start()
-    assert len(seconds) == 5
-    assert max(seconds) < 20.0
+    rounds = [
+        item
+        for item in alone(decoder, while_it_works(loop, Company()))
+        if isinstance(item, RoundVerdict)
+    ]
+    assert len(rounds) == 5
+    for each in rounds:
+        seconds = each.draft_seconds + each.verify_seconds
+        assert 0.0 < seconds < 20.0
+        assert seconds.is_integer()
 
 
 def test_a_plain_token_is_written_before_the_next_pass_has_ended(model: SlowPasses) -> None:
@@ -192,17 +187,17 @@ def conversation(model: SlowPasses, tokenizer: Any, drafter: Drafter, length: in
 
 def test_a_race_charges_each_answer_for_its_own_passes(model: SlowPasses, tokenizer: Any) -> None:
     """All the time is somebody's, and none is both's."""
-    racers, seconds = list[Racer](), {"plain": list[float](), "drafted": list[float]()}
-    for name, drafter, length in (("plain", NoDrafter(), 0), ("drafted", Known(SCRIPT), 3)):
-        clock = TurnClock()
-        session = conversation(model, tokenizer, drafter, length)
-        request = Request(max_tokens=24, sampling=Sampling(temperature=0.0))
-        events = session.complete(PROMPT, request, generation=name, clock=clock)
-        racers.append(Racer(events, clock))
+    session = conversation(model, tokenizer, Known(SCRIPT), 3)
+    scheduler = Scheduler(session, parallel=1, room=1 << 20, batching=False, fail=failure)
+    request = Request(max_tokens=24, sampling=Sampling(temperature=0.0))
+    race = Job("drafted", Prompt(tokens=tuple(PROMPT)), request, lambda: False, rival="plain")
+    seconds = {"plain": list[float](), "drafted": list[float]()}
+    assert list(scheduler.add(race)) == []
     began = time.perf_counter()
-    for event in in_turns(*racers, settle=finish):
-        if isinstance(event, Verdict):
-            seconds[event.generation].append(event.seconds)
+    while scheduler.busy:
+        for event in scheduler.step():
+            if isinstance(event, Verdict):
+                seconds[event.generation].append(event.seconds)
     whole = time.perf_counter() - began
     plain, drafted = seconds.values()
     assert (len(plain), len(drafted)) == (24, 6)

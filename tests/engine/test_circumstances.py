@@ -9,6 +9,7 @@ import pytest
 from engine.circumstances import (
     Contention,
     ProcessorTimes,
+    gpu_share_in_ioreg,
     power_mode,
     power_mode_in_pmset,
     processor_times,
@@ -72,6 +73,13 @@ def test_what_linux_says(tmp_path: Path) -> None:
         statistics.write_text(text)
         assert processor_times(statistics) is None
     assert processor_times(tmp_path / "none") is None
+
+
+def test_a_macs_gpu_works_for_others() -> None:
+    line = '"PerformanceStatistics" = {"recoveryCount"=80,"Device Utilization %"=29,"In use"=0}'
+    assert gpu_share_in_ioreg(line) == 0.29
+    assert gpu_share_in_ioreg(line.replace("29", "0") + "\n" + line.replace("29", "7")) == 0.07
+    assert gpu_share_in_ioreg("") == 0.0
 
 
 def test_a_macs_power_mode() -> None:

@@ -28,6 +28,7 @@ from engine.host import (
     quantized_caches,
 )
 from engine.loading import load
+from engine.pair_costs import Remark
 from engine.protocol import (
     Cancel,
     Command,
@@ -48,7 +49,7 @@ from engine.protocol import (
     command_to_json,
 )
 from engine.request import Prompt, Request, asked
-from engine.session import Remark, Session
+from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
@@ -159,22 +160,6 @@ def test_a_race_says_what_lies_behind_a_difference(
     )
     assert plain[done.fork.at] == done.fork.plain
     assert done.fork.written in drafted
-
-
-def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else they may differ, and one reads more memory than the other."""
-    caches = QuantizedCaches(bits=8)
-    monkeypatch.setattr("engine.host.quantized_caches", lambda *_: caches)
-    given: list[QuantizedCaches | None] = []
-
-    def spy(*values: Any, quantized: QuantizedCaches | None = None, **others: Any) -> Session:
-        given.append(quantized)
-        return Session(*values, **others)  # the tiny model's own caches cannot be quantized
-
-    monkeypatch.setattr("engine.host.Session", spy)
-    race = replace(generate("g", max_tokens=8), race=True)
-    assert isinstance(hosted([Load("1", str(folder)), race])[-1], Done)
-    assert given == [caches, caches]
 
 
 def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.cluster.hosts import Host as Mac
+from engine.cluster.hosts import ClusterHost as Mac
 from engine.cluster.hosts import Hosts
 from engine.cluster.states import divided
 from engine.decoder import Decoder

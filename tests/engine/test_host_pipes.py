@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from engine.events import Failed, Text
-from engine.host import CommandQueue, Disconnected, ResponseWriter, read_lines
+from engine.host import CommandQueue, Disconnected, ResponseLines, read_lines
 from engine.pipes import claim_pipes
 from engine.protocol import (
     LONGEST_LINE_BYTES,
@@ -40,7 +40,7 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         library.puts(b"from C's own buffer")
         library.fflush(None)
         subprocess.run(["echo", "from a program"], check=True)
-        ResponseWriter(responses).send(Failed("g", "m", "r"))
+        ResponseLines(responses).send(Failed("g", "m", "r"))
         assert os.read(0, 100) == b""
         assert commands.read() == b"command\n"
         commands.close()
@@ -73,7 +73,7 @@ def test_lines_that_are_too_long_come_broken_off() -> None:
 def test_lines_from_two_threads_stay_whole() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
-        output = ResponseWriter(sink)
+        output = ResponseLines(sink)
         texts = [Text(str(number), "é" * 20_000) for number in range(2)]
         threads = [
             Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
@@ -91,7 +91,7 @@ def test_a_closed_pipe_is_gone() -> None:
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
-        ResponseWriter(sink).send(Unloaded("1"))
+        ResponseLines(sink).send(Unloaded("1"))
 
 
 def test_an_inbox_stops_when_nobody_reads() -> None:
@@ -106,7 +106,7 @@ def test_an_inbox_stops_when_nobody_reads() -> None:
 
 def test_answers_are_ascii_whatever_the_text() -> None:
     sink = io.BytesIO()
-    ResponseWriter(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
+    ResponseLines(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
     assert sink.getvalue().isascii()
     assert sink.getvalue().count(b"\n") == 1
     assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"

@@ -41,7 +41,6 @@ from engine.drafters.suffix import SuffixDrafter
 from engine.tree import Tree
 from tests.support.engine.backends import computing_as, on_a_mac
 from tests.support.engine.blocks import block_drafter
-from tests.support.engine.copying import Copying
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     BLOCK,
@@ -82,11 +81,9 @@ DRAFTERS = (
     "block",
     "cascade",
     "trees",
-    "joint",
     "other tokens",
     "abridged",
 )
-OF_TREES = ("trees", "joint")
 COUNT = 40  # with the prompt, more than three of the window
 ROWS = (2, 3, 5, 9, 17, 41)  # of a pass, by which a Mac rounds
 BEGINNING = 20  # of them, in which mutants show
@@ -172,10 +169,6 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return block_drafter(target, "dspark")
         case "trees":
             return Guessing([*PROMPT, *plain_of(case)], wrong=now_and_then(1))
-        case "joint":
-            text = [*PROMPT, *plain_of(case)]
-            copy = Copying(text, wrong=now_and_then(2), silent=now_and_then(3))
-            return Cascade(copy, Guessing(text, wrong=now_and_then(4)))
         case "other tokens":
             own = decoder(noisy_of(case), quantized=case.quantized, block=case.block)
             pair = Translation(*of_letters(), vocabulary=target.vocabulary, rows=own.vocabulary)
@@ -198,7 +191,7 @@ def run_of(case: Case, kind: str, length: int, check_caches: bool = True) -> Run
         quantized=case.quantized,
         block=case.block,
         check_caches=check_caches,
-        trees=kind in OF_TREES,
+        trees=kind == "trees",
     )
 
 
@@ -324,15 +317,14 @@ def test_only_near_ties_differ_on_a_mac(case: Case, capsys: pytest.CaptureFixtur
 @pytest.mark.slow
 def test_drafters_are_what_they_are_called() -> None:
     case = Case("llama", "float32")
-    runs = {kind: run_of(case, kind, 5 if kind in OF_TREES else 3) for kind in DRAFTERS}
+    runs = {kind: run_of(case, kind, 5 if kind == "trees" else 3) for kind in DRAFTERS}
 
     assert {kind for kind, run in runs.items() if run.tokens != plain_of(case)} == set()
     assert runs["self"].accepted == runs["self"].proposed > 0
     assert runs["hostile"].accepted == 0
     assert len(runs["hostile"].rounds) == COUNT
     assert any(guess and guess.parents for guess, _ in runs["trees"].rounds)
-    assert "copy+known" in [guess.drafter for guess, _ in runs["joint"].rounds if guess]
-    for kind in ("noisy", "trees", "joint", "early-exit", "other tokens", "abridged"):
+    for kind in ("noisy", "trees", "early-exit", "other tokens", "abridged"):
         assert 0 < runs[kind].accepted < runs[kind].proposed, kind
 
 

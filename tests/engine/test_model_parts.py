@@ -33,7 +33,7 @@ from engine.model_parts import (
     standing_in,
     trunk,
 )
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
@@ -282,7 +282,7 @@ def test_recurrent_layers_keep_the_accepted_part_of_a_round() -> None:
 def test_recording_may_begin_late_and_holds_a_bounded_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine.model_parts, "_KEPT", 16)
+    monkeypatch.setattr(engine.model_parts, "RECORDED", 16)
     decoder = Decoder(build("llama"))
     decoder.read(mx.array(TOKENS))
     states = decoder.record(LAYERS)

@@ -29,8 +29,8 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import KIND_NAMES, check
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
 from models.installed.resolve import Drafters, NamedDrafter, resolve_drafters
 from models.model_folder import ModelFolder

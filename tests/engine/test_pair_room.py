@@ -22,10 +22,11 @@ from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
 from engine.protocol import Load, Loaded, Response, SetDrafter
-from models.drafter_folders import DrafterFolder, describe_drafter, is_drafter
+from models.drafters.folders import DrafterFolder, describe_drafter, is_drafter
 from models.errors import Problem
 from models.files import models_folder
 from models.installed.resolve import resolve_drafters
+from models.limits import LONGEST_COPY, LONGEST_DRAFT
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
@@ -239,12 +240,18 @@ _RANDOM: dict[str, dict[str, Any]] = {
 
 
 def random_model(
-    folder: Path, architecture: str, *, layers: int = 8, bits: int | None = None, width: int = 512
+    folder: Path,
+    architecture: str,
+    *,
+    layers: int = 8,
+    bits: int | None = None,
+    width: int = 512,
+    vocabulary: int = 8192,
 ) -> Path:
     """Write a random model of some 10 to 30 million weights, bfloat16 or quantized."""
     config = {
         "model_type": architecture,
-        "vocab_size": 8192,
+        "vocab_size": vocabulary,
         "eos_token_id": 256,
         "hidden_size": width,
         "num_hidden_layers": layers,
@@ -274,15 +281,17 @@ def _opened(folder: Path) -> ModelFolder | DrafterFolder:
     return describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
 
 
-def assert_measured(target: Path, drafter: Path | None, context: int, *, word: str = "") -> None:
-    """What is reckoned for the pair is what a process of its own needs at most."""
+def assert_measured(
+    target: Path, drafter: Path | None, context: int, *, word: str = "", length: int = LONGEST_DRAFT
+) -> None:
+    """What is reckoned for the pair is what a process of its own needs at most, which drafts
+    `length` tokens in each round."""
     size = weigh(_opened(drafter)) if drafter else None
     reckoned = fit(weigh(ModelFolder(target)), size, context=context, machine=this_machine())
     said = word or str(drafter or "none")
     command = [sys.executable, "-m", "tests.support.engine.peak_memory"]
-    ended = subprocess.run(
-        [*command, str(target), said, str(context)], capture_output=True, text=True, cwd=ROOT
-    )
+    command += [str(target), said, str(context), str(length)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stderr
     measured = json.loads(ended.stdout)
     ratio = reckoned.needed_bytes / measured["peak_bytes"]
@@ -308,6 +317,14 @@ def test_random_pairs_need_what_is_said(
     if drafts:
         drafter = random_model(tmp_path / "drafter", architecture, layers=4, bits=bits)
     assert_measured(target, drafter, context)
+
+
+@pytest.mark.slow
+def test_the_longest_copies_need_what_is_said(tmp_path: Path) -> None:
+    """A round reads as many rows as the longest copy has tokens, and one more."""
+    target = random_model(tmp_path / "target", "llama", layers=2, width=128, vocabulary=65_536)
+    # Each turn's prompt ends with room for a whole copy before caches grow.
+    assert_measured(target, None, 1100, word="suffix", length=LONGEST_COPY)
 
 
 @pytest.mark.slow

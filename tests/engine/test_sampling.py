@@ -15,6 +15,7 @@ from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from numpy.typing import NDArray
 
 from engine import speculate as loop
+from engine.accept import by_block, outcomes
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import rows
@@ -29,11 +30,12 @@ from engine.sampling import (
     draw,
     entries,
     scores,
-    without,
 )
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
+from engine.tree import Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
+from tests.support.engine.kernels import kernels
 from tests.support.engine.markov import decoder, drafting_tables, random_table
 from tests.support.engine.tiny import build, noisy
 from tests.support.mostly_slow import mostly_slow
@@ -274,21 +276,6 @@ def test_a_point_on_the_edge_is_inside() -> None:
         assert drawn == (1 if point < 0.25 else 3)
 
 
-@given(
-    st.lists(st.sampled_from([0.0, 0.1, 0.5, 2.0]), min_size=2, max_size=6).filter(any),
-    st.sets(st.integers(0, 5), max_size=3),
-)
-def test_without_some_tokens_the_others_keep_their_proportions(
-    weights: list[float], tokens: set[int]
-) -> None:
-    p = np.array(weights) / sum(weights)
-    tokens = {token for token in tokens if token < len(weights)}
-    expected = np.where(np.isin(np.arange(len(p)), list(tokens)), 0.0, p)
-    expected = expected / expected.sum() if expected.sum() else p
-    rows = without(mx.array([p.tolist()]), sorted(tokens))
-    assert np.allclose(np.array(rows[0]), expected, atol=1e-6)
-
-
 OUT_OF_RANGE: list[dict[str, Any]] = [
     {"temperature": -0.1},
     {"temperature": math.nan},
@@ -492,3 +479,20 @@ def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -
         assert tokens == expected, f"at length {length}"
 
     assert accepted > 15
+
+
+@pytest.mark.parametrize(
+    ("filters", "most"), [({}, 40), ({"min_p": 0.05}, 55), ({"top_p": 0.8, "top_k": 20}, 60)]
+)
+def test_a_verdict_takes_few_kernels(filters: dict[str, Any], most: int) -> None:
+    """A GPU begins each of them by itself. Four drafted tokens, each drawn from its own q."""
+    logits, q = mx.zeros((5, 15_000), dtype=mx.bfloat16), mx.full((4, 15_000), 1 / 15_000)
+    drafted, points = mx.zeros((4,), dtype=mx.int32), mx.full((5, 1), 0.5)
+    mx.eval(logits, q, drafted, points)
+    sampling = Sampling(temperature=0.7, **filters)
+
+    p = candidates(scores(logits, None, sampling), sampling)
+    may_come = outcomes(by_block, drafted, p, q, Tree.chain(4))
+    columns = draw(may_come.own, points)
+
+    assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most

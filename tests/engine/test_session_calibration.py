@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+import engine.pair_costs
 import engine.session
 import engine.speculate
 from engine.circumstances import Contention
@@ -18,8 +19,9 @@ from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.events import Draft
 from engine.loading import LoadedModel
+from engine.pair_costs import Remark
 from engine.request import Request
-from engine.session import Remark, Session
+from engine.session import Session
 from models.model_folder import ModelFolder
 from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
 
@@ -33,7 +35,7 @@ def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
 
     measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
     monkeypatch.setattr(engine.speculate, "perf_counter", clock)
-    monkeypatch.setattr(engine.session, "calibrate", measuring)
+    monkeypatch.setattr(engine.pair_costs, "calibrate", measuring)
     named = property(lambda folder: f"weights of {folder.path}")
     monkeypatch.setattr(ModelFolder, "fingerprint", named)
     return loaded(tiny_model("llama"), tokenizer)
@@ -54,7 +56,7 @@ def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> No
     list(first.answer(QUESTION, Request(max_tokens=30)))
 
     second = Session(target, drafter="lookup", calibrations=kept)
-    with mock.patch.object(engine.session, "calibrate") as measuring:
+    with mock.patch.object(engine.pair_costs, "calibrate") as measuring:
         second.calibrate()
         measuring.assert_not_called()
     assert isinstance(first.policy, Automatic)
@@ -84,7 +86,7 @@ def test_measured_again_it_replaces_what_was_stored(target: LoadedModel, tmp_pat
 
 
 def test_where_nothing_is_to_be_decided_nothing_is_measured(target: LoadedModel) -> None:
-    with mock.patch.object(engine.session, "calibrate") as measuring:
+    with mock.patch.object(engine.pair_costs, "calibrate") as measuring:
         Session(target).calibrate()
         Session(target, drafter="lookup", policy=Fixed(3)).calibrate()
         measuring.assert_not_called()
@@ -104,16 +106,27 @@ class Busy(Contention):
     heavy = True
 
 
+def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.pair_costs, "gpu_is_busy", lambda: True)
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
+    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
+    assert known(session)
+    list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_busy_machine_showed_is_used_and_not_kept(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = CalibrationStore(tmp_path)
-    calm = engine.session.Contention
-    monkeypatch.setattr(engine.session, "Contention", Busy)
+    calm = engine.pair_costs.Contention
+    monkeypatch.setattr(engine.pair_costs, "Contention", Busy)
     session = Session(target, drafter="lookup", calibrations=kept)
     assert session.calibrate() == [Remark.BUSY_CALIBRATING]
     assert known(session)
-    monkeypatch.setattr(engine.session, "Contention", calm)
+    monkeypatch.setattr(engine.pair_costs, "Contention", calm)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
     assert not session.disturbed  # it has been told
     assert list(tmp_path.iterdir()) == []
@@ -122,7 +135,7 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
     assert again.calibrate() == []
     (path,) = tmp_path.iterdir()
     written = path.read_bytes()
-    monkeypatch.setattr(engine.session, "Contention", Busy)
+    monkeypatch.setattr(engine.pair_costs, "Contention", Busy)
     third = Session(target, drafter="lookup", calibrations=kept)
     assert third.calibrate() == []  # it is known from the last time
     assert list(third.answer(QUESTION, Request(max_tokens=30)))
@@ -143,7 +156,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(
     list(first.answer(QUESTION, Request(max_tokens=1)))
 
     second = Session(target, drafter="lookup", calibrations=kept)
-    with mock.patch.object(engine.session, "calibrate", return_value=None) as measuring:
+    with mock.patch.object(engine.pair_costs, "calibrate", return_value=None) as measuring:
         second.calibrate()
         measuring.assert_called_once()
     assert isinstance(second.policy, Automatic)
@@ -154,7 +167,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(
 def test_the_slow_library_is_told_of_when_it_is_measured(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.session, "choose_blas", lambda: MatrixLibrary("reference BLAS"))
+    monkeypatch.setattr(engine.pair_costs, "choose_blas", lambda: MatrixLibrary("reference BLAS"))
     kept = CalibrationStore(tmp_path)
     first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
     assert first.calibrate() == [Remark.SLOW_BLAS]
@@ -233,7 +246,7 @@ def test_it_is_tried_before_anything_is_timed(target: LoadedModel, tmp_path: Pat
     kept = CalibrationStore(tmp_path)
     with (
         mock.patch.object(engine.session, "can_share", return_value=True) as trial,
-        mock.patch.object(engine.session, "calibrate") as measuring,
+        mock.patch.object(engine.pair_costs, "calibrate") as measuring,
     ):
         measuring.side_effect = lambda *_, **__: trial.assert_called_once()
         Session(target, drafter="suffix", calibrations=kept).calibrate()

@@ -66,6 +66,6 @@ def test_dropping_the_token_that_it_stopped_at_is_refuted() -> None:
     cold = replace(WARM, temperature=0.5)
     drafter = Dropping(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
 
-    counts, _ = long_text(drafter, Unsure(4), cold, length=900)
+    counts, _ = long_text(drafter, Unsure(4), cold, length=1_200)
 
     assert excess(counts, exact(TABLE, cold)) > 1.5

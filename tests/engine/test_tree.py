@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.tree import COMMITTED, Tree, joined, side_by_side
+from engine.tree import COMMITTED, Tree
 from tests.support.engine.trees import random_trees
 
 
@@ -108,18 +108,6 @@ def test_behind_a_chain(tree: Tree, count: int) -> None:
         assert longer.path(count + token) == (*range(count), *moved)
 
 
-@given(st.lists(random_trees(most=5), max_size=4))
-def test_trees_side_by_side(each: list[Tree]) -> None:
-    together = side_by_side(each)
-
-    start = 0
-    for tree in each:
-        for token in range(len(tree)):
-            assert together.path(start + token) == tuple(start + i for i in tree.path(token))
-        start += len(tree)
-    assert len(together) == start
-
-
 @given(random_trees())
 def test_a_chain_is_one_path(tree: Tree) -> None:
     assert tree.is_chain == (len(tree.paths) == 1)
@@ -130,31 +118,3 @@ def test_a_token_before_its_parent_is_refused() -> None:
     for parents in ((0,), (-1, 1), (-1, 2, 0), (-2,)):
         with pytest.raises(ValueError, match="before its parent"):
             Tree(parents)
-
-
-@st.composite
-def drafts(draw: st.DrawFn) -> tuple[list[int], Tree]:
-    """Ids of few kinds for a tree, so that others begin alike."""
-    tree = draw(random_trees(most=10))
-    return draw(st.lists(st.integers(0, 2), min_size=len(tree), max_size=len(tree))), tree
-
-
-@given(st.lists(drafts(), min_size=1, max_size=3))
-def test_what_begins_alike_is_one_in_the_tree_of_several(
-    several: list[tuple[list[int], Tree]],
-) -> None:
-    tree, numbers = joined(several)
-    ids = dict[int, int]()
-    for (own_ids, _), own in zip(several, numbers, strict=True):
-        for token, number in zip(own_ids, own, strict=True):
-            assert ids.setdefault(number, token) == token
-    assert sorted(ids) == list(range(len(tree)))
-
-    def texts(ids: list[int], shape: Tree) -> list[tuple[int, ...]]:
-        return [tuple(ids[i] for i in shape.path(token)) for token in range(len(shape))]
-
-    all_texts = [text for each in several for text in texts(*each)]
-    assert texts([ids[i] for i in range(len(tree))], tree) == list(dict.fromkeys(all_texts))
-    assert [number for own in numbers for number in own] == [
-        list(dict.fromkeys(all_texts)).index(text) for text in all_texts
-    ]

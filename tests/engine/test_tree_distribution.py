@@ -1,28 +1,19 @@
-"""End to end: what the loop writes has the target's distribution where drafts branch, and where two
-drafters draft side by side.
-"""
+"""End to end: what the loop writes has the target's distribution where drafts branch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from unittest import mock
 
-import mlx.core as mx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-import engine.drafters.cascade
 from engine.accept import AcceptanceRule, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import DraftArrays, Drafter, NoDrafter
-from engine.drafters.cascade import Cascade
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.recycling import RecyclingDrafter
-from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.speculate import RoundVerdict
 from engine.tree import Tree
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_distribution import joint_with_penalties
@@ -34,11 +25,9 @@ from tests.support.engine.drawn_texts import (
     PROMPT,
     SHORT,
     TABLE,
-    VOCABULARY,
     WARM,
     accepted,
     long_text,
-    model_drafter,
     no_ends,
     short_texts,
     write,
@@ -182,87 +171,5 @@ def test_mistakes_with_trees_are_refuted(paper: Paper, mistake: Mistake | None) 
 @pytest.mark.slow
 def test_drafter_that_takes_its_alternatives_for_replaced_is_refuted() -> None:
     drafter = TakenForReplaced(DRAFTING["random"])
-    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=1_000)
+    counts, _ = long_text(drafter, Shaped(LOW), WARM, length=3_000)
     assert excess(counts, exact(TABLE, WARM)) > 1.0
-
-
-# --- Joint drafts
-
-
-def copier_and(kind: str) -> Cascade:
-    """What is copied, which is certain, beside what is drawn or certain too."""
-    others: dict[str, Callable[[], Drafter]] = {
-        "tree": lambda: Branching(DRAFTING["noisy"]),
-        "hostile tree": lambda: Branching(DRAFTING["hostile"]),
-        "chain": lambda: model_drafter(DRAFTING["noisy"]),
-        "recycling": RecyclingDrafter,
-    }
-    return Cascade(SuffixDrafter(), others[kind]())
-
-
-def long_text_of_joint_drafts(
-    kind: str, *, rule: AcceptanceRule = by_block, length: int
-) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
-    return long_text(copier_and(kind), FixedTree(6), COLD, length=length, accept=rule)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("kind", "rule"),
-    mostly_slow(
-        product(["tree", "hostile tree", "chain", "recycling"], [by_token, by_block]),
-        quick=[("tree", by_block), ("chain", by_token)],
-    ),
-)
-def test_long_text_of_a_copy_beside_another_draft(kind: str, rule: AcceptanceRule) -> None:
-    counts, rulings = long_text_of_joint_drafts(kind, rule=rule, length=700)
-
-    assert excess(counts, exact(TABLE, COLD)) < 1.0
-    together = [each for each in rulings if "+" in each.reason.drafter]
-    assert len(together) > 70
-    assert any(each.path[:1] == (0,) for each in together)  # the copy
-    assert any(each.path and each.path[0] > 0 for each in together)  # the other
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", mostly_slow(["tree", "chain"], quick=["tree"]))
-def test_first_three_tokens_of_a_copy_beside_another_draft(kind: str) -> None:
-    prompt = [2, 1, 0, 4, 2, 1]  # so that there is something to copy
-    counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
-    target, drafter = decoder(TABLE), copier_and(kind)
-    for seed in range(400):
-        task = no_ends(WARM, seed=seed, length=SHORT)
-        counts[tuple(write(target, drafter, FixedTree(6), task, prompt)[0])] += 1
-
-    expected = joint(exact(TABLE, WARM), prompt[-2:], SHORT)
-    assert excess(counts.ravel(), expected.ravel()) < 1.0
-
-
-def the_copy_is_said_to_be_drawn(drafts: Sequence[DraftArrays]) -> list[mx.array]:
-    """Its rows are those of the other: a one-hot row is missing."""
-    whole = whole_distributions(drafts)
-    rows = [each[mx.minimum(mx.arange(len(whole[0])), len(each) - 1)] for each in whole[1:]]
-    return [*rows, *whole[1:]]
-
-
-def in_another_order(drafts: Sequence[DraftArrays]) -> list[mx.array]:
-    """Of the parts: rows are not those of their tokens."""
-    return whole_distributions(drafts)[::-1]
-
-
-whole_distributions = engine.drafters.cascade._distributions
-
-
-@pytest.mark.parametrize(
-    ("mutant", "length"),
-    mostly_slow(
-        [(the_copy_is_said_to_be_drawn, 600), (in_another_order, 2_000)],
-        quick=[(the_copy_is_said_to_be_drawn, 600)],
-    ),
-)
-def test_parts_that_say_what_is_not_so_are_refuted(
-    mutant: Callable[[Sequence[DraftArrays]], list[mx.array]], length: int
-) -> None:
-    with mock.patch.object(engine.drafters.cascade, "_distributions", mutant):
-        counts, _ = long_text_of_joint_drafts("tree", length=length)
-    assert excess(counts, exact(TABLE, COLD)) > 1.0

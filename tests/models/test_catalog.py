@@ -17,7 +17,7 @@ from models.catalog import (
     load_catalog,
     offers,
 )
-from models.drafter_kinds import plain_name
+from models.drafters.kinds import plain_name
 from models.errors import Problem
 from models.in_words import size
 from models.installed.inventory import is_known, role_of

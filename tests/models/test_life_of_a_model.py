@@ -15,6 +15,7 @@ from models.installed.resolve import resolve_target
 from models.records import Download
 from tests.support.models.hub_models import NAME, Client, model_files, safetensors
 from tests.support.models.hub_server import serving_hub
+from tests.support.models.tiny_store import clean
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
     assert left_over(client) == [NAME]
     with pytest.raises(Problem, match="not whole"):
         resolve_target(NAME, home=client.home, cache=client.cache)
-    assert store.clean_incomplete(home=client.home, cache=client.cache) > 0
+    assert clean(client.home, client.cache) > 0
     assert list(client.cache.glob("models--*")) == []
 
 
@@ -115,7 +116,7 @@ def test_a_broken_download_beside_an_older_revision(client: Client):
     assert left_over(client) == [NAME]
     (model,) = store.installed(home=client.home, cache=client.cache)
     assert (model.name, model.problem) == (NAME, "")
-    assert store.clean_incomplete(home=client.home, cache=client.cache) > 0
+    assert clean(client.home, client.cache) > 0
     assert left_over(client) == []
     assert names(client) == [NAME]
     assert completed(Path(model.path), home=client.home)

@@ -11,10 +11,10 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from models import drafter_folders
 from models.catalog import Catalog, load_catalog
-from models.drafter_folders import describe_drafter, is_drafter, own_module
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafters import folders as drafter_folders
+from models.drafters.folders import describe_drafter, is_drafter, own_module
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, ModelPlace, describe
 from models.memory.machine import Machine

@@ -18,7 +18,7 @@ from engine.distil.loss import make_batch
 from engine.drafters.head_network import load_head
 from engine.loading import load
 from engine.model_parts import embedding
-from models.drafter_folders import describe_drafter, find_head
+from models.drafters.folders import describe_drafter, find_head
 from models.files import models_folder
 from models.model_folder import ModelFolder
 from models.starter import STARTER

@@ -1,9 +1,9 @@
 """Quantizes a drafter that others have trained, and keeps a target's MTP module.
 
 mlx-lm leaves such modules out of what it converts; here they are written beside the model, or into
-a folder of their own. Knows tensors by their names and shapes; what a network computes with them is
-for `engine.drafters`. Nothing is quantized of what is small or decides a lot: norms, and the heads
-that correct and judge a block.
+a folder of their own. Knows tensors by our networks' names and by their shapes; what a network
+computes with them is for `engine.drafters`. Nothing is quantized of what is small or decides a
+lot: norms, and the heads that correct and judge a block.
 """
 
 import re
@@ -20,8 +20,8 @@ from engine.cli.models.convert import (
     require_room,
     write_weights,
 )
-from models.drafter_folders import DrafterFolder
-from models.drafter_packagings import module_config
+from models.drafters.folders import DrafterFolder
+from models.drafters.mtp import module_config
 from models.errors import Problem
 from models.files import new_folder, write_json
 from models.records import MODULE_NAME
@@ -63,7 +63,7 @@ def convert_drafter(
             "Use it as it is, or convert the float drafter that it was made from.",
         )
     with new_folder(folder) as partial, no_cache():
-        weights = _quantized(_tensors(drafter), chosen)
+        weights = _quantized(drafter, chosen)
         config.pop("quantization_config", None)
         config["quantization"] = {"group_size": chosen.group_size, "bits": chosen.low_bits}
         require_room(partial, weights)
@@ -85,7 +85,7 @@ def keep_module(
     Its groups are those of the model, whose config.json speaks for both.
     """
     chosen = Quantization(_DEFAULT_BITS, quantization.group_size)
-    weights = _quantized(_tensors(module), chosen)
+    weights = _quantized(module, chosen)
     require_room(folder, weights)
     write_weights(weights, folder, progress, stem=MODULE_NAME.removesuffix(".safetensors"))
 
@@ -109,17 +109,18 @@ def _tensors(drafter: DrafterFolder) -> dict[str, mx.array]:
     return found
 
 
-def _quantized(tensors: dict[str, mx.array], quantization: Quantization) -> dict[str, mx.array]:
+def _quantized(drafter: DrafterFolder, quantization: Quantization) -> dict[str, mx.array]:
     """The matrices packed; nothing is computed before it is written."""
+    ours = {theirs: ours for ours, theirs in drafter.published.names.items()}
     group_size, bits = quantization.group_size, quantization.low_bits
     # Rows that are picked one by one are not unpacked.
-    picked = any(".masked_embedding." in f".{name}" for name in tensors)
+    picked = any(".masked_embedding." in f".{name}" for name in ours.values())
     made: dict[str, mx.array] = {}
-    for name, array in _apart(tensors).items():
+    for name, array in _apart(_tensors(drafter)).items():
         base = name.removesuffix(".weight")
         whole = array.ndim > 1 and array.shape[-1] % group_size == 0
         floats = mx.issubdtype(array.dtype, mx.floating)
-        kept = _KEPT.search(name) or (picked and base.endswith("embed_tokens"))
+        kept = _KEPT.search(ours.get(name, name)) or (picked and base.endswith("embed_tokens"))
         if name == base or kept or not whole or not floats:
             made[name] = array
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.cli.models.convert import Quantization, convert
 from engine.cli.models.convert_drafter import convert_drafter, for_drafters, keep_module
-from models.drafter_folders import DrafterFolder, own_module, read_drafter
+from models.drafters.folders import DrafterFolder, own_module, read_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder
 from models.gguf.importing import import_gguf

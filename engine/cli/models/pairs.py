@@ -10,8 +10,8 @@ from engine.cli.models.local import free_bytes
 from engine.cluster.followers import ask_machines
 from engine.cluster.hosts import read_hosts
 from models.catalog import load_catalog, offers
-from models.drafter_folders import find_head, own_module
-from models.drafter_packagings import classify, kind_of
+from models.drafters.folders import find_head, own_module
+from models.drafters.reading import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf

@@ -12,14 +12,15 @@ from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
-from models.drafter_folders import module_folder
+from models.drafters.folders import module_folder
 from models.errors import Problem
 from models.hub.client import Hub
-from models.hub.fetch import LOOK_SECONDS, fetch
+from models.hub.fetch import fetch
 from models.hub.fetch_module import fetch_module
 from models.hub.queue import Fetch, Queue, QueueBusy, ReportProgress
 from models.hub.repository import Repository, check_name, check_revision, is_commit
 from models.hub.stopping import Stop, Stopped, apart
+from models.hub.watching import LOOK_SECONDS
 from models.installed.resolve import open_target
 from models.installed.store import installed
 from models.records import MODULE_NAME, Download, Installed

@@ -1,6 +1,6 @@
-"""What a client may send to Anthropic's API, as types. Knows nothing of how it is answered.
+"""The bodies of requests to Anthropic's API, as types. Knows nothing of the answers.
 
-Fields that are left out here are ignored, and null is as good as nothing.
+Fields that are not here are ignored, and null is the same as a missing field.
 """
 
 from typing import Annotated, Any, Literal
@@ -57,7 +57,7 @@ class AssistantMessage(Body):
 
 
 class SystemMessage(Body):
-    """Claude Code's reminders: they stand where they became true."""
+    """A reminder of Claude Code, at the place in the conversation where it became true."""
 
     role: Literal["system"]
     content: str | list[TextBlock]
@@ -67,7 +67,7 @@ Message = Annotated[UserMessage | AssistantMessage | SystemMessage, Field(discri
 
 
 class Tool(Body):
-    """A tool of the client's. One with another `type` than "custom" would run at Anthropic."""
+    """A tool. One with another `type` than "custom" would run at Anthropic, and is left out."""
 
     name: Name
     type: str | None = None
@@ -91,7 +91,7 @@ ToolChoice = Annotated[AnyChoice | NamedChoice, Field(discriminator="type")]
 
 
 class ThinkingConfig(Body):
-    """A budget is not kept: what a model thinks ends where it ends it."""
+    """Whether the model reasons. A budget is ignored: the model itself ends its reasoning."""
 
     type: Literal["enabled", "adaptive", "between_tools", "disabled"]
     display: Literal["summarized", "omitted"] | None = None
@@ -108,7 +108,7 @@ class OutputConfig(Body):
 
 
 class CountTokensBody(Body):
-    """What the prompt is made of."""
+    """The fields that the prompt is made of."""
 
     model: str | None = None
     messages: Annotated[list[Message], Field(min_length=1, max_length=4096)]
@@ -120,7 +120,7 @@ class CountTokensBody(Body):
 
 
 class MessagesBody(CountTokensBody):
-    """Fields that must be empty ask for what this server does not do."""
+    """A request for a message. Fields that must be empty ask for features that are not here."""
 
     max_tokens: Annotated[int, Field(ge=1), WHOLE]
     stream: bool | None = None

@@ -14,7 +14,7 @@ from engine.server.sse import event_reply, named
 
 
 async def messages(service: Service, call: Call) -> Reply:
-    """POST /messages: the next message of a conversation."""
+    """POST /messages: write the next message of a conversation."""
     body = read_body(MessagesBody, call.body)
     writer = MessageWriter(
         id=f"msg_{uuid4().hex}",
@@ -34,7 +34,7 @@ async def messages(service: Service, call: Call) -> Reply:
 
 
 async def count_tokens(service: Service, call: Call) -> Reply:
-    """POST /messages/count_tokens: how long a prompt is, as it would be read."""
+    """POST /messages/count_tokens: count the tokens of a prompt."""
     body = read_body(CountTokensBody, call.body)
     return json_reply({"input_tokens": await service.count(prompt_of(body))})
 

@@ -1,4 +1,4 @@
-"""From the body of /v1/messages to what the engine is asked. Pure."""
+"""Turns the body of /v1/messages into an `Ask`. Pure."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _BILLING = "x-anthropic-billing-header:"
 
 
 def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
-    """What the body asks for. Raises Refusal."""
+    """Make an `Ask` from the body. Raises Refusal."""
     check_choice(choice_of(body), [function["name"] for function in functions_of(body)])
     form = body.output_config.format if body.output_config is not None else None
     request = Request(
@@ -43,7 +43,7 @@ def ask_of(body: MessagesBody, loaded: Loaded) -> Ask:
 
 
 def prompt_of(body: CountTokensBody) -> Prompt:
-    """What is read before the answer."""
+    """The prompt of a body."""
     return Prompt(
         messages=messages_of(body),
         tools=tools_json(functions_of(body)),
@@ -52,27 +52,27 @@ def prompt_of(body: CountTokensBody) -> Prompt:
 
 
 def messages_of(body: CountTokensBody) -> tuple[ChatMessage, ...]:
-    """The conversation.
+    """The conversation of a body.
 
-    Claude Code begins its system prompt with a line for Anthropic's bills, another one each time.
-    It is left out: nothing behind it would be in the cache otherwise.
+    Claude Code begins its system prompt with a billing line that changes with each request. It is
+    left out: the cache could not be used for anything behind it.
     """
     system = [body.system] if isinstance(body.system, str) else _texts(body.system or ())
-    said = [text for text in system if text and not text.startswith(_BILLING)]
-    messages = [ChatMessage("system", BETWEEN.join(said))] if said else []
+    kept = [text for text in system if text and not text.startswith(_BILLING)]
+    messages = [ChatMessage("system", BETWEEN.join(kept))] if kept else []
     messages += [made for message in body.messages for made in _messages(message)]
     return in_order(messages)
 
 
 def functions_of(body: CountTokensBody) -> list[dict[str, Any]]:
-    """The tools, as OpenAI describes functions. Those that would run at Anthropic are left out."""
+    """The tools in OpenAI's form of functions, without those that would run at Anthropic."""
     if body.tool_choice is not None and body.tool_choice.type == "none":
         return []
     return [_function(tool) for tool in body.tools or () if tool.type in (None, "custom")]
 
 
 def choice_of(body: CountTokensBody) -> str:
-    """OpenAI's word for whether tools are called, or the name of the one that is to be."""
+    """The choice in OpenAI's words: "none", "auto", "required", or the name of a tool."""
     match body.tool_choice:
         case None:
             return "auto"
@@ -83,8 +83,8 @@ def choice_of(body: CountTokensBody) -> str:
 
 
 def options_of(body: CountTokensBody) -> dict[str, Any]:
-    """The variables of the model's template. A model thinks where it is asked to, as at Anthropic;
-    how much, some templates can be told."""
+    """The variables of the chat template: whether the model reasons, as the body asks, and with
+    how much effort."""
     thinking = body.thinking is not None and body.thinking.type != "disabled"
     effort = body.output_config.effort if body.output_config is not None else None
     return {"enable_thinking": thinking} | ({"reasoning_effort": effort} if effort else {})

@@ -1,6 +1,6 @@
-"""An answer as Anthropic writes it: a message, and the events that it comes in.
+"""Writes an answer in Anthropic's form: a message, and the events that build it.
 
-A stream and a whole message hold the same, as one is made of the other.
+A stream and a whole message have the same content, as one is made from the other.
 """
 
 import json
@@ -22,14 +22,14 @@ from engine.server.answers import (
 from engine.server.errors import anthropic_error
 
 Json = dict[str, Any]
-SIGNATURE = "slipstream"  # clients send it back with the thinking, and want one that is not empty
+SIGNATURE = "slipstream"  # clients want one that is not empty, and send it back with the thinking
 
 
 @dataclass(slots=True)
 class MessageWriter:
-    """Turns pieces into events. `message` is what has been written so far.
+    """Turns pieces into events. `message` is the message so far.
 
-    `max_tokens` is what the client asked for. `omit_thinking`: say that the model thinks, not what.
+    `max_tokens`: the client's limit. `omit_thinking`: send thinking blocks without their text.
     """
 
     id: str
@@ -139,7 +139,7 @@ def _usage(prompt_tokens: int, cached_tokens: int, output_tokens: int) -> Json:
 
 
 def _object(arguments: str) -> Json:
-    """A call's arguments; where the answer ended within them, none."""
+    """A call's arguments as an object; {} if the answer ended within them."""
     try:
         value = json.loads(arguments or "{}")
     except ValueError:

@@ -64,7 +64,7 @@ class ChatBody(ChoosingFields):
     prediction: Prediction | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
-    # What would change an answer, and is not done here:
+    # Fields that would change an answer, and are not supported:
     modalities: list[Literal["text"]] = Field(default_factory=list)
     audio: None = None
     web_search_options: None = None
@@ -89,7 +89,7 @@ async def chat_completions(service: Service, call: Call) -> Reply:
 
 
 def ask_of(body: ChatBody, service: Service) -> Ask:
-    """What the body asks for. Raises Refusal."""
+    """Make an `Ask` from the body. Raises Refusal."""
     if body.top_logprobs and not body.logprobs:
         raise invalid("top_logprobs needs logprobs: true.", "top_logprobs")
     choice = choice_of(body.tool_choice)
@@ -130,7 +130,7 @@ def _options(body: ChatBody) -> str:
 
 @dataclass
 class _Choice:
-    """One answer, as far as it has come."""
+    """One answer so far."""
 
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -217,7 +217,7 @@ def _chunk(index: int, delta: dict[str, Any], reason: str | None = None) -> dict
 
 
 def _delta(piece: Piece) -> dict[str, Any]:
-    """What a piece adds to its message; at most one call in each."""
+    """The delta of a piece, with at most one call."""
     match piece:
         case Began():
             return {"role": "assistant", "content": ""}

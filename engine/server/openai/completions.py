@@ -1,4 +1,4 @@
-"""POST /v1/completions: texts and token ids, continued; gaps in texts, filled."""
+"""POST /v1/completions: continues texts and token ids, and fills gaps in texts."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -30,7 +30,7 @@ from engine.server.openai.logprobs import text_logprobs
 from engine.server.service import Service
 
 MOST_PROMPTS = 128
-_MAX_TOKENS = 16  # where the client says nothing, as at OpenAI
+_MAX_TOKENS = 16  # OpenAI's default
 
 Ids = Annotated[list[Token], Field(min_length=1)]
 
@@ -45,7 +45,7 @@ class CompletionBody(ChoosingFields):
 
     @property
     def prompts(self) -> list[str | list[int]]:
-        """One or several."""
+        """The prompts, as a list even if the client sent one."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         if isinstance(self.prompt[0], int):
@@ -75,9 +75,9 @@ async def completions(service: Service, call: Call) -> Reply:
 
 
 async def ask_of(body: CompletionBody, service: Service) -> Ask:
-    """What the body asks for. Raises Refusal."""
+    """Make an `Ask` from the body. Raises Refusal."""
     if body.best_of is not None and body.best_of != body.n:
-        raise invalid("best_of is not supported: n answers are all that is written.", "best_of")
+        raise invalid("best_of is not supported: only n answers are written.", "best_of")
     stops = body.stop
     prompts = [_prompt(prompt, service) for prompt in body.prompts]
     if body.suffix:
@@ -90,10 +90,10 @@ async def ask_of(body: CompletionBody, service: Service) -> Ask:
         service.loaded,
         max_tokens=max(1, body.max_tokens),
         logprobs=body.logprobs,
-        # The text of ids is not known here; their log probabilities have it.
+        # The text of token ids is not known here; their log probabilities have it.
         prompt_logprobs=body.echo
         and (body.logprobs is not None or any(prompt.tokens for prompt in prompts)),
-        special=bool(body.suffix),  # or the tokens that end a gap would not be seen
+        special=bool(body.suffix),  # so that tokens that end a gap are seen as text
     )
     request = replace(request, stops=tuple(stops))
     return Ask(prompt=prompts[0], more_prompts=tuple(prompts[1:]), request=request, n=body.n)
@@ -122,7 +122,7 @@ async def _gaps(body: CompletionBody, service: Service) -> tuple[list[Prompt], t
 
 @dataclass
 class _Choice:
-    """One answer, as far as it has come."""
+    """One answer so far."""
 
     body: CompletionBody
     prompt: str | list[int]
@@ -162,7 +162,7 @@ class _Choice:
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
     def chunks(self, index: int, piece: Piece) -> Iterator[dict[str, Any]]:
-        """The choices of the chunks that follow from a piece."""
+        """Yield the choices of the chunks for a piece."""
         self.take(piece)
         match piece:
             case Began() if self.body.echo and isinstance(self.prompt, str):

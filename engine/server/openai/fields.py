@@ -1,5 +1,4 @@
-"""The fields that chat completions and completions share: how tokens are chosen, where an answer
-ends, what is told of it."""
+"""The fields that chat completions and completions share: sampling, the end of an answer, usage."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -28,7 +27,7 @@ class StreamOptions(Body):
 
 
 class ChoosingFields(Body):
-    """What both bodies have. What is left out is the model's own default."""
+    """The common fields of both bodies. A missing field takes the model's own default."""
 
     model: str = ""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -54,7 +53,7 @@ class ChoosingFields(Body):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream is to end with the figures."""
+        """Whether a stream ends with the usage."""
         return self.stream and self.stream_options.include_usage
 
 
@@ -69,7 +68,7 @@ def request_of(
     grammar: Grammar | None = None,
     special: bool = False,
 ) -> Request:
-    """The engine's request. Raises Refusal."""
+    """Make the engine's request. Raises Refusal."""
     most = loaded.context_length
     try:
         return Request(
@@ -87,7 +86,7 @@ def request_of(
 
 
 def usage_json(usages: list[Usage], *, n: int) -> dict[str, Any]:
-    """The figures of `n` answers to each prompt. A prompt counts once."""
+    """The usage of `n` answers to each prompt. A prompt counts once."""
     first = usages[::n]
     prompt = sum(usage.prompt for usage in first)
     completion = sum(usage.completion for usage in usages)

@@ -1,6 +1,6 @@
-"""Fill in the middle: a prompt of what stands before a gap and what stands behind it.
+"""Fill in the middle: writes a prompt from the text before a gap and the text behind it.
 
-Each family of code models has tokens of its own for that; the tokenizer shows which.
+Each family of code models has its own tokens for that; the tokenizer shows the family.
 """
 
 from collections.abc import Collection
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """`form` has @P for the text before the gap, @S for the one behind it. `marks` are the tokens
-    that show the family, `ends` those that end what fills the gap."""
+    """A family of code models. `form` has @P for the text before the gap, @S for the text behind
+    it. `marks`: the tokens by which it is recognized; `ends`: the tokens that end a filled gap."""
 
     form: str
     marks: tuple[str, ...]
@@ -19,7 +19,7 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The prompt of a gap, and the texts that end what fills it."""
+    """The prompt of a gap, and the stop strings of its answer."""
 
     prompt: str
     stops: tuple[str, ...]
@@ -51,7 +51,7 @@ _FAMILIES = (
 
 
 def gap_of(before: str, behind: str, tokens: Collection[str]) -> Gap | None:
-    """The prompt of a gap, for the model with these tokens; None where it has none for gaps."""
+    """The prompt of a gap, for a model with these tokens; None if it has none for gaps."""
     for family in _FAMILIES:
         if all(mark in tokens for mark in family.marks):
             first, _, rest = family.form.partition("@")

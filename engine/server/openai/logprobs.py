@@ -1,4 +1,4 @@
-"""Log probabilities, in the shapes of chat completions and of completions.
+"""Writes log probabilities in the forms of chat completions and of completions.
 
 They are the target's after bias, penalties and grammar, at temperature 1 and before all filters.
 """
@@ -12,7 +12,10 @@ _NEVER = -9999.0  # in place of minus infinity, which JSON does not have
 
 
 def chat_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
-    """The `content` of a choice's logprobs. A token may be a part of a character: see its bytes."""
+    """The `content` of a choice's logprobs: an object per token, with `top_logprobs` in it.
+
+    A token's text has U+FFFD for part of a character; its `bytes` are exact.
+    """
     return [
         {
             **_token(token.bytes, token.logprob),
@@ -23,7 +26,10 @@ def chat_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
 
 
 def text_logprobs(tokens: Sequence[TokenLogprob], *, offset: int = 0) -> dict[str, Any]:
-    """The logprobs of a choice of completions; `offset`: where its text begins, in characters."""
+    """The logprobs of a choice of completions: lists with an entry per token.
+
+    `offset`: the number of characters before the first token.
+    """
     texts = [_text(token.bytes) for token in tokens]
     offsets = [offset]
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Messages of a chat, as OpenAI's clients write them."""
+"""The messages of a chat, in OpenAI's form."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ _ROLES: dict[str, Any] = {"developer": "system", "function": "tool"}
 
 
 class TextPart(Body):
-    """A part of a content; those that are no text are refused."""
+    """A part of a content. Parts that are no text are refused."""
 
     type: Literal["text", "refusal", "input_text", "output_text"]
     text: str = ""
@@ -74,7 +74,7 @@ Messages = Annotated[list[Message], Field(min_length=1, max_length=4096)]
 
 
 def text_of(content: Content) -> str:
-    """The text of a content, its parts one behind the other."""
+    """The text of a content, its parts joined."""
     if isinstance(content, str):
         return content
     return "".join(part.text or part.refusal for part in content)

@@ -1,4 +1,4 @@
-"""Tools that a chat may call, and the form that its answer must have."""
+"""The tools that a chat may call, and the required form of its answer."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,7 +23,7 @@ class Tool(Body):
     function: Function
 
     def value(self) -> dict[str, Any]:
-        """The function, as prompts and grammars have it."""
+        """The function as a dictionary, for prompts and grammars."""
         return self.function.model_dump()
 
 
@@ -57,14 +57,14 @@ ResponseFormat = Annotated[AnyForm | SchemaForm, Field(discriminator="type")]
 
 
 def choice_of(choice: ToolChoice) -> str:
-    """OpenAI's word for whether tools are called, or the name of the one that is to be."""
+    """The choice as "none", "auto", "required", or the name of a tool."""
     if isinstance(choice, ChosenTool):
         return choice.function.name
     return "required" if choice == "any" else choice
 
 
 def grammar_of(form: ResponseFormat | None) -> Grammar | None:
-    """What the answer is held to. Raises Refusal."""
+    """The grammar of the answer; None for free text. Raises Refusal."""
     match form:
         case SchemaForm():
             return schema_grammar(form.json_schema.schema_, "response_format.json_schema.schema")

@@ -1,7 +1,7 @@
-"""What a client may send to /v1/responses, as types. Knows nothing of how it is answered.
+"""The bodies of requests to /v1/responses, as types. Knows nothing of the answers.
 
-Fields that are left out here are ignored, and null is as good as nothing. Fields that can only be
-null ask for what this server does not do.
+Fields that are not here are ignored, and null is the same as a missing field. Fields that can only
+be null ask for features that this server does not have.
 """
 
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class TextPart(Body):
-    """Some clients write "text", which is no word of OpenAI's here."""
+    """A part of a content. Some clients send "text", which OpenAI does not have here."""
 
     type: Literal["input_text", "output_text", "text", "summary_text", "reasoning_text"]
     text: str
@@ -57,7 +57,7 @@ class CallOutput(Body):
 
 
 class Reasoning(Body):
-    """`encrypted_content` is ignored: what we cannot read was not written here."""
+    """Reasoning. `encrypted_content` is ignored: it was not written by this server."""
 
     type: Literal["reasoning"]
     summary: list[TextPart] | None = None
@@ -83,7 +83,7 @@ class GrammarFormat(Body):
 
 
 class CustomTool(Body):
-    """A tool whose input is a text, not an object."""
+    """A tool whose input is text, not an object."""
 
     type: Literal["custom"]
     name: Name
@@ -92,7 +92,7 @@ class CustomTool(Body):
 
 
 class Namespace(Body):
-    """Tools with a name in common; Codex sends those of an MCP server so."""
+    """Tools with a common name; Codex sends the tools of an MCP server so."""
 
     type: Literal["namespace"]
     name: Name
@@ -103,7 +103,7 @@ OWN_TOOLS = ("function", "custom", "namespace")
 
 
 class HostedTool(Body):
-    """A tool that would run at OpenAI, or that only its own models know: it is left out."""
+    """A tool that would run at OpenAI, or that only OpenAI's models know. It is left out."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(OWN_TOOLS)}})]
 
@@ -147,7 +147,7 @@ Item = Annotated[
 
 
 class NamedChoice(Body):
-    """One tool that is to be called."""
+    """The tool that must be called."""
 
     type: Literal["function", "custom"]
     name: Name
@@ -159,7 +159,7 @@ class ToolReference(Body):
 
 
 class AllowedTools(Body):
-    """Some of the tools."""
+    """The tools that may be called."""
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
@@ -189,7 +189,7 @@ class TextConfig(Body):
 
 def _at_once(background: bool) -> bool:
     if background:
-        raise ValueError("Responses are not kept to be asked for later")
+        raise ValueError("Responses are not stored, so none can run in the background")
     return background
 
 

@@ -1,4 +1,4 @@
-"""The text in the JSON arguments of a custom tool's call, while they are still being written."""
+"""Reads the text in the JSON arguments of a custom tool's call while they are written."""
 
 import json
 import re
@@ -15,19 +15,19 @@ _CHARACTERS = re.compile(  # whole ones only: two escaped halves of a surrogate 
 
 
 class CustomInput:
-    """Takes arguments as they come, and gives the text in them. `text` is what it has given.
+    """Extracts the text from arguments while they arrive. Attribute: `text` so far.
 
-    Arguments that are no object with the one text in it are the text themselves, or the only text
-    in them: better a call that the client can refuse than none.
+    If the arguments are not the expected object, the text is the only value in them, or all of
+    them: a call that the client can refuse is better than none.
     """
 
     def __init__(self) -> None:
         self.text = ""
         self._arguments = ""
-        self._read = 0  # how much of them has been given
+        self._read = 0  # characters of the arguments that have been read
 
     def push(self, more: str) -> str:
-        """More of the text."""
+        """Add arguments; return the text in them."""
         self._arguments += more
         if not self._read:
             beginning = _BEGINNING.match(self._arguments)
@@ -42,7 +42,7 @@ class CustomInput:
         return given
 
     def finish(self) -> str:
-        """The rest of the text."""
+        """End the arguments; return the rest of the text."""
         if self._read:
             return ""
         self.text = _only_text(self._arguments)

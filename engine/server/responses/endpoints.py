@@ -18,7 +18,7 @@ _IN_THE_STREAM = ("context_length_exceeded", "rate_limit_exceeded")
 
 
 async def responses(service: Service, call: Call) -> Reply:
-    """POST /responses: the response to some input."""
+    """POST /responses: write a response."""
     body = read_body(ResponsesBody, call.body)
     writer = ResponseWriter(
         id=uuid4().hex,
@@ -31,7 +31,7 @@ async def responses(service: Service, call: Call) -> Reply:
         answer = await service.answer(call, ask_of(body, service.loaded))
     except Refusal as refusal:
         if body.stream and refusal.code in _IN_THE_STREAM:
-            # Codex shortens its conversation, or waits, when an event says so, not at a status.
+            # Codex shortens its conversation, or waits, for an event only, not for a status.
             return event_reply(_frames(writer, _alone(Broken(refusal))))
         raise
     if body.stream:

@@ -1,6 +1,6 @@
-"""The items of a response: what each looks like, and the events by which it grows.
+"""The items of a response: the JSON of each, and the events that build it.
 
-An item's events say nothing yet of its place in the response, nor of their own number.
+The writer adds to each event the item's place in the response, and the event's number.
 """
 
 from typing import Any, Protocol
@@ -14,22 +14,22 @@ Json = dict[str, Any]
 
 
 class Item(Protocol):
-    """Attribute: `json`, the item as it is now."""
+    """An item. Attribute: `json`, the item so far."""
 
     json: Json
 
     def begin(self) -> list[Json]:
-        """The events behind the one that adds it."""
+        """The events that follow the event "added"."""
 
     def grow(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> list[Json]:
-        """More of it."""
+        """Add text; return its events."""
 
     def end(self) -> list[Json]:
-        """The events before the one that it is done with."""
+        """The events that precede the event "done"."""
 
 
 class MessageItem:
-    """What the model says."""
+    """A message: text for the reader."""
 
     def __init__(self, id: str) -> None:
         self.json: Json = {
@@ -66,7 +66,7 @@ class MessageItem:
 
 
 class ReasoningItem:
-    """What the model thinks."""
+    """The model's reasoning."""
 
     def __init__(self, id: str) -> None:
         self.json: Json = {
@@ -123,7 +123,7 @@ class FunctionCallItem:
 
 
 class CustomCallItem:
-    """A call of a custom tool, with a text."""
+    """A call of a custom tool, with text as its input."""
 
     def __init__(self, id: str, call_id: str, name: str, namespace: str | None) -> None:
         self.json: Json = {
@@ -155,7 +155,7 @@ class CustomCallItem:
 
 
 def called(id: str, call_id: str, name: str, tool: KnownTool | None) -> Item:
-    """The item of a call of the tool that the model knows as `name`."""
+    """The item of a call of `tool`, which the model knows as `name`."""
     if tool is None:
         return FunctionCallItem(id, call_id, name, None)
     kind = CustomCallItem if tool.custom else FunctionCallItem

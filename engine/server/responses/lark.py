@@ -1,7 +1,7 @@
-"""A Lark grammar as one regular expression, where its rules do not need themselves.
+"""Converts a Lark grammar without recursive rules into one regular expression.
 
-Tools ask for their input in such grammars, and calls are JSON: there a text can be held to an
-expression, but not to a grammar. Most grammars of tools repeat and choose, and nest nothing.
+Clients give Lark grammars for a custom tool's input. Calls are JSON, in which a text can follow a
+regular expression, but not a grammar. Most grammars of tools repeat and choose, without recursion.
 """
 
 import re
@@ -38,11 +38,11 @@ _COMMON = {
 
 
 class NotRegular(ValueError):
-    """The grammar is no regular expression, or is written in a way that is not known here."""
+    """The grammar is recursive, or uses notation that is not known here."""
 
 
 def expression_of(grammar: str) -> str:
-    """The expression of the whole texts that the rule "start" allows. Raises NotRegular."""
+    """A regular expression that matches the texts of the rule "start". Raises NotRegular."""
     try:
         return _Writer(_rules(grammar)).rule("start")
     except RecursionError:
@@ -56,7 +56,7 @@ class _Token:
 
 
 def _rules(grammar: str) -> dict[str, list[_Token]]:
-    """The tokens behind each rule's name. A rule goes on in the next line with a "|"."""
+    """The tokens of each rule, by its name. A rule continues in the next line with a "|"."""
     rules: dict[str, list[_Token]] = {}
     rule: list[_Token] | None = None
     place = 0
@@ -84,7 +84,7 @@ def _rules(grammar: str) -> dict[str, list[_Token]]:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes rules as expressions, each where it is named."""
+    """Writes rules as expressions; a rule's expression stands wherever the rule is named."""
 
     rules: dict[str, list[_Token]]
     within: list[str] = field(default_factory=list)  # the rules that are being written
@@ -113,7 +113,7 @@ class _Writer:
         while tokens.now is not None and tokens.now.text not in ("|", ")", "]", "->"):
             written += self._item(tokens)
         if tokens.take("->"):
-            tokens.next()  # what a tree calls it
+            tokens.next()  # an alias
         return written
 
     def _item(self, tokens: "_Tokens") -> str:
@@ -144,7 +144,7 @@ class _Writer:
 
 
 class _Tokens:
-    """Tokens, one after the other. Attribute: `now`, the next one, or None at the end."""
+    """Tokens in order. Attribute: `now`, the next token, or None at the end."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._rest: Iterator[_Token] = iter(tokens)
@@ -158,7 +158,7 @@ class _Tokens:
         return token
 
     def take(self, text: str) -> bool:
-        """Whether the next one is this mark; it is passed then."""
+        """Pass the next token if it is this mark. Returns whether it was."""
         found = self.now is not None and self.now.kind == "mark" and self.now.text == text
         if found:
             self.next()
@@ -177,7 +177,7 @@ _BLANKS = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f"}
 
 
 def _literal(quoted: str) -> str:
-    """The expression of a text as Lark quotes it."""
+    """The expression of a text that Lark quotes: '"a.b"i' gives '(?i:a\\\\.b)'."""
     any_case = quoted.endswith("i")
     text = re.sub(r"\\(.)", _unescaped, quoted.removesuffix("i")[1:-1])
     expression = _SPECIAL.sub(r"\\\g<0>", text)
@@ -192,7 +192,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _flagged(slashed: str) -> str:
-    """An expression as Lark writes them, between slashes, with flags behind."""
+    """The expression of Lark's "/body/flags"."""
     body, _, flags = slashed[1:].rpartition("/")
     if set(flags) - {"i", "s"}:
         raise NotRegular(f"unknown flags: {flags}")

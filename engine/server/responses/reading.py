@@ -1,4 +1,4 @@
-"""From the body of /v1/responses to what the engine is asked. Pure."""
+"""Turns the body of /v1/responses into an `Ask`. Pure."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -48,12 +48,12 @@ ASKED: dict[str, Any] = {
     "top_p": None,
     "truncation": "disabled",
 }
-"""What a response repeats of its request, and what stands there where the request does not say."""
-_NEVER = ("service_tier", "store")  # whatever the client wants
+"""The fields of the request that a response repeats, with their defaults."""
+_NEVER = ("service_tier", "store")  # not repeated: always the default
 
 
 def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
-    """What the body asks for. Raises Refusal."""
+    """Make an `Ask` from the body. Raises Refusal."""
     tools = tools_of(body)
     check_choice(choice_of(body), [*tools])
     logprobs = "message.output_text.logprobs" in (body.include or ())
@@ -80,7 +80,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
 
 
 def echoed(body: dict[str, Any]) -> dict[str, Any]:
-    """What the response repeats of a body: of its tools those that can be called here."""
+    """The fields of a body that the response repeats; only tools that can be called here."""
     given = {name: body.get(name) for name in ASKED if name not in _NEVER}
     repeated = ASKED | {name: value for name, value in given.items() if value is not None}
     tools = [tool for tool in repeated["tools"] if tool.get("type") in OWN_TOOLS]
@@ -88,8 +88,8 @@ def echoed(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def messages_of(body: ResponsesBody) -> tuple[ChatMessage, ...]:
-    """The conversation. One without a message gets an empty one, as clients send it to see whether
-    there is a model."""
+    """The conversation of a body. If it has no message, an empty one is added: clients send such
+    bodies to see whether there is a model."""
     messages = [ChatMessage("system", body.instructions)] if body.instructions else []
     if isinstance(body.input, str):
         messages.append(ChatMessage("user", body.input))
@@ -114,8 +114,7 @@ def tools_of(body: ResponsesBody) -> dict[str, KnownTool]:
 
 
 def choice_of(body: ResponsesBody) -> str:
-    """Whether tools are called: "none", "auto" or "required"; or the name of the one that is to be,
-    as the model sees it."""
+    """The choice: "none", "auto", "required", or the name of a tool, as the model sees it."""
     match body.tool_choice:
         case None:
             return "auto"
@@ -139,7 +138,7 @@ def _grammar(text: TextConfig | None) -> Grammar | None:
 
 
 def _options(reasoning: ReasoningConfig | None) -> str:
-    """The variables of the model's template."""
+    """The variables of the chat template, as JSON."""
     if reasoning is None or reasoning.effort is None:
         return ""
     return json.dumps(

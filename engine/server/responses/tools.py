@@ -1,7 +1,7 @@
-"""The tools of /v1/responses, as functions with JSON arguments, which is all that models know.
+"""Turns the tools of /v1/responses into functions with JSON arguments, the only kind models know.
 
-A custom tool takes a text: the model sees a function with that text as its one argument. A tool in
-a namespace has both names in one.
+A custom tool takes text: the model sees a function with that text as its only argument. The name of
+a tool in a namespace includes the namespace.
 """
 
 import json
@@ -25,9 +25,9 @@ INPUT = "input"  # the argument that holds the text
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
-    """A tool as the client names it, and the `function` that the model sees.
+    """A tool by the client's names, and the `function` that the model sees.
 
-    `pattern`: a regular expression of the text that a custom tool takes, where it asks for one.
+    `pattern`: a regular expression for a custom tool's text, if the client gives one.
     """
 
     name: str
@@ -38,13 +38,12 @@ class KnownTool:
 
 
 def known_tools(tools: Iterable[Tool]) -> dict[str, KnownTool]:
-    """The client's own tools, by the names that the model sees. What would run at OpenAI is not
-    among them."""
+    """The client's tools, by the names that the model sees, without those that run at OpenAI."""
     return {full_name(tool.name, tool.namespace): tool for tool in _known(tools, None)}
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """The name that the model sees."""
+    """The name that the model sees: "read" in "files" is "files__read"."""
     return f"{namespace.rstrip('_')}__{name}" if namespace else name
 
 
@@ -88,7 +87,8 @@ def _custom(tool: CustomTool, namespace: str | None) -> dict[str, Any]:
 
 
 def _pattern(tool: CustomTool) -> str:
-    """Empty where its grammar cannot be put that way: the model then only reads the grammar."""
+    """The regular expression of a custom tool's text; "" if its grammar is not regular: then the
+    model only reads the grammar."""
     if not isinstance(tool.format, GrammarFormat):
         return ""
     source = tool.format.definition

@@ -1,8 +1,8 @@
-"""An answer as /v1/responses writes it: a response with its items, and the events it comes in.
+"""Writes an answer in the form of /v1/responses: a response with its items, and its events.
 
-A stream and a whole response hold the same, as one is made of the other. Clients build the response
-from the events again, and are strict about it: an item is added before it grows, and done before
-the next is added; each event about the response has all the items so far.
+A stream and a whole response have the same content, as one is made from the other. Clients rebuild
+the response from the events, and are strict: an item is added before it grows, and done before the
+next is added; each event about the response has all items so far.
 """
 
 from copy import deepcopy
@@ -29,10 +29,10 @@ from engine.server.responses.tools import KnownTool
 
 @dataclass(slots=True)
 class ResponseWriter:
-    """Turns pieces into events. `response` is what has been written so far.
+    """Turns pieces into events. `response` is the response so far.
 
-    `id` is what its ids have in common. `asked`: the fields of the request that a response repeats.
-    `tools`: the client's, by the names that the model sees.
+    `id`: the common part of all its ids. `asked`: the fields of the request that a response
+    repeats. `tools`: the client's, by the names that the model sees.
     """
 
     id: str
@@ -87,7 +87,7 @@ class ResponseWriter:
                 return self._fail(piece.refusal)
 
     def _into(self, kind: type[MessageItem] | type[ReasoningItem]) -> list[Json]:
-        """The events by which an item of this kind is the open one."""
+        """The events that open an item of this kind; none if one is open."""
         return [] if isinstance(self._open, kind) else self._add(kind(self._next_id()))
 
     def _add(self, item: Item) -> list[Json]:
@@ -102,7 +102,7 @@ class ResponseWriter:
         return self._placed(self._open.grow(text, logprobs))
 
     def _close(self, status: str) -> list[Json]:
-        """Of the open item, if there is one."""
+        """The events that close the open item, if there is one."""
         if self._open is None:
             return []
         ending = self._open.end()

@@ -7,10 +7,10 @@ from app.chat.activity import (
     MakingNotes,
     Reading,
     Stopping,
-    in_a_line,
-    in_a_word,
-    of_several,
+    long_status,
     progress,
+    short_status,
+    status_of_several,
 )
 from app.chat.answers import Writing
 from engine.events import Prefill
@@ -29,12 +29,12 @@ def test_the_time_left_follows_the_rate_of_what_was_read() -> None:
 
 
 def test_the_words_have_the_figures() -> None:
-    line = in_a_line(progress(READING[1]))
+    line = long_status(progress(READING[1]))
     assert all(part in line for part in ("1,920", "5,447", "50 s"))
-    assert "35%" in in_a_word(progress(READING[1]))
-    assert "3" in in_a_line(AwaitingTurn(3))
-    assert len({in_a_line(AwaitingTurn(ahead)) for ahead in (None, 0, 1, 2)}) == 4
-    assert "40%" in in_a_line(AwaitingModel(0.4))
+    assert "35%" in short_status(progress(READING[1]))
+    assert "3" in long_status(AwaitingTurn(3))
+    assert len({long_status(AwaitingTurn(ahead)) for ahead in (None, 0, 1, 2)}) == 4
+    assert "40%" in long_status(AwaitingModel(0.4))
 
 
 def test_notes_are_told_by_their_part() -> None:
@@ -42,14 +42,15 @@ def test_notes_are_told_by_their_part() -> None:
     third = MakingNotes(3, 4, "lease.pdf, page 19 to page 27", part_share=0.5, seconds=80.0)
     assert (first.left_seconds, first.share) == (None, 0.0)
     assert (third.left_seconds, third.share) == (80.0, 2.5 / 4)
-    assert all(part in in_a_line(third) for part in ("3 of 4", "page 27", "left"))
-    assert "3 of 4" in in_a_word(third)
+    assert all(part in long_status(third) for part in ("3 of 4", "page 27", "left"))
+    assert "3 of 4" in short_status(third)
 
 
 def test_several_are_told_in_a_few_words() -> None:
-    assert of_several(()) == ""
-    assert of_several((BeingWritten(),)) == in_a_word(BeingWritten())
-    several = of_several((BeingWritten(), AwaitingTurn(1), BeingWritten(), progress(READING[1])))
+    assert status_of_several(()) == ""
+    assert status_of_several((BeingWritten(),)) == short_status(BeingWritten())
+    doing = (BeingWritten(), AwaitingTurn(1), BeingWritten(), progress(READING[1]))
+    several = status_of_several(doing)
     assert [word.split()[0] for word in several.split(", ")] == ["2", "1", "1"]
 
 

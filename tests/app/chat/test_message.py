@@ -122,17 +122,17 @@ def test_an_answer_has_its_actions_at_its_end_too(make: Make) -> None:
 
 def test_the_figures_of_an_answer(make: Make) -> None:
     message = make("a")
-    assert message.figures_line.text == ""
+    assert message.figures_line.text() == ""
     message.end(Ending())
-    assert message.figures_line.text == ""
+    assert message.figures_line.text() == ""
     message.set_figures(AnswerFigures(1412, 10.0, 0.423, "end"))
-    said = message.figures_line.text.split(" \u00b7 ")
+    said = message.figures_line.text().split(" \u00b7 ")
     assert said[:3] == ["1,412 tokens", "141.2 tokens/s", "first after 0.42 s"]
     assert said[-1] == "Qwen"
     assert len(said) == 5
-    assert message.figures_line.accessibleName() == message.figures_line.text
+    assert message.figures_line.accessibleName() == message.figures_line.text()
     message.set_figures(AnswerFigures(1412, 10.0, 101.29, "end"))
-    assert "first after 1 min 41 s" in message.figures_line.text
+    assert "first after 1 min 41 s" in message.figures_line.text()
     for figures, ending, count in (
         (AnswerFigures(1, 0.0, None, "end"), "complete", 3),
         (AnswerFigures(1, 0.0, None, ""), "complete", 2),
@@ -141,7 +141,7 @@ def test_the_figures_of_an_answer(make: Make) -> None:
     ):
         message.end(Ending(ending))
         message.set_figures(figures)
-        assert len(message.figures_line.text.split(" \u00b7 ")) == count
+        assert len(message.figures_line.text().split(" \u00b7 ")) == count
 
 
 def test_when_it_was_written(qtbot: QtBot, formats: Formats) -> None:

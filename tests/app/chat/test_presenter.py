@@ -173,7 +173,7 @@ def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
     assert row.figures is not None
     assert row.figures == shown.talk.conversation.branch[1].figures
     assert row.widget is not None
-    assert str(row.figures.tokens) in row.widget.figures_line.text
+    assert str(row.figures.tokens) in row.widget.figures_line.text()
     number = shown.talk.conversation.branch[0].conversation
     shown.talk.conversation.new()
     shown.open(number)

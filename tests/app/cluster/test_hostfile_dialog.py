@@ -54,7 +54,7 @@ def test_what_is_no_address_is_told_before_anything_is_written(
     dialog.addresses[1].setText(address)
     dialog.save()
     assert dialog.findChild(QFileDialog) is None
-    assert dialog.line.standing == "warning"
+    assert dialog.line.tone == "warning"
     assert "mini.local" in dialog.line.text
     assert "macs.json" not in dialog.line.text, "there is no such file yet"
 
@@ -75,14 +75,14 @@ def test_a_mac_without_a_name_or_an_address_is_told(
     dialog.addresses[1].setText(address)
     dialog.save()
     assert dialog.findChild(QFileDialog) is None
-    assert dialog.line.standing == "warning"
+    assert dialog.line.tone == "warning"
     assert "''" not in dialog.line.text, "no empty text is quoted"
 
 
 def test_this_mac_alone_is_told(dialog: HostfileDialog) -> None:
     dialog.addresses[0].setText("192.168.0.1")
     dialog.save()
-    assert dialog.line.standing == "warning"
+    assert dialog.line.tone == "warning"
 
 
 def test_a_file_that_cannot_be_written_is_told(dialog: HostfileDialog, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_told(dialog: HostfileDialog, tmp_path:
     save(dialog, tmp_path / "no folder" / "macs.json")
     assert made == []
     assert dialog.isVisible()
-    assert dialog.line.standing == "warning"
+    assert dialog.line.tone == "warning"
 
 
 def test_there_are_as_many_macs_as_can_join(dialog: HostfileDialog) -> None:

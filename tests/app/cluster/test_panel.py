@@ -216,7 +216,7 @@ def test_the_engine_uses_them_and_stops_using_them(
     shown.panel.switch.click()
     assert shown.check.dropped
     until(lambda: loader.loaded and loader.loaded.macs == Macs(str(hosts)))
-    assert shown.panel.line.standing == "good"
+    assert shown.panel.line.tone == "good"
     assert shown.states == ["Working", "Ready"]
     assert "layers 8–15" in shown.panel.macs.cards[1].accessibleDescription()
     assert "21.4 GB" in shown.panel.macs.cards[1].accessibleDescription()
@@ -224,7 +224,7 @@ def test_the_engine_uses_them_and_stops_using_them(
     assert not shown.panel.check.isEnabled()
     shown.panel.switch.click()
     until(lambda: loader.loaded and loader.loaded.macs == Macs())
-    assert shown.panel.line.standing == "plain"
+    assert shown.panel.line.tone == "muted"
     assert shown.states == ["Not connected", "Not connected"]
 
 
@@ -310,7 +310,7 @@ def test_a_file_that_could_not_be_read_once_is_forgotten(
     shown = open_panel("ready take ranks:ready:ready load rest -- ready serve")
     assert shown.macs.loaded
     assert shown.macs.finding is None
-    assert shown.panel.line.standing == "good"
+    assert shown.panel.line.tone == "good"
     assert shown.now == 5
     assert "macs" not in shown.window.notices.texts
     hosts.write_text(written)
@@ -329,11 +329,9 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     )
     window = shown.window
     lines: list[tuple[str, str]] = []
-    shown.macs.changed.connect(
-        lambda: lines.append((shown.panel.line.text, shown.panel.line.standing))
-    )
+    shown.macs.changed.connect(lambda: lines.append((shown.panel.line.text, shown.panel.line.tone)))
     notices: set[str] = set()
-    window.application.readiness.told.connect(
+    window.application.readiness.matter_changed.connect(
         lambda matter: notices.update(window.application.readiness.matters.values())
     )
     shown.choose(hosts)
@@ -343,7 +341,7 @@ def test_a_lost_mac_is_named_in_one_line_and_the_chat_goes_on(
     window.composer.set_text("Hello")
     window.composer.send()
     until(lambda: window.engine.pid not in (0, first) and shown.macs.loaded)
-    said = [text for text, standing in lines if standing == "warning"]
+    said = [text for text, tone in lines if tone == "warning"]
     assert said
     assert all("mac-1.local" in text for text in said)
     assert any("mac-1.local" in text for text in notices)
@@ -368,7 +366,7 @@ def test_macs_that_cannot_be_joined_offer_the_way_out(
     shown.choose(hosts)
     shown.panel.switch.click()
     until(lambda: shown.macs.finding)
-    assert shown.panel.line.standing == "warning"
+    assert shown.panel.line.tone == "warning"
     assert shown.panel.switch.failed
     assert shown.now == 2
     assert "It does not work." in shown.findings[1]

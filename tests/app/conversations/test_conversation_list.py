@@ -88,7 +88,7 @@ def test_deleting_can_be_undone(store: Store) -> None:
         store.edit(question.id, "otherwise"),
         store.delete(question.conversation),
     ):
-        with pytest.raises(Problem, match="not there any more"):
+        with pytest.raises(Problem, match="no longer exists"):
             attempt.result()
     store.undo(deletion).result()
     assert store.chat(question.conversation).result() == before
@@ -108,9 +108,9 @@ def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock
     deletion = store.delete(recent.conversation).result()
     assert store.purge().result() == 1
     store.undo(old_deletion).result()  # there is nothing left to put back
-    with pytest.raises(Problem, match="not there any more"):
+    with pytest.raises(Problem, match="no longer exists"):
         store.conversation(old.id).result()
-    with pytest.raises(Problem, match="message is not there"):
+    with pytest.raises(Problem, match="message no longer exists"):
         store.message(old.leaf).result()
     store.undo(deletion).result()
     assert [found.id for found in store.conversations().result()] == [

@@ -170,7 +170,7 @@ def test_what_is_not_there_is_a_problem(store: Store) -> None:
         store.say(7, "x"),
         store.chat(7),
     ):
-        with pytest.raises(Problem, match="not there any more"):
+        with pytest.raises(Problem, match="no longer exists"):
             attempt.result()
     assert store.trace(7).result() == ()
 

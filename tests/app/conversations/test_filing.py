@@ -82,7 +82,7 @@ def test_a_change_of_many_is_made_whole_or_not_at_all(store: Store) -> None:
     later = store.delete(*ids).result()  # two of them are deleted already
     assert [filing.conversation for filing in later.filings] == ids[2:]
     for attempt in (store.delete(*ids), store.archive(ids[0], archived=True)):
-        with pytest.raises(Problem, match="not there any more"):
+        with pytest.raises(Problem, match="no longer exists"):
             attempt.result()
 
 

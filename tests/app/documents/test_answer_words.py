@@ -1,14 +1,29 @@
 """What is known of the words of an answer, as values."""
 
+from dataclasses import replace
+
 import pytest
 
-from app.documents.answer_words import AnswerWords, place_in_words, sentence, words_of
+from app.documents.answer_words import (
+    AnswerWords,
+    CopiedDrafts,
+    copied_drafts,
+    format_place,
+    sentence,
+    words_of,
+)
 from engine.documents import Document, Section
 from engine.documents.copied import CopiedPlace, WordIndex
-from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS
+from engine.documents.prompt import Attached, write_message
+from engine.events import Draft, Event, Source, Verdict
+from tests.support.app.made_traces import made_trace
+from tests.support.documents.marked_answers import CONTRACT, DOCUMENTS, MANUAL
 
 INDEXES = {number: WordIndex(document.text) for number, document in DOCUMENTS.items()}
 COPY = "The Seller warrants the pumps for 36 months from acceptance"
+SENT = write_message("What does it say?", [Attached(1, MANUAL)])
+INSIDE = SENT.text.index("harmonic")
+QUESTION = SENT.text.index("What does")
 
 
 def of(answer: str, *said: str) -> AnswerWords:
@@ -70,6 +85,37 @@ def test_the_sentence_around_a_place(text: str, words: str, shown: str) -> None:
 
 
 def test_a_place_is_named_by_its_section_where_there_are_several() -> None:
-    assert place_in_words(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
+    assert format_place(CopiedPlace(1, 0, 5), CONTRACT) == "contract.pdf, page 1"
     single = Document("a.txt", "text", "", (Section("lines", 1, "text"),))
-    assert place_in_words(CopiedPlace(1, 0, 4), single) == "a.txt"
+    assert format_place(CopiedPlace(1, 0, 4), single) == "a.txt"
+
+
+def trace(source: Source | None) -> list[Event]:
+    """Rounds whose drafts are all from there."""
+    events = made_trace("one two three four five six seven eight nine ten")
+    return [replace(e, source=source) if isinstance(e, Draft) else e for e in events]
+
+
+def guesses(source: Source | None) -> CopiedDrafts:
+    return copied_drafts(trace(source), [None, SENT])
+
+
+def test_drafts_from_a_document_are_counted_with_their_accepted_tokens() -> None:
+    events = trace(Source(1, INSIDE))
+    drafted = {event.round for event in events if isinstance(event, Draft)}
+    verdicts = [e for e in events if isinstance(e, Verdict) and e.round in drafted]
+    assert drafted
+    assert guesses(Source(1, INSIDE)) == CopiedDrafts(
+        sum(len(verdict.judgements) for verdict in verdicts),
+        sum(verdict.accepted for verdict in verdicts),
+    )
+
+
+def test_others_are_not() -> None:
+    for source in (None, Source(0, INSIDE), Source(7, INSIDE), Source(1, QUESTION)):
+        assert guesses(source) == CopiedDrafts()
+        assert str(guesses(source)) == ""
+
+
+def test_a_line_has_both_numbers() -> None:
+    assert str(CopiedDrafts(40, 18)).startswith("18 of 40 ")

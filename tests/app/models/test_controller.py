@@ -300,7 +300,7 @@ def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     pull.fail("It was ended by SIGKILL.", "Try again.")
     killed = Download(TARGET, "", "failed", 1, 4, problem="It was killed.", remedy="Try again.")
     opened.answer(downloads=(killed, Download(DRAFTER, "", "queued", 0, 4)))
-    assert opened.dialog.line.standing == "warning"
+    assert opened.dialog.line.tone == "warning"
     row = opened.see("downloads").rows.row(TARGET)
     assert row.data.reasons == "It was killed. Try again."
     opened.see("offers")
@@ -382,7 +382,7 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
     assert asked.words == ("folders", "--json", "--add", "/folder of mine")
     asked.fail("There is no such folder.", "Choose another.")
     assert opened.dialog.line.text == "There is no such folder. Choose another."
-    assert opened.dialog.line.standing == "warning"
+    assert opened.dialog.line.tone == "warning"
     opened.commands.asked("list").answer({**inventory_answer(), "folders": ["/folder of mine"]})
     opened.press("disk", "folder:/folder of mine", "forget")
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")

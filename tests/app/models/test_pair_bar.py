@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWid
 from pytestqt.qtbot import QtBot
 
 from app.choice_box import Choice
+from app.models.formatting import target_name
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
-from app.models.words import target_name
 from app.theme.palette import DARK
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed

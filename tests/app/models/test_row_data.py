@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.models import words
+from app.models import formatting
 from app.models.offers import memory_line, offer_key, offer_rows, offer_states
 from app.models.row_data import (
     LoadedPair,
@@ -266,20 +266,20 @@ def test_nothing_is_greyed_out_without_a_reason(
 
 def test_counts_and_names_in_words() -> None:
     for said, expected in (
-        (words.count(812), "812"),
-        (words.count(9_120), "9.1 k"),
-        (words.count(182_400), "182 k"),
-        (words.count(2_310_000), "2.3 M"),
-        (words.context(40_960), "Context: 40k tokens"),
-        (words.context(512), "Context: 512 tokens"),
-        (words.licence("apache-2.0"), "License: Apache 2.0"),
-        (words.licence("lfm1.0"), "License: LFM 1.0"),
-        (words.licence("llama3.2"), "License: Llama 3.2"),
-        (words.licence("cc-by-nc-4.0"), "License: CC BY NC 4.0"),
-        (words.licence("mistral-research"), "License: Mistral research"),
-        (words.licence(""), "License: not stated"),
-        (words.short_name("a/b"), "b"),
-        (words.short_name("b"), "b"),
+        (formatting.format_count(812), "812"),
+        (formatting.format_count(9_120), "9.1 k"),
+        (formatting.format_count(182_400), "182 k"),
+        (formatting.format_count(2_310_000), "2.3 M"),
+        (formatting.format_context(40_960), "Context: 40k tokens"),
+        (formatting.format_context(512), "Context: 512 tokens"),
+        (formatting.format_licence("apache-2.0"), "License: Apache 2.0"),
+        (formatting.format_licence("lfm1.0"), "License: LFM 1.0"),
+        (formatting.format_licence("llama3.2"), "License: Llama 3.2"),
+        (formatting.format_licence("cc-by-nc-4.0"), "License: CC BY NC 4.0"),
+        (formatting.format_licence("mistral-research"), "License: Mistral research"),
+        (formatting.format_licence(""), "License: not stated"),
+        (formatting.short_name("a/b"), "b"),
+        (formatting.short_name("b"), "b"),
     ):
         assert said == expected
 

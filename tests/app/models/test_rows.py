@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.models.row_data import Action, RowData
 from app.models.rows import Rows
-from app.models.widgets import ShortenedLabel
+from app.theme.labels import ShortenedLabel
 from app.theme.palette import DARK
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 

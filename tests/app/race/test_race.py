@@ -236,7 +236,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
     titles = [label.text() for label in dialog.findChildren(QLabel)]
     assert {"tiny, plain decoding", "tiny, drafter: lookup"} <= set(titles)
     assert dialog.result_line.text
-    assert dialog.result_line.standing == "good"
+    assert dialog.result_line.tone == "good"
     clocks = [track.clock.text() for track in dialog.tracks.values()]
     assert len(set(clocks)) == 2
     result = one.ends[0]

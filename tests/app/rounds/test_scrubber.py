@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.rounds.lane import DraftLane
-from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.replay_text import ReplayText
-from app.rounds.scrubber import Scrubber
+from app.rounds.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
 from app.theme.palette import DARK
 from engine.events import (

@@ -28,7 +28,7 @@ from app.sampling.dialog import (
     SamplingDialog,
 )
 from app.sampling.presets import BUILT_IN, MODELS_DEFAULT, Preset
-from app.status_line import StatusLine
+from app.theme.labels import StatusLine
 from engine.request import BALANCED, Grammar, Request, Sampling
 
 DEFAULTS = Request()
@@ -155,13 +155,13 @@ def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> 
     else:
         opened.field(NumberBox, field).setValue(float(text))
     assert text in opened.line().text
-    assert opened.line().standing == "warning"
+    assert opened.line().tone == "warning"
     assert not opened.button("OK").isEnabled()
     assert not opened.button("Save as…").isEnabled()
     opened.choose("Exact (greedy)")
     opened.field(QLineEdit, "Seed").clear()
     assert opened.button("OK").isEnabled()
-    assert opened.line().standing == "plain"
+    assert opened.line().tone == "muted"
 
 
 def test_greedy_sampling_names_what_has_no_effect(opened: Opened) -> None:
@@ -231,7 +231,7 @@ def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
     assert opened.field(QComboBox, "Preset").currentIndex() == -1
     opened.dialog.save_preset("  Exact (greedy) ")
     assert "“Exact (greedy)”" in opened.line().text
-    assert opened.line().standing == "warning"
+    assert opened.line().tone == "warning"
     opened.dialog.save_preset(" \n ")
     assert opened.kept == []
     opened.dialog.save_preset(" Hot\nand cold ")
@@ -286,7 +286,7 @@ def test_a_schema_is_checked_to_be_json(opened: Opened) -> None:
     field, line = opened.field(QLineEdit, "JSON schema"), opened.line()
     for wrong in ("{", "[1]", "3", '"text"', "[" * 100_000):
         field.setText(wrong)
-        assert line.standing == "warning"
+        assert line.tone == "warning"
         assert "JSON schema" in line.text
         assert not opened.button("OK").isEnabled()
     field.setText('  {"type":\t"array"} ')
@@ -315,7 +315,7 @@ def test_a_schema_may_come_from_a_file(opened: Opened, tmp_path: Path) -> None:
     for name, content in (("long", b"x" * (LONGEST_SCHEMA + 1)), ("broken", b"\xff\xfe")):
         (tmp_path / name).write_bytes(content)
         opened.dialog.open_schema(tmp_path / name)
-        assert line.standing == "warning"
+        assert line.tone == "warning"
         assert field.text() == before
     opened.dialog.open_schema(tmp_path / "missing")
     assert field.text() == before

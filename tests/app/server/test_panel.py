@@ -71,11 +71,11 @@ def test_the_switch_switches(open_panel: OpenPanel, until: Until) -> None:
     panel.switch.click()
     until(lambda: server.state is ServerState.ON)
     assert panel.switch.isChecked()
-    assert (panel.line.standing, panel.switch.failed) == ("good", False)
+    assert (panel.line.tone, panel.switch.failed) == ("good", False)
     panel.switch.click()
     until(lambda: server.state is ServerState.OFF)
     assert not panel.switch.isChecked()
-    assert panel.line.standing == "plain"
+    assert panel.line.tone == "muted"
 
 
 def test_what_is_asked_is_shown_as_the_engine_answers(open_panel: OpenPanel, until: Until) -> None:
@@ -114,7 +114,7 @@ def test_a_death_is_told_and_offers_a_restart(open_panel: OpenPanel, until: Unti
     window, panel = open_panel("listen kill -- listen rest")
     panel.switch.click()
     until(lambda: window.application.server.state is ServerState.FAILED)
-    assert (panel.line.standing, panel.switch.failed) == ("warning", True)
+    assert (panel.line.tone, panel.switch.failed) == ("warning", True)
     assert "SIGKILL" in panel.line.text
     assert panel.restart.isVisible()
     panel.restart.click()
@@ -141,13 +141,13 @@ def test_a_death_is_told_where_no_panel_is_open(
 def test_it_says_whether_there_is_a_model(open_panel: OpenPanel, until: Until) -> None:
     window, panel = open_panel("listen rest", "ready take load take begin take failed serve")
     panel.switch.click()
-    until(lambda: panel.line.standing == "good")
+    until(lambda: panel.line.tone == "good")
     with_model = panel.line.text
     window.loader.unload()
     until(lambda: panel.line.text != with_model)
-    assert panel.line.standing == "good", "it is loaded again when it is asked"
+    assert panel.line.tone == "good", "it is loaded again when it is asked"
     window.loader.wake()
-    until(lambda: panel.line.standing == "warning")
+    until(lambda: panel.line.tone == "warning")
 
 
 def test_another_port_starts_it_there(open_panel: OpenPanel, until: Until) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.bench import figures
-from engine.bench.figures import RoundCounts, Spread, Timed, ratio, spread_of
+from engine.bench.figures import Spread, Timed, ratio, spread_of, verdicts_of_flags
 from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
 from engine.stats import against_plain, tally
@@ -69,32 +69,30 @@ def test_merge_adds_counts_and_positions() -> None:
 def test_flags_of_mlx_lm_give_passes_and_acceptance() -> None:
     # Two drafts of two: one falls at its second token, one stands; the third ends the text.
     flags = [True, False, True, True, False, True]
-    rounds = figures.rounds_of_flags(flags, length=2)
-    stats = figures.stats_of_rounds(rounds, decode_seconds=2.0)
+    verdicts = verdicts_of_flags(flags, length=2)
+    stats = tally(verdicts)
 
-    assert rounds == (RoundCounts(2, 1), RoundCounts(2, 2), RoundCounts(2, 1, own=False))
+    assert [(each.accepted, each.next is None) for each in verdicts] == [
+        *((1, False), (2, False), (1, True)),
+    ]
     assert stats.rounds == 3
     assert (stats.proposed, stats.accepted, stats.rejected, stats.discarded) == (6, 4, 1, 1)
     assert (stats.corrections, stats.bonuses, stats.plain) == (1, 1, 0)
     assert stats.committed == len(flags)
     assert stats.acceptance_length == 2.0
     assert (stats.proposed_by_position, stats.accepted_by_position) == ((3, 3), (3, 1))
-    plain = figures.stats_of_rounds(
-        figures.rounds_of_flags([False] * 4, length=0), decode_seconds=2.0
-    )
+    plain = tally(verdicts_of_flags([False] * 4, length=0))
     assert (plain.rounds, plain.plain, plain.proposed, plain.committed) == (4, 4, 0, 4)
-    assert plain.plain_seconds == 2.0
 
 
-def test_rounds_of_the_same_answer_give_the_same_stats_whoever_counts() -> None:
-    whole = tally(EVENTS)
-    counted = figures.stats_of_rounds(
-        figures.rounds_of_events(EVENTS), decode_seconds=whole.decode_seconds
-    )
-    for name in ("rounds", "proposed", "accepted", "rejected", "discarded", "corrections"):
+def test_flags_of_the_same_answer_give_the_same_stats_as_its_events() -> None:
+    drafted = [event for event in EVENTS if not (isinstance(event, Verdict) and event.round == 2)]
+    whole = tally(drafted)
+    flags = [True, True, False, True]  # in drafts of three, of which the last had two
+    counted = tally(verdicts_of_flags(flags, length=3))
+    for name in ("rounds", "accepted", "rejected", "corrections", "bonuses", "committed"):
         assert getattr(counted, name) == getattr(whole, name), name
-    for name in ("bonuses", "plain", "proposed_by_position", "accepted_by_position", "committed"):
-        assert getattr(counted, name) == getattr(whole, name), name
+    assert counted.accepted_by_position == whole.accepted_by_position == (2, 1)
 
 
 def test_first_difference_looks_as_far_as_the_limit() -> None:

@@ -50,10 +50,10 @@ def test_laws_hold_and_greedy_answers_are_identical(
         assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
         assert ids[-1] == 256 or len(ids) >= options.max_tokens
         assert stats.committed < len(ids)
-        if not answer.measured.rounds:  # the first round, of which no figure is, was the last
+        if not answer.measured.verdicts:  # the first round, of which no figure is, was the last
             continue
-        last = answer.measured.rounds[-1]
-        assert len(ids) < options.max_tokens + last.accepted + last.own
+        last = answer.measured.verdicts[-1]
+        assert len(ids) < options.max_tokens + last.accepted + (last.next is not None)
         if answer.measured.phases:
             passes = stats.draft_seconds + stats.verify_seconds
             # On a device beside the host a verdict comes once the next pass is built.
@@ -331,8 +331,8 @@ def test_speeds_are_compared_with_plain_decoding_alone(options: BenchOptions) ->
     assert "## Speed" in markdown(report)
 
 
-def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+def test_a_peer_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
+    options: BenchOptions,
 ) -> None:
     class Failing:
         name = "failing"
@@ -345,10 +345,8 @@ def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
             return None
 
     failing = Failing()
-    make = runners.make_runners
-    monkeypatch.setattr(run, "make_runners", lambda *arguments: [*make(*arguments), failing])
     short = replace(options, drafters=(), temperatures=(0.0,), out=None)
-    measured = run_bench(short, progress=lambda line: None)
+    measured = run_bench(short, progress=lambda line: None, peers=[lambda *_: failing])
 
     assert failing.runs == 2
     assert measured.setup.refused == (("failing", "enough"),)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from engine.bench import cooling, run
 from engine.bench.cooling import Cooling, SlowdownMonitor, hot_in_notifyutil
-from engine.bench.figures import RoundCounts, seconds_to_go, stats_of_rounds
+from engine.bench.figures import seconds_to_go, verdicts_of_flags
 from engine.bench.options import BenchOptions
 from engine.bench.render import remarks
 from engine.bench.report import Measurements
 from engine.bench.runners import PLAIN, Measurement, Workload
 from engine.events import Stats
+from engine.stats import tally
 
 
 def told(speeds: list[float], *, limit: float = 0.1) -> SlowdownMonitor:
@@ -132,13 +133,17 @@ class Scripted:
         self._clock, self._speed = clock, speed
 
     def run(self, workload: Workload) -> Measurement:
-        steps = (RoundCounts(0, 0),) * (5 if len(workload.prompt) < 60 else workload.limit)
-        seconds = len(steps) / self._speed(self._clock.now)
+        count = 5 if len(workload.prompt) < 60 else workload.limit
+        seconds = count / self._speed(self._clock.now)
         reading = len(workload.prompt) / 100
         self._clock.now += reading + seconds
-        stats = stats_of_rounds(steps, decode_seconds=seconds)
-        read = replace(stats, prompt_tokens=len(workload.prompt), prefill_seconds=reading)
-        return Measurement((), read, steps)
+        stats = replace(
+            tally(verdicts_of_flags([False] * count, length=0)),
+            decode_seconds=seconds,
+            prompt_tokens=len(workload.prompt),
+            prefill_seconds=reading,
+        )
+        return Measurement((), stats)
 
 
 @dataclass(frozen=True)

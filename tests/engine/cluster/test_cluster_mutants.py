@@ -19,7 +19,7 @@ from engine.cluster import orders
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.group import Group
 from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS
-from engine.cluster.share import Mode, Part
+from engine.cluster.share import Mode, ModelPart
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
@@ -37,12 +37,12 @@ TARGET = partial(build, "qwen3_5")
 def write(target: LoadedModel) -> list[int]:
     """So many tokens that the ranks are compared within, with drafts that are taken back."""
     decoder, tokens = target.decoder(target.model), list(PROMPT)
-    for _ in decoder.prefill(tokens):
-        pass
     drafter = ModelDrafter(Decoder(noisy(TARGET(), scale=0.1)), vocabulary=decoder.vocabulary)
-    for _ in speculate(decoder, drafter, Fixed(3), tokens, task(COUNT)):
-        pass
-    decoder.rest()
+    with decoder.busy():
+        for _ in decoder.prefill(tokens):
+            pass
+        for _ in speculate(decoder, drafter, Fixed(3), tokens, task(COUNT)):
+            pass
     return tokens
 
 
@@ -145,7 +145,7 @@ class Wavering(Fixed):
 class Unled(Decoder):
     """Reads when its own rank likes to, and compares now and then."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ModelPart) -> None:
         super().__init__(part.model)
         self._part, self._text, self._passes = part, list[int](), 0
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from engine.cluster.orders import (
     LENGTH,
-    MOST_ROWS,
     Bookmark,
     Close,
     Compare,
@@ -28,6 +27,7 @@ from engine.cluster.orders import (
     encode,
     in_messages,
 )
+from models.limits import PREFILL_ROWS
 
 MOST = (1 << 31) - 1
 numbers = st.integers(0, MOST)
@@ -48,7 +48,7 @@ PREPARING = st.one_of(
     orders_of(Lengthen, 2),
     orders_of(Send, 1),
 )
-READS = st.builds(Read, numbers, st.lists(numbers, min_size=1, max_size=MOST_ROWS).map(tuple))
+READS = st.builds(Read, numbers, st.lists(numbers, min_size=1, max_size=PREFILL_ROWS).map(tuple))
 LAST = READS | st.sampled_from([Compare(), Rest(), Quit()])
 
 
@@ -65,7 +65,7 @@ def test_any_number_of_orders_is_told_in_order(told: list[Order], last: Order) -
     given_ = [*told, last]
     messages = list(in_messages(given_))
     assert [order for each in messages for order in decode(7, encode(7, each))] == given_
-    assert len(messages) <= 1 + len(given_) * 6 // (LENGTH - 3 - MOST_ROWS - 3)
+    assert len(messages) <= 1 + len(given_) * 6 // (LENGTH - 3 - PREFILL_ROWS - 3)
 
 
 @given(st.lists(any_int32, max_size=LENGTH + 1), numbers)
@@ -93,7 +93,7 @@ def test_changed_message_is_refused_or_is_another_one(
 def test_what_could_not_be_decoded_is_not_sent() -> None:
     cases: list[list[Order]] = [
         [Read(1, ())],
-        [Read(1, (0,) * (MOST_ROWS + 1))],
+        [Read(1, (0,) * (PREFILL_ROWS + 1))],
         [Read(1, (-1,))],
         [Rewind(1, -1)],
         [Rewind(1, MOST + 1)],

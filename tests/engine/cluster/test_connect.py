@@ -13,7 +13,7 @@ import pytest
 
 from engine.cluster.connect import Cluster
 from engine.cluster.followers import Deadlines
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.links import this_mac
 from engine.loading import load
 from engine.request import Request, Sampling, asked
@@ -195,7 +195,10 @@ def connect(*addresses: str, trusted: bool = False, **hello: Any) -> Problem:
     """How a group with one follower, which says this, is refused."""
     hosts = Hosts(
         Path("hosts.json"),
-        (Host("127.0.0.1", ("127.0.0.1",)), Host("mac2", addresses or ("127.0.0.1",))),
+        (
+            ClusterHost("127.0.0.1", ("127.0.0.1",)),
+            ClusterHost("mac2", addresses or ("127.0.0.1",)),
+        ),
     )
     with pytest.raises(Problem) as caught:
         Cluster.connect(
@@ -229,13 +232,13 @@ def test_an_address_that_a_mac_does_not_have_is_refused() -> None:
 
 def test_a_process_of_another_group_does_not_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLX_RANK", "0")
-    with pytest.raises(Problem, match="several already"):
-        Cluster.connect(Hosts(Path("hosts.json"), (Host("127.0.0.1", ("127.0.0.1",)),) * 2))
+    with pytest.raises(Problem, match="part of a cluster"):
+        Cluster.connect(Hosts(Path("hosts.json"), (ClusterHost("127.0.0.1", ("127.0.0.1",)),) * 2))
 
 
 @pytest.mark.skipif(mx.distributed.is_available("jaccl"), reason="this MLX has it")
 @pytest.mark.parametrize("backend", ["jaccl", "jaccl-ring"])
 def test_without_jaccl_nothing_is_started(backend: str, tmp_path: Path) -> None:
-    macs = (Host("127.0.0.1", ("127.0.0.1",)), Host("nowhere.invalid", ("10.0.0.2",)))
+    macs = (ClusterHost("127.0.0.1", ("127.0.0.1",)), ClusterHost("nowhere.invalid", ("10.0.0.2",)))
     with pytest.raises(Problem, match=r"macOS 26\.2"):
         Cluster.connect(Hosts(tmp_path / "hosts.json", macs, backend))

@@ -30,7 +30,7 @@ MESSAGES = [
     control.Broken("[ring] é\n"),
     control.Refused("It has other weights.", "Copy them."),
 ]
-KINDS = [*get_args(control.Told), *get_args(control.Said)]
+KINDS = [*get_args(control.LeaderMessage), *get_args(control.FollowerMessage)]
 
 
 def test_a_message_is_the_same_on_the_other_side() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from engine.cluster.control import Find, Found, Hello, Load, Loaded, Meet
 from engine.cluster.followers import Deadlines, Followers, ask_machines, follower_command
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.states import RankState
 from models.errors import Problem
 from models.memory.machine import Machine, this_machine
@@ -50,11 +50,11 @@ class Group:
         self.off_the_main_thread = True
         waiting = list(scripts)
 
-        def command(host: Host, environment: Sequence[str]) -> list[str]:
+        def command(host: ClusterHost, environment: Sequence[str]) -> list[str]:
             path, script = scripted_follower.__file__, json.dumps(waiting.pop(0))
             return [sys.executable, "-S", "-E", path, script]
 
-        hosts = [Host(f"mac{rank}", ("127.0.0.1",)) for rank in range(len(scripts) + 1)]
+        hosts = [ClusterHost(f"mac{rank}", ("127.0.0.1",)) for rank in range(len(scripts) + 1)]
         self.followers = Followers(
             hosts,
             deadlines=deadlines,
@@ -136,7 +136,7 @@ def test_a_refusal_names_the_mac_and_leaves_the_group_as_it_was(start: Start) ->
 
 def test_two_processes_of_a_mac_are_told_apart(start: Start) -> None:
     group = start({}, {})
-    hosts = [Host("127.0.0.1", ("127.0.0.1",)), Host("other", ("127.0.0.1",))]
+    hosts = [ClusterHost("127.0.0.1", ("127.0.0.1",)), ClusterHost("other", ("127.0.0.1",))]
     assert group.followers.name(1) == "mac1"
     here = Followers(
         [*hosts, hosts[0]],
@@ -167,7 +167,7 @@ def test_one_that_cannot_be_started_says_why(start: Start) -> None:
 def test_a_command_that_is_not_there_is_a_problem() -> None:
     with pytest.raises(Problem, match="cannot be started"):
         Followers(
-            [Host("mac0", ()), Host("mac1", ())],
+            [ClusterHost("mac0", ()), ClusterHost("mac1", ())],
             deadlines=PATIENT,
             changed=lambda states: None,
             lost=lambda problem: None,
@@ -370,8 +370,8 @@ def test_a_follower_is_in_a_session_of_its_own(start: Start) -> None:
 
 
 def test_another_mac_is_reached_by_ssh_and_never_asked_for_a_password() -> None:
-    here = follower_command(Host("localhost", ()), ["A=b c"])
-    there = follower_command(Host("mac2", ()), ["A=b c"])
+    here = follower_command(ClusterHost("localhost", ()), ["A=b c"])
+    there = follower_command(ClusterHost("mac2", ()), ["A=b c"])
     assert here[1:] == ["-m", "engine", "follow"]
     assert there[0] == "ssh"
     assert "BatchMode=yes" in there
@@ -383,7 +383,7 @@ def test_another_mac_is_reached_by_ssh_and_never_asked_for_a_password() -> None:
 def test_a_followers_environment_is_that_of_the_hostfile(tmp_path: Path) -> None:
     out = tmp_path / "out"
     followers = Followers(
-        [Host("127.0.0.1", ()), Host("127.0.0.1", ())],
+        [ClusterHost("127.0.0.1", ()), ClusterHost("127.0.0.1", ())],
         environment=["MLX_METAL_FAST_SYNCH=1"],
         deadlines=PATIENT,
         changed=lambda states: None,
@@ -402,10 +402,10 @@ def test_a_followers_environment_is_that_of_the_hostfile(tmp_path: Path) -> None
 def test_macs_are_asked_for_their_memory_and_left(dies: bool) -> None:
     waiting = ["{}", json.dumps({"on": {"meet": "die"}} if dies else {})]
 
-    def command(host: Host, environment: Sequence[str]) -> list[str]:
+    def command(host: ClusterHost, environment: Sequence[str]) -> list[str]:
         return [sys.executable, "-S", "-E", scripted_follower.__file__, waiting.pop(0)]
 
-    each = tuple(Host(f"mac{rank}", ("127.0.0.1",)) for rank in range(3))
+    each = tuple(ClusterHost(f"mac{rank}", ("127.0.0.1",)) for rank in range(3))
     hosts = Hosts(Path("hosts.json"), each)
     if dies:
         with pytest.raises(Problem, match="mac2"):

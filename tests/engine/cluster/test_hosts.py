@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.cluster.hosts import Host, Hosts, read_hosts
+from engine.cluster.hosts import ClusterHost, Hosts, read_hosts
 from models.errors import Problem
 
 RING = {  # as mlx.distributed_config --over thunderbolt --backend ring writes it
@@ -46,7 +46,9 @@ def changed(file: dict[str, Any], rank: int, **changes: Any) -> dict[str, Any]:
 def test_a_rings_hostfile(tmp_path: Path) -> None:
     path = written(tmp_path, RING)
     assert read_hosts(path) == Hosts(
-        path, (Host("mac1.local", ("192.168.0.1",)), Host("mac2.local", ("192.168.0.2",))), "ring"
+        path,
+        (ClusterHost("mac1.local", ("192.168.0.1",)), ClusterHost("mac2.local", ("192.168.0.2",))),
+        "ring",
     )
 
 
@@ -77,7 +79,7 @@ def test_addresses_that_rdma_does_without(tmp_path: Path) -> None:
 
 
 def test_which_machine_is_this_one() -> None:
-    assert [Host(ssh, ()).is_here for ssh in ("127.0.0.1", "localhost", "mac2")] == [
+    assert [ClusterHost(ssh, ()).is_here for ssh in ("127.0.0.1", "localhost", "mac2")] == [
         True,
         True,
         False,

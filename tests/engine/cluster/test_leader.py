@@ -19,7 +19,7 @@ from engine.cluster import group as collectives
 from engine.cluster import orders
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS, Leader, LeadingDecoder
-from engine.cluster.share import Part, Share
+from engine.cluster.share import ModelPart, RankShare
 from models.errors import Problem
 from tests.engine.cluster import test_cluster_mutants as mutants
 from tests.support.engine.helpers import BLOCK, CORE, build_wide, contents
@@ -28,11 +28,11 @@ from tests.support.mostly_slow import examples, mostly_slow
 
 
 @cache
-def part(architecture: str) -> Part:
+def part(architecture: str) -> ModelPart:
     """All of a model, as one of `CORE`."""
-    share = Share("tensor", 0, 1)
+    share = RankShare("tensor", 0, 1)
     model = build(architecture) if architecture == "mamba" else build_wide(architecture)
-    return Part(model, share, mx.distributed.init())
+    return ModelPart(model, share, mx.distributed.init())
 
 
 @contextmanager
@@ -203,11 +203,11 @@ def test_rest_is_compared_before_and_woken_after_and_told_once() -> None:
     with sent() as messages:
         leader = Leader(part("llama"), wake=lambda: woken.append(len(messages)))
         decoder = LeadingDecoder(leader.part.model, leader=leader)
-        decoder.rest()
+        leader.rest()
         assert not messages
         decoder.read(text(3))
-        decoder.rest()
-        decoder.rest()
+        leader.rest()
+        leader.rest()
         decoder.read(text(3))
         leader.quit()
     assert woken == [0, 3]
@@ -235,7 +235,7 @@ def test_nothing_is_read_once_the_ranks_have_lost_each_other() -> None:
                     mock.patch.object(collectives, "agrees", return_value=False),
                     pytest.raises(Problem, match="lost each other"),
                 ):
-                    decoder.rest()
+                    leader.rest()
             else:  # the others have begun the pass
                 with (
                     mock.patch.object(type(leader.part), "begin", side_effect=MemoryError),
@@ -246,7 +246,7 @@ def test_nothing_is_read_once_the_ranks_have_lost_each_other() -> None:
             count = len(messages)
             with pytest.raises(Problem, match="lost each other"):
                 decoder.read(text(3))
-            decoder.rest()
+            leader.rest()
             leader.quit()
             assert len(messages) == count
 
@@ -279,7 +279,7 @@ def test_follower_knows_its_decoders(given_: list[orders.Order]) -> None:
 
 def test_group_is_told_by_all_that_a_pass_depends_on() -> None:
     whole = part("llama")
-    parts = [mock.Mock(share=Share("pipeline", 0, 2, split)) for split in ((2, 2), (3, 1))]
+    parts = [mock.Mock(share=RankShare("pipeline", 0, 2, split)) for split in ((2, 2), (3, 1))]
     groups = [Leader(each).group for each in (*parts, whole)]
     groups += [Leader(whole, links="jaccl").group]
     assert len(set(groups)) == len(groups)

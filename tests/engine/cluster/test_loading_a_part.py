@@ -14,7 +14,7 @@ from mlx.utils import tree_flatten
 from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
-from engine.cluster.share import Share, load_part
+from engine.cluster.share import RankShare, load_part
 from engine.decoder import Decoder
 from engine.loading import LoadedModel, load
 from models.errors import Problem
@@ -46,7 +46,7 @@ def use_part(group: Group, path: Path, mode: Mode, split: tuple[int, ...], expan
     """Load it and read `ROWS` with all ranks."""
     gc.collect()
     before = mx.get_active_memory()
-    share = Share(mode, group.rank(), group.size(), split)
+    share = RankShare(mode, group.rank(), group.size(), split)
     loaded, part = load_part(ModelFolder(path), share, group, expand=expand)
     mx.synchronize()  # what the last arrays were made of is let go a moment later
     held = mx.get_active_memory() - before
@@ -131,6 +131,6 @@ def test_parts_of_every_layer_are_halves_of_its_matrices(
 def test_what_cannot_be_shared_is_refused_before_a_weight_is_read(folder: Path) -> None:
     nobody: Any = None
     with pytest.raises(Problem, match="12 attention heads"):
-        load_part(ModelFolder(folder), Share("tensor", 0, 5), nobody, expand=True)
+        load_part(ModelFolder(folder), RankShare("tensor", 0, 5), nobody, expand=True)
     with pytest.raises(Problem, match=r"\[5, 2\]"):
-        load_part(ModelFolder(folder), Share("pipeline", 0, 2, (5, 2)), nobody, expand=True)
+        load_part(ModelFolder(folder), RankShare("pipeline", 0, 2, (5, 2)), nobody, expand=True)

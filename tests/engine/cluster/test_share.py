@@ -12,9 +12,9 @@ import pytest
 from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.cluster.group import Group
-from engine.cluster.share import Part, Share, keep
+from engine.cluster.share import ModelPart, RankShare, keep
 from engine.loading import LoadedModel
-from models.drafter_kinds import Tap
+from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.memory.shape import read_shape
 from models.sharing import Mode, architectures, cache_parts
@@ -108,13 +108,13 @@ def test_layers_that_change_the_type_of_states_are_refused() -> None:
     """The next rank would take what it receives for numbers of another type."""
     model, share, nobody = (
         in_bfloat16("llama"),
-        Share("pipeline", 0, 2, (3, 3)),
+        RankShare("pipeline", 0, 2, (3, 3)),
         cast("Group", None),
     )
     model.layers[4].set_dtype(mx.float32)
     keep(model, share)
     with pytest.raises(Problem, match="bfloat16 to float32"):
-        Part(model, share, nobody)
+        ModelPart(model, share, nobody)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.drafters.head_network import load_head
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.model_folder import ModelFolder
 from tests.support.engine.ended import ROOT
 from tests.support.engine.story_samples import STORIES, openings

@@ -12,20 +12,16 @@ import pytest
 from engine.distil import answering, budget, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
-from engine.distil.learner import LearnerKind
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.drafters.block_folders import DFLASH_WEIGHTS_NAME
 from engine.drafters.head_network import load_head, save_head
-from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
-from models.drafter_folders import describe_drafter
-from models.drafter_kinds import Demands
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import (
@@ -181,7 +177,7 @@ def test_it_makes_way_for_others(options: DistilOptions, monkeypatch: pytest.Mon
     assert by == [10]
 
 
-# Other kinds, and answers that are kept
+# Answers that are kept
 
 
 def answered_only(options: DistilOptions) -> None:
@@ -190,44 +186,8 @@ def answered_only(options: DistilOptions) -> None:
         distil(options, on_line("training: ", KeyboardInterrupt))
 
 
-KINDS = [
-    ("medusa", MEDUSA_WEIGHTS_NAME, "medusa", None),
-    ("block", DFLASH_WEIGHTS_NAME, "dflash", 5),
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "written", "name", "layers"), mostly_slow(KINDS, quick=[KINDS[1]])
-)
-def test_other_kinds_are_distilled_and_drafted_with(
-    options: DistilOptions,
-    stories: LoadedModel,
-    kind: LearnerKind,
-    written: str,
-    name: str,
-    layers: int | None,
-) -> None:
-    lines: list[str] = []
-    distil(replace(options, kind=kind), lines.append)
-    assert set(contents(options.out)) == {"config.json", written}
-    described = describe_drafter(options.out)
-    assert described.kind == name
-    assert described.description.predictions == 4
-    assert described.description.verifier == "stories260K"
-    assert described.description.demands == Demands(
-        width=64, layers=layers, vocabulary=512, fingerprint=ModelFolder(STORIES).fingerprint
-    )
-    session = Session(stories, drafter=str(options.out))
-    (one,) = asked_of(stories, openings(1))
-    *_, done = session.complete(one.tokens, Request(max_tokens=40))
-    assert isinstance(done, Done)
-    assert done.stats.proposed > 0
-    assert "epoch 3: " in lines[-1]
-
-
-@pytest.mark.slow
-def test_a_second_kind_learns_from_the_answers_that_were_kept(
+def test_a_second_drafter_learns_from_the_answers_that_were_kept(
     options: DistilOptions, work: Work, tmp_path: Path
 ) -> None:
     options = replace(options, answers=tmp_path / "answers")
@@ -235,7 +195,7 @@ def test_a_second_kind_learns_from_the_answers_that_were_kept(
     asked, learned = list(work.asked), list(work.learned)
     assert asked
     assert learned
-    second = replace(options, kind="medusa", out=tmp_path / "second")
+    second = replace(options, vocabulary=200, out=tmp_path / "second")
     work.learned.clear()
     distil(second, quiet)
     assert work.asked == asked, "something was asked again"
@@ -273,8 +233,8 @@ def test_it_is_resumed_with_the_answers_that_it_began_with(
     distil(options, on_line("training: ", KeyboardInterrupt, nth=6))
     with pytest.raises(Problem, match="begun with other --answers"):
         distil(replace(options, answers=None, resume=True), quiet)
-    with pytest.raises(Problem, match="begun with other --kind"):
-        distil(replace(options, kind="medusa", resume=True), quiet)
+    with pytest.raises(Problem, match="begun with other --vocabulary"):
+        distil(replace(options, vocabulary=200, resume=True), quiet)
     distil(replace(options, resume=True), quiet)
     assert contents(options.out) == straight.drafter
 

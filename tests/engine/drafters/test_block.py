@@ -158,7 +158,7 @@ def test_asking_twice_changes_nothing() -> None:
 
 
 def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.block, "_PREFILL_ROWS", 4)
+    monkeypatch.setattr(engine.drafters.block, "PREFILL_ROWS", 4)
     target = Decoder(shallow("llama"))
     drafter = block_drafter(target, "dflash")
     for _ in target.prefill(TOKENS):
@@ -177,7 +177,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
 
 
 def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.model_parts, "_KEPT", 4)
+    monkeypatch.setattr(engine.model_parts, "RECORDED", 4)
     target = Decoder(shallow("llama"))
     drafter = block_drafter(target, "dspark")
     tokens = list(TOKENS)
@@ -205,7 +205,7 @@ def test_it_says_how_much_it_has_to_read() -> None:
 def test_the_cache_shows_the_newest_positions(
     shown: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ContextCache, "_SPARE", 4)
+    monkeypatch.setattr(engine.drafters.block, "SPARE_CONTEXT", 4)
     cached, length = ContextCache(shown), 0
 
     def rows(first: int, count: int) -> mx.array:

@@ -14,13 +14,15 @@ import engine.drafters.block_folders
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.block_folders import dflash_network, load_dflash, rotation_of
-from engine.drafters.dflash import BlockAttention, BlockShape, BoundNetwork, DFlash
+from engine.drafters.block_folders import block_network, load_block
+from engine.drafters.dflash import BlockAttention, BoundNetwork, DFlash
 from engine.model_parts import embedding_scale
+from models.drafters.blocks import BlockShape, rotation_of
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.lab.parity import blocks, dflash
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
-from tests.support.engine.blocks import logits_of, quantize
+from tests.support.engine.blocks import logits_of, quantize, shape_blocks
 from tests.support.engine.helpers import plainly, task, write
 from tests.support.mostly_slow import mostly_slow
 
@@ -32,7 +34,7 @@ def refusal_of(subject: Subject, folder: Path, **changed: Any) -> Problem:
     changed_subject = replace(subject, config={**subject.config, **changed})
     target = Decoder(subject.target_model())
     with pytest.raises(Problem) as refused:
-        load_dflash(changed_subject.write(folder), changed_subject.config, target)
+        load_block(describe_drafter(changed_subject.write(folder)), target)
     return refused.value
 
 
@@ -48,7 +50,7 @@ def load(
         mx.eval(tensors)
         change(tensors)
         mx.save_safetensors(path, tensors)
-    return dflash_network(folder, subject.config, Decoder(subject.target_model()))
+    return block_network(describe_drafter(folder), Decoder(subject.target_model()))
 
 
 # --- Parity
@@ -60,12 +62,10 @@ def test_it_computes_what_others_compute(subject: Subject) -> None:
 
 
 def one_layer_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shifted(*arguments: Any, **options: Any) -> BlockShape:
-        shape = original(*arguments, **options)
+    def shifted(shape: BlockShape) -> BlockShape:
         return replace(shape, taps=tuple(tap + 1 for tap in shape.taps if tap != "norm"))
 
-    original = engine.drafters.block_folders.shape_of
-    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", shifted)
+    shape_blocks(monkeypatch, shifted)
     monkeypatch.setattr(blocks, "TAPS", tuple(tap + 1 for tap in blocks.TAPS))
 
 
@@ -79,20 +79,14 @@ def wrong_norm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shifted(*arguments: Any, **options: Any) -> BlockShape:
-        shape = original(*arguments, **options)
-        return replace(shape, first_slot=0, block_size=shape.block_size - 1)
-
-    original = engine.drafters.block_folders.shape_of
-    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", shifted)
+    shape_blocks(
+        monkeypatch,
+        lambda shape: replace(shape, first_slot=0, block_size=shape.block_size - 1),
+    )
 
 
 def windows_move_from_row_to_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def moving(*arguments: Any, **options: Any) -> BlockShape:
-        return replace(original(*arguments, **options), shared_windows=False)
-
-    original = engine.drafters.block_folders.shape_of
-    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", moving)
+    shape_blocks(monkeypatch, lambda shape: replace(shape, shared_windows=False))
 
 
 def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +122,7 @@ def test_parity_refutes_mutants(
 def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     model = subject.target_model()
     target = Decoder(model)
-    drafter = load_dflash(subject.write(tmp_path), subject.config, target)
+    drafter = load_block(describe_drafter(subject.write(tmp_path)), target)
     assert drafter.name == ("DFlash2" if subject is dflash.SECOND else "DFlash")
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
@@ -144,7 +138,7 @@ def test_quantized_weights_are_read_as_they_are(subject: Subject, tmp_path: Path
     save_model(tmp_path / "quantized", whole.weights)
     config = {**subject.config, "quantization": {"group_size": 32, "bits": 8}}
     (tmp_path / "quantized" / "config.json").write_text(json.dumps(config))
-    read = dflash_network(tmp_path / "quantized", config, Decoder(subject.target_model()))
+    read = block_network(describe_drafter(tmp_path / "quantized"), Decoder(subject.target_model()))
     assert mx.allclose(logits_of(read), logits_of(whole), atol=1e-4)
     assert not mx.array_equal(logits_of(read), exact)
 
@@ -184,10 +178,10 @@ def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(Problem):
         embedding_scale(model)
     target = Decoder(model)
-    drafter = load_dflash(subject.write(tmp_path), subject.config, target)
+    drafter = load_block(describe_drafter(subject.write(tmp_path)), target)
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
-    network = dflash_network(tmp_path, subject.config, target)
+    network = block_network(describe_drafter(tmp_path), target)
     assert mx.array_equal(network.embed(mx.array([[5]]))[0], model.model.embed_tokens.weight[5:6])
 
 
@@ -207,7 +201,7 @@ def test_embeddings_of_a_target_that_scales_them(
 ) -> None:
     model = seeded(GEMMA)
     changed = replace(subject, config={**subject.config, **said})
-    network = dflash_network(changed.write(tmp_path), changed.config, Decoder(model))
+    network = block_network(describe_drafter(changed.write(tmp_path)), Decoder(model))
     raw = model.model.embed_tokens.weight[5:6]
     assert mx.allclose(network.embed(mx.array([[5]]))[0], raw * scale, rtol=2e-3)
 
@@ -278,7 +272,7 @@ def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
     folder = dflash.PLAIN.write(tmp_path)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(Problem):
-        load_dflash(folder, dflash.PLAIN.config, Decoder(dflash.PLAIN.target_model()))
+        load_block(describe_drafter(folder), Decoder(dflash.PLAIN.target_model()))
 
 
 # --- What configs say

@@ -16,7 +16,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter, Untaught
+from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
@@ -271,7 +271,7 @@ def test_what_is_copied_stands_at_its_source(
 # --- cascade
 
 
-class Scripted(Untaught):
+class Scripted(Drafter):
     """Proposes what it is told to, and notes what it is told."""
 
     def __init__(self, name: str, tokens: list[int] | None) -> None:

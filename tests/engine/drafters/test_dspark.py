@@ -13,25 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import engine.drafters.dspark
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.block_folders import load_dflash
-from engine.drafters.dflash import BlockShape
+from engine.drafters.block_folders import block_network as published_network
+from engine.drafters.block_folders import load_block
 from engine.drafters.dspark import (
     ConfidenceHead,
     GatedMarkovHead,
     MarkovHead,
     MarkovSlots,
     RecurrentMarkovHead,
-    dspark_network,
-    load_dspark,
 )
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.lab.parity import dflash, dspark
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
-from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
+from tests.support.engine.blocks import (
+    BlockKind,
+    block_network,
+    logits_of,
+    quantize,
+    shape_blocks,
+)
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
@@ -50,18 +54,15 @@ def test_it_computes_what_others_compute(subject: Subject) -> None:
 
 def test_parity_refutes_a_wrong_first_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which halves acceptance, and shows nowhere else."""
-
-    def early(*arguments: Any, **options: Any) -> BlockShape:
-        shape = original(*arguments, **options)
-        return replace(shape, first_slot=0, block_size=shape.block_size - 1)
-
-    original = engine.drafters.dspark.shape_of
-    monkeypatch.setattr(engine.drafters.dspark, "shape_of", early)
+    shape_blocks(
+        monkeypatch,
+        lambda shape: replace(shape, first_slot=0, block_size=shape.block_size - 1),
+    )
     assert difference(dspark.ours(dspark.SPECULATORS), kept(dspark.SPECULATORS)) > 0.01
 
 
 def test_parity_refutes_norms_that_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.dspark, "_zero_centred", lambda said, tensors: False)
+    monkeypatch.setattr("engine.drafters.block_folders._is_centred", lambda tensors: False)
     assert difference(dspark.ours(dspark.LIKE_QWEN35), kept(dspark.LIKE_QWEN35)) > 0.01
 
 
@@ -160,7 +161,7 @@ def test_quantized_heads_draft_as_before(kind: BlockKind) -> None:
 def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
     model = subject.target_model()
     target = Decoder(model)
-    drafter = load_dspark(subject.write(tmp_path), subject.config, target)
+    drafter = load_block(describe_drafter(subject.write(tmp_path)), target)
     assert drafter.name == "DSpark"
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
@@ -183,7 +184,7 @@ def test_how_many_tokens_a_block_has(
     subject: Subject, most: int, first: int, tmp_path: Path
 ) -> None:
     target = Decoder(subject.target_model())
-    network = dspark_network(subject.write(tmp_path), subject.config, target)
+    network = published_network(describe_drafter(subject.write(tmp_path)), target)
     assert network.most == most
     assert int(subject.config["block_size"]) - most == first
 
@@ -197,7 +198,7 @@ def test_whether_the_anchor_proposes_in_speculators(tmp_path: Path) -> None:
     for said in anchors:
         changed = replace(subject, config=config | said)
         target = Decoder(subject.target_model())
-        found.append(dspark_network(changed.write(tmp_path), changed.config, target).most)
+        found.append(published_network(describe_drafter(changed.write(tmp_path)), target).most)
     assert found == [5, 4, 4, 5]
 
 
@@ -211,7 +212,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
         target = Decoder(subject.target_model())
         with pytest.raises(DrafterRefused) as refused:
-            dspark_network(subject.write(tmp_path), subject.config, target)
+            published_network(describe_drafter(subject.write(tmp_path)), target)
         assert refused.value.obstacle == obstacle, changed
 
 
@@ -233,11 +234,11 @@ def test_whatever_a_config_says_is_read_or_refused(
     config = deepcopy(dict(subject.config))
     place = config if len(path) == 1 else config[path[0]]
     place[path[-1]] = odd
-    load = load_dflash if subject in dflash.SUBJECTS else load_dspark
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
         try:
-            drafter = load(replace(subject, config=config).write(Path(folder)), config, target)
+            written = replace(subject, config=config).write(Path(folder))
+            drafter = load_block(describe_drafter(written), target)
         except Problem:
             return
         target.read(mx.array(PROMPT[:-1]))

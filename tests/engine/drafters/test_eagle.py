@@ -19,10 +19,10 @@ from engine.drafters.eagle import Eagle3, load_network
 from engine.drafters.eagle_layers import FusedLayer
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import read_tensors
 from engine.request import Sampling
 from engine.sampling import Candidates, History, distribution, scores
-from models.drafter_kinds import DrafterDescription
+from models.drafters.folders import describe_drafter
+from models.drafters.kinds import DrafterDescription
 from models.errors import Problem
 from tests.lab.parity import eagle3, eagle_options
 from tests.lab.parity.states import continued
@@ -151,7 +151,7 @@ def pair(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
 
 def network_of(kind: str, folder: Path, model: nn.Module) -> Any:
     subject = eagle_subject(kind, model)
-    return load_network(subject.write(folder / "again"), subject.config, Decoder(model))
+    return load_network(describe_drafter(subject.write(folder / "again")), Decoder(model))
 
 
 def fresh_logits(network: Any, model: nn.Module, tokens: list[int], drafted: list[int]) -> mx.array:
@@ -421,7 +421,7 @@ def changed(kind: str, folder: Path, model: nn.Module, **changes: Any) -> Path:
 
 
 def loaded(folder: Path, target: Decoder) -> Any:
-    return load_network(folder, json.loads((folder / "config.json").read_text()), target)
+    return load_network(describe_drafter(folder), target)
 
 
 @pytest.fixture
@@ -430,7 +430,6 @@ def target() -> Decoder:
 
 
 def test_what_does_not_fit_is_refused(target: Decoder, tmp_path: Path) -> None:
-    """Without an obstacle: what `models.drafter_packagings` refuses already."""
     cases: list[tuple[str, dict[str, Any], str | None]] = [
         ("EAGLE-3", {"d2t": np.array([1, 0] * 8)}, "damaged"),
         ("EAGLE-3", {"d2t": np.arange(16)}, "other target"),
@@ -440,12 +439,12 @@ def test_what_does_not_fit_is_refused(target: Decoder, tmp_path: Path) -> None:
         ("EAGLE-3", {"head_dim": None, "num_attention_heads": None}, "damaged"),
         ("EAGLE-3", {"norm_before_fc": True}, "damaged"),
         ("EAGLE-3", {"layer_types": ["sliding_attention"]}, "damaged"),
-        ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, None),
+        ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, "damaged"),
         ("EAGLE-3", {"rope_scaling": {"rope_type": "unheard of"}}, "damaged"),
         ("EAGLE-3", {"head_dim": 7}, "damaged"),
         ("EAGLE-3", {"layers.0.mlp.experts.0.weight": np.ones((8, 64))}, "unsupported"),
         ("EAGLE-3", {"layers.0.self_attn.kv_a_proj.weight": np.ones((8, 64))}, "unsupported"),
-        ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, None),
+        ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, "damaged"),
         ("P-EAGLE", {"mask_token_id": None}, "damaged"),
     ]
     found = []
@@ -464,16 +463,6 @@ def test_a_target_of_another_width_is_refused(kind: str, target: Decoder, tmp_pa
     with pytest.raises(DrafterRefused) as caught:
         loaded(folder, Decoder(SUBJECTS["eagle3-official"].target_model()))
     assert caught.value.obstacle == "other target"
-
-
-def test_pickled_and_missing_weights_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DrafterRefused) as caught:
-        read_tensors(tmp_path)
-    assert caught.value.obstacle == "damaged"
-    (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(DrafterRefused) as caught:
-        read_tensors(tmp_path)
-    assert caught.value.obstacle == "unsupported"
 
 
 def test_one_state_as_wide_as_its_own_needs_no_matrix(target: Decoder, tmp_path: Path) -> None:
@@ -551,6 +540,6 @@ def test_windows_hold_in_single_steps() -> None:
     subject = SUBJECTS["eagle3-window"]
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
-        network = load_network(subject.write(Path(folder)), subject.config, target)
+        network = load_network(describe_drafter(subject.write(Path(folder))), target)
     outputs = continued(network, target, drafted=2)
     assert np.abs(outputs["prefill"] - outputs["steps"]).max() < TOLERANCE

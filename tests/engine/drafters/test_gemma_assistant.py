@@ -1,6 +1,7 @@
 """Gemma-4 assistants: their network, what they read of the target, whose text stays its own."""
 
 import copy
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from engine.drafters.gemma_assistant import (
 )
 from engine.model_parts import HiddenStates
 from engine.request import Sampling
+from models.drafters.folders import describe_drafter
 from tests.lab.parity import gemma_assistant as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
 from tests.support.engine import tiny
@@ -232,8 +234,8 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
 def test_a_target_may_be_part_of_a_model_that_sees(tmp_path: Path) -> None:
     sizes = {"model_type": "gemma4", "vocab_size": 64, "text_config": dict(parity.LARGE)}
     target = Decoder(seeded(sizes))
-    folder, config = parity.WHOLE.write(tmp_path), parity.WHOLE.config
-    drafter = load_gemma_assistant(folder, config, target)
+    folder = parity.WHOLE.write(tmp_path)
+    drafter = load_gemma_assistant(describe_drafter(folder), target)
     assert drafter._network.caches == {"sliding_attention": 4, "full_attention": 5}
     list(target.prefill(TOKENS))
     assert len(proposed(drafter, TOKENS)[0]) == 4
@@ -328,9 +330,10 @@ def test_quantized_ones_are_nearly_the_same(tmp_path: Path) -> None:
     )
     tensors = dict(nn.utils.tree_flatten(packed.parameters()))
     mx.save_safetensors(str(tmp_path / "model.safetensors"), tensors)
-    config = dict(parity.WHOLE.config)
+    config = {**parity.WHOLE.config, "quantization": {"group_size": 32, "bits": 8}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     target = Decoder(model, block=BLOCK)
-    drafter = load_gemma_assistant(tmp_path, config, target)
+    drafter = load_gemma_assistant(describe_drafter(tmp_path), target)
     list(target.prefill(TOKENS))
     assert drafter.name == "Gemma-4 assistant"
     _, likely = proposed(drafter, TOKENS, length=2)
@@ -339,7 +342,7 @@ def test_quantized_ones_are_nearly_the_same(tmp_path: Path) -> None:
 
 def refusal(subject: Subject, target: nn.Module, folder: Path) -> str:
     with pytest.raises(DrafterRefused) as caught:
-        load_gemma_assistant(subject.write(folder), subject.config, Decoder(target))
+        load_gemma_assistant(describe_drafter(subject.write(folder)), Decoder(target))
     return caught.value.obstacle
 
 

@@ -16,7 +16,7 @@ from engine.drafters.head_network import (
     save_head,
     shape_for,
 )
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import ARCHITECTURES, build

@@ -56,12 +56,11 @@ def draft(
     seed: int = 0,
     read: ReadLevel | None = None,
     chances: tuple[float, ...] = (),
-    tried: tuple[int, ...] = (),
 ) -> DraftArrays:
     return draft_tree(
         read or reader(),
         tokens=PROMPT,
-        choice=DraftChoice(shape.height, tree=shape, chances=chances, tried=tried),
+        choice=DraftChoice(shape.height, tree=shape, chances=chances),
         rows=Rows(VOCABULARY),
         sampling=sampling,
         key=mx.random.key(seed),
@@ -97,20 +96,6 @@ def test_each_token_is_drawn_from_what_is_said(sampling: Sampling) -> None:
         expected = without(law(text, sampling), before)
         assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
         assert drafted.q[token].item() == drafted.distributions[token, ids[token]].item() > 0.0
-
-
-@pytest.mark.parametrize("shape", [SHAPE, Tree.chain(2)], ids=["tree", "chain"])
-def test_what_was_tried_is_not_drawn_behind_the_committed_tokens(shape: Tree) -> None:
-    for tried in range(VOCABULARY):
-        drafted = draft(shape=shape, tried=(tried,))
-        ids = drafted.tokens.tolist()
-        assert drafted.distributions is not None
-        for token, parent in enumerate(shape.parents):
-            text = [*PROMPT, *(ids[i] for i in shape.path(parent))]
-            before = [ids[i] for i in shape.children(parent) if i < token]
-            before += [tried] if parent == COMMITTED else []
-            expected = without(law(text, WARM), before)
-            assert np.allclose(np.array(drafted.distributions[token]), expected, atol=1e-6)
 
 
 def chances_of_drafts(shape: Tree, sampling: Sampling) -> NDArray[np.float64]:

@@ -1,7 +1,6 @@
 """MTP modules: their networks, their folders, and that they cost nothing of the target's text."""
 
 import copy
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp, load_network
 from engine.drafters.states import StateDrafter
 from engine.loading import load
 from engine.request import Sampling
+from models.drafters.folders import describe_drafter, own_module
+from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.lab.parity import mtp as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
@@ -228,7 +229,7 @@ def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampl
 
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_target("qwen3_5", vocabulary=VOCABULARY)
-    assert_q_matters(model, mtp_drafter, monkeypatch, texts=80)
+    assert_q_matters(model, mtp_drafter, monkeypatch, texts=200)
 
 
 # Folders
@@ -249,13 +250,16 @@ def drafts(drafter: StateDrafter, target: Decoder) -> Draft:
 def test_it_is_found_among_the_targets_own_tensors(file: str, tmp_path: Path) -> None:
     subject = parity.PUBLISHED
     target = Decoder(subject.target_model())
-    alone = load_mtp(subject.write(tmp_path / "alone"), subject.config, target)
+    alone = load_mtp(describe_drafter(subject.write(tmp_path / "alone")), target)
     theirs = {"language_model.model.norm.weight": mx.ones((7,)), "lm_head.weight": mx.ones((7, 7))}
     (tmp_path / "both").mkdir()
     mx.save_safetensors(str(tmp_path / "both" / "model-00001-of-00002.safetensors"), theirs)
     (tmp_path / "alone" / "model.safetensors").rename(tmp_path / "both" / file)
+    (tmp_path / "alone" / "config.json").rename(tmp_path / "both" / "config.json")
     other = Decoder(target.model)
-    both = load_mtp(tmp_path / "both", subject.config, other)
+    module = own_module(ModelFolder(tmp_path / "both"))
+    assert module is not None
+    both = load_mtp(module, other)
     assert_same(drafts(alone, target), drafts(both, other))
     assert both.name == "MTP"
 
@@ -265,23 +269,24 @@ def test_a_target_that_kept_its_module_drafts_with_it(tmp_path: Path) -> None:
     write_folder("qwen3_5", tmp_path)
     file = tmp_path / "model.safetensors"
     tensors: Any = mx.load(str(file))
-    width, config = 64, json.loads((tmp_path / "config.json").read_text())
     target = Decoder(load(ModelFolder(tmp_path)).model)
     for name, array in tree_flatten(untrained(target.model).parameters()):
         tensors["mtp." + PUBLISHED[name.split(".")[0]] + name.partition(".")[2]] = array
     mx.eval(tensors)
     mx.save_safetensors(str(file), tensors)
     target = Decoder(load(ModelFolder(tmp_path)).model)
-    drafter = load_mtp(tmp_path, config, target)
+    module = own_module(ModelFolder(tmp_path))
+    assert module is not None
+    drafter = load_mtp(module, target)
     ready(target, drafter, TOKENS)
     assert len(proposed(drafter, TOKENS)[0]) == 4
-    assert target.record(("norm",)).between(0, 1).shape == (1, 1, width)
+    assert target.record(("norm",)).between(0, 1).shape == (1, 1, 64)
 
 
 def test_glms_module_may_be_taken_apart_already(tmp_path: Path) -> None:
     """As mlx-vlm writes it: other names, experts stacked, and latent attention in two matrices."""
     target = Decoder(parity.GLM.target_model())
-    network = load_network(parity.GLM.write(tmp_path / "whole"), parity.GLM.config, target)
+    network = load_network(describe_drafter(parity.GLM.write(tmp_path / "whole")), target)
     names = {
         "token_norm.": "model.enorm.",
         "state_norm.": "model.hnorm.",
@@ -296,7 +301,8 @@ def test_glms_module_may_be_taken_apart_already(tmp_path: Path) -> None:
     tensors |= {name: mx.ones((64, 32)) for name in ("lm_head.weight", "model.embed_tokens.weight")}
     (tmp_path / "apart").mkdir()
     mx.save_safetensors(str(tmp_path / "apart" / "model.safetensors"), tensors)
-    again = load_network(tmp_path / "apart", {"model_type": "glm4_moe_lite_mtp"}, target)
+    (tmp_path / "apart" / "config.json").write_text('{"model_type": "glm4_moe_lite_mtp"}')
+    again = load_network(describe_drafter(tmp_path / "apart"), target)
     states, after = mx.random.normal((1, 5, 1, 32)), mx.array([[1, 2, 3, 4, 5]])
     first, second = (
         each.logits(each(each.begin(states), after, "causal", each.make_cache()))
@@ -312,6 +318,7 @@ def test_quantized_ones_are_nearly_the_same(architecture: str, mode: str, tmp_pa
     module = untrained(target.model)
     packed = copy.deepcopy(module)
     bits, group_size = (8, 64) if mode == "affine" else (4, 32)
+    stated = {"bits": bits, "group_size": group_size, "mode": mode}
     nn.quantize(
         packed,
         group_size=group_size,
@@ -321,7 +328,9 @@ def test_quantized_ones_are_nearly_the_same(architecture: str, mode: str, tmp_pa
             hasattr(m, "to_quantized") and m.weight.shape[-1] % group_size == 0
         ),
     )
-    loaded = load_mtp(write_sidecar(packed, tmp_path), {}, target)._network
+    loaded = load_mtp(
+        describe_drafter(write_sidecar(packed, tmp_path, quantization=stated)), target
+    )._network
     exact = drafter_by(module, target)._network
     states, after = mx.random.normal((1, 5, 1, 64)), mx.array([[1, 2, 3, 4, 5]])
     logits = [
@@ -337,7 +346,7 @@ def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
     target = Decoder(build_target("qwen3_5"))
     module = untrained(target.model)
     module.set_dtype(mx.bfloat16)
-    loaded = load_mtp(write_sidecar(module, tmp_path), {}, target)
+    loaded = load_mtp(describe_drafter(write_sidecar(module, tmp_path)), target)
     assert isinstance(loaded._network, MtpNetwork)
     arrays = tree_flatten(loaded._network._module.parameters())
     assert {array.dtype for _, array in arrays} == {mx.float32}
@@ -346,14 +355,16 @@ def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
 def test_another_targets_module_is_refused(tmp_path: Path) -> None:
     subject = parity.PUBLISHED  # half as wide
     with pytest.raises(DrafterRefused, match=r"32 numbers.* 64\.") as caught:
-        load_mtp(subject.write(tmp_path), subject.config, Decoder(build_target("qwen3_5")))
+        load_mtp(describe_drafter(subject.write(tmp_path)), Decoder(build_target("qwen3_5")))
     assert caught.value.obstacle == "other target"
 
 
 def test_one_with_an_embedding_of_its_own_is_refused(tmp_path: Path) -> None:
-    config = {"text_config": {"mtp_use_dedicated_embeddings": True}}
+    target = Decoder(build_target("qwen3_5"))
+    own = {"text_config": {"mtp_use_dedicated_embeddings": True}}
+    folder = write_sidecar(untrained(target.model), tmp_path, **own)
     with pytest.raises(DrafterRefused) as caught:
-        load_mtp(tmp_path, config, Decoder(build_target("qwen3_5")))
+        load_mtp(describe_drafter(folder), target)
     assert caught.value.obstacle == "unsupported"
 
 
@@ -366,8 +377,8 @@ def test_missing_tensors_are_a_damage(tmp_path: Path) -> None:
     for missing in ("layers.0.self_attn.q_norm.weight", "norm.weight", "fc.weight"):
         mx.save_safetensors(str(file), {name: whole[name] for name in whole if name != missing})
         with pytest.raises(DrafterRefused) as caught:
-            load_mtp(tmp_path, {}, target)
-        assert caught.value.obstacle in ("damaged", "other target"), missing
+            load_mtp(describe_drafter(tmp_path), target)
+        assert caught.value.obstacle in ("damaged", "unsupported"), missing
 
 
 def test_a_file_that_is_cut_off_is_a_damage(tmp_path: Path) -> None:
@@ -375,5 +386,5 @@ def test_a_file_that_is_cut_off_is_a_damage(tmp_path: Path) -> None:
     in_a_folder(target.model, tmp_path)
     file = tmp_path / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DrafterRefused, match="damaged"):
-        load_mtp(tmp_path, {}, target)
+    with pytest.raises(Problem, match="damaged"):
+        load_mtp(describe_drafter(tmp_path), target)

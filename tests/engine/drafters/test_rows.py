@@ -56,7 +56,6 @@ def test_tokens_have_rows_and_rows_tokens(kept: list[int]) -> None:
     assert rows.of(mx.array([*kept, -1])).tolist() == [*range(len(kept)), -1]
     others = sorted(set(range(VOCABULARY)) - set(kept))
     assert rows.of(mx.array(others, dtype=mx.int32)).tolist() == [-1] * len(others)
-    assert rows.rows([*others, *kept]) == list(range(len(kept)))
 
 
 @given(kept_tokens, st.lists(ids), samplings)
@@ -89,5 +88,4 @@ def test_where_each_token_has_its_row_logits_are_fitted(columns: int, vocabulary
     assert mx.array_equal(fitted[:, :common], logits[:, :common])
     assert mx.all(fitted[:, common:] == -mx.inf)
     assert rows.tokens(mx.array([2])).tolist() == rows.of(mx.array([2])).tolist() == [2]
-    assert rows.rows([3, 1]) == [3, 1]
     assert rows.over_vocabulary(Candidates(fitted, None)) is fitted

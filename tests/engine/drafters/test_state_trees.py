@@ -23,6 +23,7 @@ from engine.drafters.states import Level
 from engine.request import Sampling
 from engine.speculate import RoundVerdict, Task, speculate
 from engine.tree import Tree
+from models.drafters.folders import describe_drafter
 from tests.lab.parity import eagle3, eagle_options
 from tests.support.engine.chi_square import excess
 from tests.support.engine.eagles import KINDS, eagle_drafter
@@ -64,7 +65,7 @@ def drafter_of(kind: str, folder: Path) -> tuple[Decoder, Drafter]:
     if kind in SUBJECTS:
         target = Decoder(SUBJECTS[kind].target_model())
         path = SUBJECTS[kind].write(folder / "drafter")
-        return target, load_eagle(path, SUBJECTS[kind].config, target)
+        return target, load_eagle(describe_drafter(path), target)
     if kind in TARGETS:
         target = Decoder(build_target(kind))
         return target, mtp_drafter(target)

@@ -134,7 +134,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
 
 
 def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.model_parts, "_KEPT", 4)
+    monkeypatch.setattr(engine.model_parts, "RECORDED", 4)
     target, drafter, _ = pair()
     tokens = list(TOKENS)
     target.read(mx.array(tokens[:-1]))

@@ -27,9 +27,9 @@ from engine.bench.attached import attached_tasks
 from engine.bench.machine import this_machine
 from engine.bench.prompts import BUILTIN
 from engine.cluster.connect import Cluster
-from engine.cluster.hosts import Host, Hosts
+from engine.cluster.hosts import ClusterHost, Hosts
 from engine.loading import load
-from models.drafter_folders import find_head
+from models.drafters.folders import find_head
 from models.errors import Problem
 from models.installed.resolve import open_target
 from models.model_folder import ModelFolder
@@ -184,10 +184,12 @@ def _end(problem: Problem) -> None:
 
 def hosts_of(cable: Cable) -> Hosts:
     """The Macs at a cable's ends, rank 0's first."""
-    return Hosts(Path("cable"), tuple(Host(mac.address, (mac.address,)) for mac in cable.ends))
+    return Hosts(
+        Path("cable"), tuple(ClusterHost(mac.address, (mac.address,)) for mac in cable.ends)
+    )
 
 
-def follower_command(cable: Cable, host: Host, environment: Sequence[str]) -> list[str]:
+def follower_command(cable: Cable, host: ClusterHost, environment: Sequence[str]) -> list[str]:
     """What starts a follower at the other end of a cable, where ssh would on a Mac."""
     return cable.ends[1].command(sys.executable, "-m", "engine", "follow")
 

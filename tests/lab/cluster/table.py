@@ -78,7 +78,6 @@ class Setting:
         session = self._place.session(way.drafter)
         session.policy = make_policy(way.length)
         session.calibrate()
-        session.decoder.rest()
         self._policies[way] = policy = session.policy
         return not isinstance(policy, Automatic) or policy.calibration is not None
 
@@ -94,7 +93,6 @@ class Setting:
             events.append(event)
             if isinstance(event, Verdict):
                 times.append(perf_counter())
-        session.decoder.rest()
         stats = tally(without_first_round(events))
         ids = tuple(committed_ids(events))
         return Answer(ids, stats.committed, stats.rounds, times[-1] - times[0])

@@ -12,13 +12,13 @@ import mlx.core as mx
 import engine.device
 import engine.speculate
 from engine.accept import by_block
-from engine.bench.runners import Measurement, PromptReader, Runner, SlipstreamRunner, Workload
+from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
-from engine.loading import LoadedModel, load
+from engine.loading import LoadedModel
 from engine.speculate import RoundDraft, RoundVerdict, speculate
 from tests.lab.gpu.lossless import Target
 from tests.support.engine.helpers import task
@@ -55,18 +55,14 @@ class Drafting(SlipstreamRunner):
         make: Callable[[Decoder], Drafter],
         policy: DraftLengthPolicy,
     ) -> None:
-        reader = PromptReader(target, by_block)
         super().__init__(
             name,
             target=target,
-            drafter="none",
+            make=lambda _, decoder: make(decoder),
             policy=policy,
             rule=by_block,
-            load=load,
-            reader=reader,
+            reader=None,  # its drafter must read the prompt, too
         )
-        self._make = lambda _, decoder: make(decoder)
-        self._reader = None  # its drafter must read the prompt, too
 
 
 def costs(target: Target, drafter: Callable[[Decoder], Drafter]) -> dict[str, Any] | None:

@@ -14,7 +14,8 @@ import mlx.core as mx
 import numpy as np
 
 from engine.decoder import Decoder
-from engine.drafters.dflash import BoundNetwork
+from engine.drafters.block_folders import block_network
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import (
     PROMPT,
     VOCABULARY,
@@ -99,11 +100,11 @@ def walk(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arrays
 
 
 @target_reads_as_mlx_does
-def ours(subject: Subject, load: Callable[[Path, Any, Decoder], BoundNetwork]) -> Arrays:
-    """By the network that `load` reads."""
+def ours(subject: Subject) -> Arrays:
+    """By our network."""
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
-        network = load(subject.write(Path(folder)), subject.config, target)
+        network = block_network(describe_drafter(subject.write(Path(folder))), target)
         mx.eval(network.weights.parameters())
     assert network.taps == TAPS
 

@@ -11,7 +11,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters.block_folders import dflash_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
 from tests.lab.parity.by_torch import by_torch
@@ -139,7 +138,7 @@ SUBJECTS = (PLAIN, CAUSAL, MIXED, TRANSFORMERS, SPECULATORS, SECOND)
 
 def ours(subject: Subject) -> Arrays:
     """By our network."""
-    return blocks.ours(subject, dflash_network)
+    return blocks.ours(subject)
 
 
 def theirs(subject: Subject) -> Arrays:

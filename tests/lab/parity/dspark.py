@@ -9,7 +9,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters.dspark import dspark_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
 from tests.lab.parity.by_torch import by_torch
@@ -225,7 +224,7 @@ SUBJECTS = (
 
 def ours(subject: Subject) -> Arrays:
     """By our network."""
-    return blocks.ours(subject, dspark_network)
+    return blocks.ours(subject)
 
 
 def theirs(subject: Subject) -> Arrays:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.drafters.eagle import load_network
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import (
     PROMPT,
@@ -193,5 +194,5 @@ def ours(subject: Subject) -> Arrays:
     """By our network, with our target's recording."""
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
-        network = load_network(subject.write(Path(folder)), subject.config, target)
+        network = load_network(describe_drafter(subject.write(Path(folder))), target)
     return continued(network, target, drafted=DRAFTED)

@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drafters.eagle import PEagle, load_network
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
 from tests.lab.parity.subjects import (
@@ -240,7 +241,7 @@ def ours(subject: Subject) -> Arrays:
     """By our network: each row is gone on from with a cache of its own."""
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
-        network = load_network(subject.write(Path(folder)), subject.config, target)
+        network = load_network(describe_drafter(subject.write(Path(folder))), target)
     states = target.record(network.taps)
     target.read(mx.array(PROMPT[:-1]))
     begun = network.begin(states.between(0, len(PROMPT) - 1)[None])

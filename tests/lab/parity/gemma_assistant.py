@@ -14,6 +14,7 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.request import Sampling
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import (
     PROMPT,
     VOCABULARY,
@@ -175,7 +176,7 @@ def ours(subject: Subject) -> Arrays:
     target = Decoder(subject.target_model(), block=4)
     with tempfile.TemporaryDirectory() as folder:
         subject.write(Path(folder))
-        drafter = load_gemma_assistant(Path(folder), subject.config, target)
+        drafter = load_gemma_assistant(describe_drafter(Path(folder)), target)
     given = {}
     for length in LENGTHS:
         tokens = list(PROMPT[:length])

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drafters.mtp import load_network
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import (
@@ -305,5 +306,5 @@ def ours(subject: Subject) -> Arrays:
     """By our network, with our target's recording."""
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
-        network = load_network(subject.write(Path(folder)), subject.config, target)
+        network = load_network(describe_drafter(subject.write(Path(folder))), target)
     return continued(network, target, drafted=DRAFTED)

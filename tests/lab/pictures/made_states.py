@@ -84,7 +84,7 @@ class Photographer:
         window.menus.actions["race"].trigger()
         race = window.findChild(RaceDialog)
         assert race is not None
-        self._until(lambda: race.result_line.standing != "plain")
+        self._until(lambda: race.result_line.tone != "muted")
         self._rest(0.6)
         save("race", lambda path: _grab(race, path))
         race.reject()

@@ -95,7 +95,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
-    _until(lambda: race.result_line.standing != "plain")
+    _until(lambda: race.result_line.tone != "muted")
     save("race", race)
     race.reject()
     window.composer.set_text("")

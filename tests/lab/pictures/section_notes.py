@@ -114,7 +114,7 @@ def draw_sections(
         file.truncate(1_340_000_000)
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
-    until(lambda: dialog.kept_in_words)
+    until(lambda: dialog.kept_text)
     QTest.qWait(300)
     save("settings", lambda path: dialog.grab().save(path))
     window.close()

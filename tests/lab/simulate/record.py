@@ -13,7 +13,7 @@ from zlib import crc32
 
 import mlx.core as mx
 
-from engine.accept import as_written, by_token
+from engine.accept import as_written, by_token, last_accepted, outcomes
 from engine.bench.prompts import Prompt, load_prompts
 from engine.decoder import Decoder
 from engine.device import fetch
@@ -23,7 +23,7 @@ from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
 from engine.request import Sampling, asked
-from engine.sampling import choose, distribution, scores
+from engine.sampling import Candidates, choose, distribution, draw, scores
 from engine.session import Session
 from engine.tree import Tree
 from models.errors import Problem
@@ -110,8 +110,8 @@ def _ranked(
         ranks, before = [], tokens[place - 1]
         for token in ahead:
             (logits,) = read(mx.array([before]))
-            row = drafter._rows.rows([token])
-            rank = (logits > logits[row[0]]).sum() if row else mx.array(_WIDEST)
+            row = drafter._rows.of(mx.array(token))
+            rank = mx.where(row < 0, _WIDEST, (logits > logits[row]).sum())
             ranks.append(rank.astype(mx.int32))
             before = token
         (found,) = fetch(mx.stack(ranks)) if ranks else ([],)
@@ -233,11 +233,12 @@ class _Pair:
             (written,) = fetch(choose(scored, p, sampling, key))
             stood = as_written(ids, written, Tree.chain(len(ids)))
             return stood, written[stood]
-        certain = (mx.arange(p.shape[-1]) == drafted[:, None]).astype(mx.float32)
-        q = certain if draft.distributions is None else draft.distributions
-        verdict = by_token(drafted, p, q, key)
-        stood, own = fetch(verdict.accepted, verdict.next)
-        return stood, own
+        chain = Tree.chain(len(ids))
+        may_come = outcomes(by_token, drafted, Candidates(p, None), draft.distributions, chain)
+        points = mx.random.uniform(shape=(len(ids) + 2, 1), key=key)
+        tried, own, (point,) = fetch(may_come.tried, draw(may_come.own, points[1:]), points[0])
+        stood = last_accepted(by_token.ends(chain, tried)[0], point)
+        return stood, own[stood]
 
     def _scores(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
         """What the target makes of the end of `tokens` and each of `drafted`, see `scores`."""

@@ -10,18 +10,16 @@ from huggingface_hub.utils import disable_progress_bars
 
 from models.errors import Problem
 from models.hub.fetch import (
-    WINDOW_SECONDS,
-    Meter,
     Stopped,
     completed,
     fetch,
     remaining_bytes,
 )
-from models.hub.marks import adopt, mark_path, unmark
+from models.hub.marks import mark_path, unmark
 from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
-from tests.support.models.hub_server import HubServer, sha256
+from tests.support.models.hub_server import HubServer
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -90,19 +88,6 @@ def test_what_the_hubs_own_client_fetched_is_taken_over(client: Client):
     assert completed(theirs, home=client.home)
 
 
-def test_a_snapshot_is_adopted_offline(client: Client):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    assert not completed(path, home=client.home)
-    asked = len(client.server.asked)
-    seen: list[tuple[int, int]] = []
-    adopt(path, home=client.home, progress=lambda *told: seen.append(told))
-    assert completed(path, home=client.home)
-    assert len(client.server.asked) == asked
-    assert seen[-1][0] == seen[-1][1] > 300_000
-    adopt(path, home=client.home, progress=lambda *told: pytest.fail("it is marked"))
-
-
 def damage(blob: Path) -> None:
     """Change a byte, and nothing that can be seen from outside."""
     state, data = blob.stat(), bytearray(blob.read_bytes())
@@ -111,41 +96,12 @@ def damage(blob: Path) -> None:
     os.utime(blob, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def test_a_damaged_file_is_not_adopted_but_fetched_again(client: Client):
+def test_a_damaged_file_without_a_mark_is_fetched_again(client: Client):
     path = client.fetch()
     unmark(path, home=client.home)
     damage((path / "model-1-of-2.safetensors").resolve())
-    with pytest.raises(Problem, match=r"model-1-of-2.safetensors of .* is damaged.*pull"):
-        adopt(path, home=client.home)
-    assert not completed(path, home=client.home)
     client.fetch()
     assert client.is_right()
-
-
-def test_a_file_that_is_no_link_into_the_cache_is_not_adopted(client: Client, tmp_path: Path):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    link = path / "config.json"
-    data = link.read_bytes()
-    link.unlink()
-    link.write_bytes(data)
-    with pytest.raises(Problem, match="cannot be checked"):
-        adopt(path, home=client.home)
-    link.unlink()
-    outside = tmp_path / sha256(data)
-    outside.write_bytes(data)
-    link.symlink_to(outside)
-    with pytest.raises(Problem, match="cannot be checked"):
-        adopt(path, home=client.home)
-
-
-def test_a_snapshot_with_a_part_missing_is_not_adopted(client: Client):
-    path = client.fetch()
-    unmark(path, home=client.home)
-    (path / "model-2-of-2.safetensors").unlink()
-    with pytest.raises(Problem, match="lacks 'model-2-of-2"):
-        adopt(path, home=client.home)
-    assert not completed(path, home=client.home)
 
 
 def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
@@ -155,11 +111,9 @@ def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
     assert completed(same, home=client.home)
     unmark(same, home=client.home)
     assert not completed(path, home=client.home)
-    adopt(same, home=client.home)
-    assert completed(path, home=client.home)
+    client.fetch()
+    assert completed(same, home=client.home)
     assert not completed(client.cache, home=client.home)
-    with pytest.raises(Problem, match="not in the Hugging Face cache"):
-        adopt(tmp_path, home=client.home)
 
 
 @pytest.mark.parametrize(
@@ -299,41 +253,3 @@ def test_contents_that_are_the_same_come_once(client: Client):
     assert seen[-1].done_bytes == seen[-1].total_bytes
     assert client.is_right()
     assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer
-
-
-def test_no_rate_is_known_at_first():
-    meter = Meter()
-    assert meter.bytes_per_second == 0.0
-    assert meter.seconds_left(100) is None
-    meter.tell(5.0, 1_000_000)  # was there before
-    assert meter.bytes_per_second == 0.0
-    meter.tell(5.0, 1_000_500)  # in no time
-    assert meter.bytes_per_second == 0.0
-
-
-def test_a_steady_stream():
-    meter = Meter()
-    for second in range(30):
-        meter.tell(float(second), 500 + 100 * second)
-    assert meter.bytes_per_second == 100.0
-    assert meter.seconds_left(1_000) == 10.0
-    assert meter.seconds_left(0) == 0.0
-
-
-def test_what_was_long_ago_does_not_count():
-    meter = Meter()
-    for second in range(10):
-        meter.tell(float(second), 1_000_000 * second)
-    for second in range(10, 10 + 2 * int(WINDOW_SECONDS)):
-        meter.tell(float(second), 9_000_000)
-    assert meter.bytes_per_second == 0.0
-    assert meter.seconds_left(1_000) is None
-
-
-def test_a_file_that_was_thrown_away_starts_the_count_afresh():
-    meter = Meter()
-    for second in range(5):
-        meter.tell(float(second), 1_000 * second)
-    meter.tell(5.0, 0)
-    meter.tell(6.0, 10)
-    assert meter.bytes_per_second == 10.0

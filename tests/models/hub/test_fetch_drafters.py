@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.hub.fetch import completed
-from models.hub.marks import adopt, unmark
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_models import Client
 from tests.support.models.hub_server import HubServer
@@ -40,9 +39,6 @@ def test_a_drafter_is_fetched(
     assert {file.name for file in path.iterdir()} == files.keys()
     assert completed(path, home=client.home)
     assert describe_drafter(path).kind == drafter_layout(layout).expected["kind"]
-    unmark(path, home=client.home)
-    adopt(path, home=client.home)
-    assert completed(path, home=client.home)
 
 
 def test_code_that_comes_along_is_no_obstacle(

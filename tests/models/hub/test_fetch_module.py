@@ -11,8 +11,8 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save
 
-from models.drafter_folders import describe_drafter, module_folder
-from models.drafter_packagings import mtp_prefixes
+from models.drafters.folders import describe_drafter, module_folder
+from models.drafters.mtp import prefixes as mtp_prefixes
 from models.errors import Problem
 from models.hub.fetch_module import fetch_module
 from models.hub.stopping import Stopped

@@ -14,6 +14,7 @@ from models.model_folder import inspect
 from models.starter import STARTER
 from tests.support.models.tiny_store import (
     cached,
+    clean,
     commit,
     disk_bytes,
     find,
@@ -53,7 +54,7 @@ def test_what_broken_imports_left(home: Path, cache: Path):
     (found,) = store.incomplete(home=home, cache=cache)
     assert (found.name, found.path) == ("tiny", str(left))
     assert found.size_bytes == disk_bytes(left)
-    assert store.clean_incomplete(home=home, cache=cache) == found.size_bytes
+    assert clean(home, cache) == found.size_bytes
     assert list((home / "models").iterdir()) == []
 
 
@@ -64,7 +65,7 @@ def test_what_a_broken_starter_left(home: Path, cache: Path):
     settled(home / "models")
     found = store.incomplete(home=home, cache=cache)
     assert [one.name for one in found] == [STARTER.name, STARTER.name]
-    store.clean_incomplete(home=home, cache=cache)
+    clean(home, cache)
     assert [path.name for path in (home / "models").iterdir()] == [".hub"]
 
 
@@ -74,7 +75,7 @@ def test_a_download_that_never_became_a_snapshot(home: Path, cache: Path):
     (left.parent.parent / "snapshots").mkdir()
     (found,) = store.incomplete(home=home, cache=cache)
     assert (found.name, found.size_bytes) == (NAME, 570)
-    assert store.clean_incomplete(home=home, cache=cache) == 570
+    assert clean(home, cache) == 570
     assert not left.parent.parent.exists()
 
 
@@ -85,7 +86,7 @@ def test_partial_files_beside_a_whole_model(home: Path, cache: Path):
     whole.write_bytes(b"x" * 70)
     (found,) = store.incomplete(home=home, cache=cache)
     assert (found.name, found.size_bytes) == (NAME, 570)
-    assert store.clean_incomplete(home=home, cache=cache) == 570
+    assert clean(home, cache) == 570
     assert not left.exists()
     assert not whole.exists()
     assert inspect(snapshot)
@@ -140,7 +141,7 @@ def test_a_snapshot_that_lacks_weights(home: Path, cache: Path):
     assert find(NAME, home, cache).path == str(whole)
     (found,) = store.incomplete(home=home, cache=cache)
     assert found.name == NAME
-    store.clean_incomplete(home=home, cache=cache)
+    clean(home, cache)
     assert not broken.exists()
     assert inspect(whole)
 
@@ -150,7 +151,7 @@ def test_one_that_is_half_removed(home: Path, cache: Path):
     snapshot.rename(snapshot.with_name(f"removing-{snapshot.name}"))
     assert not any(one.origin == "hub" for one in store.installed(home=home, cache=cache))
     assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
-    store.clean_incomplete(home=home, cache=cache)
+    clean(home, cache)
     assert list(cache.glob("models--*")) == []
 
 
@@ -159,7 +160,7 @@ def test_empty_folders_of_a_repository(home: Path, cache: Path):
     left.mkdir(parents=True)
     (found,) = store.incomplete(home=home, cache=cache)
     assert (found.name, found.size_bytes) == ("org/husk", 0)
-    store.clean_incomplete(home=home, cache=cache)
+    clean(home, cache)
     assert list(cache.iterdir()) == []
 
 
@@ -181,7 +182,7 @@ def test_links_that_lead_nowhere(home: Path, cache: Path):
     (snapshot / "model.safetensors").resolve().unlink()
     assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
     assert not any(one.origin == "hub" for one in store.installed(home=home, cache=cache))
-    store.clean_incomplete(home=home, cache=cache)
+    clean(home, cache)
     assert not snapshot.exists()
 
 
@@ -194,7 +195,7 @@ def test_what_somebody_downloads_into_is_left_alone(home: Path, cache: Path):
         assert store.incomplete(home=home, cache=cache) == []
         assert store.remove_incomplete(found, home=home, cache=cache) == 0
         assert left.exists()
-    assert store.clean_incomplete(home=home, cache=cache) == 500
+    assert clean(home, cache) == 500
 
 
 def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
@@ -205,8 +206,10 @@ def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
     left.parent.rename(tmp_path / "blobs")
     left.parent.symlink_to(tmp_path / "blobs")
     partial(cache, "org/b")
+    first, second = store.incomplete(home=home, cache=cache)
     with pytest.raises(Problem, match="link"):
-        store.clean_incomplete(home=home, cache=cache)
+        store.remove_incomplete(first, home=home, cache=cache)
+    store.remove_incomplete(second, home=home, cache=cache)
     assert (tmp_path / "blobs" / left.name).exists()
     assert not (cache / "models--org--b").exists()
 

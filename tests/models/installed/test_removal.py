@@ -21,6 +21,7 @@ from models.installed.last_used import last_used, mark_used
 from models.model_folder import inspect
 from tests.support.models.tiny_store import (
     cached,
+    clean,
     commit,
     disk_bytes,
     find,
@@ -225,7 +226,7 @@ def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home: Path, cache: Path, 
     snapshot.rename(tmp_path / "moved")
     snapshot.symlink_to(tmp_path / "moved")  # now the links in it lead nowhere
     with pytest.raises(Problem, match="link"):
-        store.clean_incomplete(home=home, cache=cache)
+        clean(home, cache)
     assert snapshot.is_symlink()
     assert len(list((tmp_path / "moved").iterdir())) == len(model_files())
 
@@ -357,7 +358,7 @@ def test_killed_while_removing(home: Path, cache: Path, steps: list[int]):
                     assert not names[name].problem
                     assert inspect(path).model_type == "llama"
                     store.remove(names[name], home=home, cache=cache)
-                store.clean_incomplete(home=home, cache=cache)
+                clean(home, cache)
                 assert not path.exists()
             assert store.incomplete(home=home, cache=cache) == []
             assert {path.name for path in (home / "models").iterdir()} <= {".hub"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.drafter_folders import describe_drafter, module_folder
+from models.drafters.folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.installed import added_folders, store

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.hub.marks import adopt, mark
+from models.hub.marks import mark
 from models.hub.queue import Queue
 from models.installed import added_folders, store
 from models.installed.inventory import ModelPlace, describe
@@ -224,7 +224,7 @@ def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path):
 
 
 def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path):
-    """One packaging of each kind: test_drafter_packagings tells all of them apart."""
+    """One packaging of each kind: test_packagings tells all of them apart."""
     layouts = {layout.expected["kind"]: layout for layout in published_layouts()}
     for kind, layout in layouts.items():
         write_drafter(home / "drafters" / kind, layout)
@@ -325,7 +325,6 @@ def test_a_marked_one_that_has_changed(home: Path, cache: Path):
 def checked_and_marked(snapshot: Path, home: Path) -> None:
     digests = {path.name: path.resolve().name for path in snapshot.iterdir()}
     mark(snapshot, digests, home=home)
-    adopt(snapshot, home=home)  # does nothing: it is complete
 
 
 def test_added_folders(home: Path, cache: Path, tmp_path: Path):

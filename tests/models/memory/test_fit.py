@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
-from models.drafter_kinds import DrafterDescription
+from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
+from models.drafters.kinds import DrafterDescription
 from models.errors import Problem
 from models.memory.fit import ModelSize, cache_bytes, fit, require_fit, weights_bytes
 from models.memory.machine import Machine
@@ -252,7 +252,7 @@ def test_any_config_is_a_fit_or_a_problem(
 def test_every_drafter_is_counted(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Its weights, what it keeps of the conversation, and the target's states that wait for it.
 
-    One packaging of each kind: test_drafter_packagings tells all of them apart.
+    One packaging of each kind: test_packagings tells all of them apart.
     """
     for kind, layout in {each.expected["kind"]: each for each in published_layouts()}.items():
         with subtests.test(kind=kind, name=layout.name):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.drafter_folders import describe_drafter
+from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
 from models.model_folder import ModelFolder

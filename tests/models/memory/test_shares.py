@@ -181,7 +181,7 @@ def test_layers_of_a_folder_are_counted_one_by_one(tmp_path: Path) -> None:
     for i in range(5):
         layouts[f"model.layers.{i}.mlp.up_proj.weight"] = TensorLayout("F16", (10 + i, 64))
     folder = ModelFolder(model(tmp_path / "small", layouts, num_hidden_layers=4))
-    first, second = plan(folder, [mac(1), mac(1)], context=128, mode="pipeline").fits
+    first, second = plan(folder, [mac(1), mac(1)], context=1024, mode="pipeline").fits
     assert first.weights_bytes == 128 * (129 + 13 + 12)
     assert second.weights_bytes == 128 * (129 + 10 + 11)
 

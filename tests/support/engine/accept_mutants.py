@@ -1,11 +1,12 @@
 """Acceptance rules that are wrong in ways that are easy to get wrong."""
 
-from dataclasses import replace
-
 import mlx.core as mx
 
-from engine.accept import VerdictArrays, by_block, by_token
+from engine import accept
 from engine.tree import Tree
+from tests.support.engine.acceptance import Verdict, drawing
+
+by_token, by_block = drawing(accept.by_token), drawing(accept.by_block)
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:
@@ -18,24 +19,24 @@ def _sample(weights: mx.array, key: mx.array) -> mx.array:
 
 def resampled_from_p(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """After a rejection: p instead of the residual."""
     rule_key, own_key = mx.random.split(key)
     verdict = by_token(drafted, p, q, rule_key)
-    return replace(verdict, next=_sample(p[verdict.accepted], own_key))
+    return verdict._replace(next=_sample(p[verdict.accepted], own_key))
 
 
 def resampled_from_p_by_block(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     rule_key, own_key = mx.random.split(key)
     verdict = by_block(drafted, p, q, rule_key)
-    return replace(verdict, next=_sample(p[verdict.accepted], own_key))
+    return verdict._replace(next=_sample(p[verdict.accepted], own_key))
 
 
 def too_willing(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """Accepts with 1.05 times the chance."""
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
@@ -45,27 +46,27 @@ def too_willing(
     padded = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
     residual = mx.maximum(p[accepted] - padded[accepted], 0.0)
     residual = mx.where(mx.sum(residual) > 0, residual, p[accepted])
-    return VerdictArrays(accepted, _sample(residual, own_key), chance)
+    return Verdict(accepted, _sample(residual, own_key), chance)
 
 
 def bonus_from_q(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """After a clean sweep: the drafter's distribution instead of the target's."""
     rule_key, own_key = mx.random.split(key)
     verdict = by_token(drafted, p, q, rule_key)
     bonus = _sample(q[-1], own_key)
     swept = verdict.accepted == drafted.size
-    return replace(verdict, next=mx.where(swept, bonus, verdict.next))
+    return verdict._replace(next=mx.where(swept, bonus, verdict.next))
 
 
 def bonus_from_q_by_block(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     rule_key, own_key = mx.random.split(key)
     verdict = by_block(drafted, p, q, rule_key)
     swept = verdict.accepted == drafted.size
-    return replace(verdict, next=mx.where(swept, _sample(q[-1], own_key), verdict.next))
+    return verdict._replace(next=mx.where(swept, _sample(q[-1], own_key), verdict.next))
 
 
 def _block(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
@@ -83,28 +84,28 @@ def _block(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, mx.ar
 
 def block_stops_at_first_fall(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """As if a prefix could only stand where all shorter ones do."""
     return _block_mutant(drafted, p, q, key, stops=True, weighs=True)
 
 
 def block_with_plain_residual(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """max(0, p - q) where it should be max(0, w p - q)."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=False)
 
 
 def paper(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-) -> VerdictArrays:
+) -> Verdict:
     """No mutant: shows that what fails the two above is the mutation."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=True)
 
 
 def _block_mutant(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, *, stops: bool, weighs: bool
-) -> VerdictArrays:
+) -> Verdict:
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
     weights, chances = _block(drafted, p, q)
@@ -117,7 +118,7 @@ def _block_mutant(
     padded = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
     residual = mx.maximum(weight * p[accepted] - padded[accepted], 0.0)
     residual = mx.where(mx.sum(residual) > 0, residual, p[accepted])
-    return VerdictArrays(accepted, _sample(residual, own_key), chances)
+    return Verdict(accepted, _sample(residual, own_key), chances)
 
 
 MUTANTS = [

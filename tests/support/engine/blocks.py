@@ -1,15 +1,17 @@
 """Block drafters for tests: untrained networks, as they are published, for any tiny model."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 import mlx.core as mx
 import mlx.nn as nn
+import pytest
 from mlx.utils import tree_map_with_path
 
 from engine.decoder import Decoder
 from engine.drafters.block import BlockDrafter
-from engine.drafters.dflash import BlockShape, BoundNetwork, DFlash, DFlash2, Rotation
+from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import (
     ConfidenceHead,
     DSpark,
@@ -18,6 +20,8 @@ from engine.drafters.dspark import (
     RecurrentMarkovHead,
 )
 from engine.model_parts import embedding, embedding_scale, output_layer
+from models.drafters.blocks import BlockShape, Rotation, SelectorShape
+from models.drafters.folders import DrafterFolder
 
 BlockKind = Literal["dflash", "windows", "dflash2", "dspark", "gated", "recurrent"]
 BLOCK_KINDS: tuple[BlockKind, ...] = (
@@ -83,9 +87,7 @@ def _network(kind: BlockKind, shape: BlockShape, vocabulary: int) -> DFlash:
         return DFlash(shape)
     if kind == "dflash2":
         candidates = min(4, vocabulary - 1)
-        return DFlash2(
-            shape, reach=2, group=4, rank=RANK, candidates=candidates, vocabulary=vocabulary
-        )
+        return DFlash2(shape, SelectorShape(2, 4, RANK, candidates, vocabulary))
     width = shape.hidden_size
     markov: MarkovHead = MarkovHead(vocabulary, vocabulary, rank=RANK)
     if kind == "gated":
@@ -100,6 +102,14 @@ def _lively(path: str, weight: mx.array) -> mx.array:
     if weight.ndim == 1:
         return weight
     return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
+
+
+def shape_blocks(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[BlockShape], BlockShape]
+) -> None:
+    """Have the shapes of block drafters read as `change` makes them."""
+    read = DrafterFolder.network.func
+    monkeypatch.setattr(DrafterFolder, "network", property(lambda folder: change(read(folder))))
 
 
 def quantize(network: nn.Module) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Memoryless
+from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
@@ -15,7 +15,7 @@ from engine.tree import COMMITTED, Tree
 Row = NDArray[np.float64]
 
 
-class Branching(Memoryless):
+class Branching(Drafter):
     """Draws alternatives without replacement from a table, as for `markov.Markov`.
 
     Where no token is left for an alternative it is not proposed, nor what should stand behind it.

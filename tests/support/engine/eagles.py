@@ -10,6 +10,7 @@ from engine.decoder import Decoder
 from engine.drafters import Drafter
 from engine.drafters.eagle import load_eagle
 from engine.model_parts import embedding
+from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import Arrays, Subject
 
 KINDS = ("EAGLE-3", "EAGLE", "P-EAGLE")
@@ -55,4 +56,4 @@ def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
 def eagle_drafter(kind: str, target: Decoder, folder: Path, *, seed: int = 0) -> Drafter:
     """Drafts for `target`, from a folder of its own in `folder`."""
     subject = eagle_subject(kind, target.model, seed=seed)
-    return load_eagle(subject.write(folder / f"{kind}-{seed}"), subject.config, target)
+    return load_eagle(describe_drafter(subject.write(folder / f"{kind}-{seed}")), target)

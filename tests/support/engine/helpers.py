@@ -24,7 +24,7 @@ from engine.decoder import Decoder
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed, FixedTree
-from engine.drafters import DraftArrays, Drafter, NoDrafter, Untaught
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
@@ -288,7 +288,7 @@ def ids_held(of: Decoder) -> list[int]:
     return ids
 
 
-class Known(Untaught):
+class Known(Drafter):
     """Knows what comes where: proposes `script`, but something else at positions in `wrong`.
 
     At positions in `silent` it proposes nothing. Remembers what it was told.

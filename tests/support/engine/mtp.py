@@ -1,7 +1,9 @@
 """Tiny targets with MTP modules, and modules for them, untrained: as published and in memory."""
 
+import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -106,12 +108,13 @@ def mtp_drafter(target: Decoder, *, seed: int = 0) -> StateDrafter:
     return drafter_by(untrained(target.model, seed=seed), target)
 
 
-def write_sidecar(module: nn.Module, folder: Path) -> Path:
-    """`module` as MLX's converters write it."""
+def write_sidecar(module: nn.Module, folder: Path, **config: Any) -> Path:
+    """`module` as MLX's converters write it, with these entries in its config.json."""
     tensors = {
         PUBLISHED[name.split(".")[0]] + name.partition(".")[2]: array
         for name, array in tree_flatten(module.parameters())
     }
     folder.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(folder / "model.safetensors"), tensors)
+    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_5_mtp"} | config))
     return folder

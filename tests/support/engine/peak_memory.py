@@ -24,15 +24,15 @@ from engine.session import Session
 from models.model_folder import ModelFolder
 
 _TURNS = 4
-_ANSWER_TOKENS = 40
 _ROUNDS = 2  # of each answer, after which it is cancelled: later ones need no more
+_OTHER_TOKENS = 8  # of an answer, besides those that are drafted in its rounds
 
 
-def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
-    """Load, then fill `context` tokens in a few turns, each answered with the longest drafts."""
-    session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(16))
+def measure(target: Path, drafter: str, context: int, length: int) -> dict[str, int]:
+    """Load, then fill `context` tokens in a few turns, each answered with drafts of `length`."""
+    session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(length))
     loaded = mx.get_peak_memory()
-    fill(session, context)
+    fill(session, context, answer_tokens=_ROUNDS * length + _OTHER_TOKENS)
     return {
         "peak_bytes": mx.get_peak_memory(),
         "loaded_bytes": loaded,
@@ -40,15 +40,16 @@ def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
     }
 
 
-def fill(session: Session, context: int) -> None:
-    """Fill `context` tokens in a few turns, each answered."""
+def fill(session: Session, context: int, *, answer_tokens: int = 40) -> None:
+    """Fill `context` tokens in a few turns, each answered with `answer_tokens` at most."""
     text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
-    request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=_ANSWER_TOKENS)
+    request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=answer_tokens)
     for turn in range(1, _TURNS + 1):
-        prompt = text[: context * turn // _TURNS - _ANSWER_TOKENS]
+        prompt = text[: context * turn // _TURNS - answer_tokens]
         with closing(session.complete(prompt, request)) as events:
             list(islice((event for event in events if isinstance(event, Verdict)), _ROUNDS))
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
+    target, drafter, context, length = sys.argv[1:]
+    print(json.dumps(measure(Path(target), drafter, int(context), int(length))))

@@ -35,7 +35,7 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
-from engine.cluster.share import Mode, Part, Share, divide, keep
+from engine.cluster.share import Mode, ModelPart, RankShare, divide, keep
 from engine.loading import LoadedModel
 from tests.support.engine.sessions import END, loaded
 from tests.support.engine.tiny import byte_tokenizer
@@ -149,19 +149,19 @@ def free_ports(count: int) -> list[int]:
 @dataclass(frozen=True, slots=True)
 class Held:
     """A target that ranks hold: what makes the whole model, alike on all of them, and how they cut
-    it. `split` as for `Share`; by default they have equally many layers, or rank 0 one more."""
+    it. `split` as for `RankShare`; by default they have equally many layers, or rank 0 one more."""
 
     model: Callable[[], nn.Module]
     mode: Mode
     split: tuple[int, ...] = ()
 
-    def part(self, group: Group) -> Part:
+    def part(self, group: Group) -> ModelPart:
         """This rank's part."""
         model, size = self.model(), group.size()
-        share = Share(self.mode, group.rank(), size, self._split(len(model.layers), size))
+        share = RankShare(self.mode, group.rank(), size, self._split(len(model.layers), size))
         keep(model, share)
         divide(model, share, group)
-        return Part(model, share, group)
+        return ModelPart(model, share, group)
 
     def _split(self, layers: int, size: int) -> tuple[int, ...]:
         if self.mode == "tensor" or self.split:

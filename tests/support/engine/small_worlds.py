@@ -11,11 +11,11 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.accept import Outcomes
+from engine.accept import AcceptanceRule
 from engine.tree import COMMITTED, Tree
+from tests.support.engine.acceptance import enumerated
 
 Rows = NDArray[np.float64]
-Judging = Callable[[mx.array, mx.array, mx.array, Tree], Outcomes]
 Guessing = Callable[["World", tuple[int, ...], tuple[int, ...]], Rows]
 """Of the tokens before and of the alternatives drawn before: what the next one is drawn from."""
 
@@ -149,18 +149,17 @@ def all_drafts(world: World, tree: Tree, guessing: Guessing) -> Drafts:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule makes of drafts, (drafts, ...): `ends` of `Outcomes`, and for each the row that
-    the target's own token is drawn from."""
+    """What a rule makes of drafts, (drafts, ...): `ends` of `AcceptanceRule`, and for each the row
+    that the target's own token is drawn from."""
 
     ends: Rows
     own: Rows
 
 
-def judged(judging: Judging, drafts: Drafts) -> Judged:
+def judged(rule: AcceptanceRule, drafts: Drafts) -> Judged:
     def judge(tokens: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, ...]:
-        outcomes = judging(tokens, p, q, drafts.tree)
-        own = mx.stack([outcomes.own(mx.array(i)) for i in range(len(drafts.tree) + 1)])
-        return outcomes.ends, own
+        may_come = enumerated(rule, tokens, p, q, drafts.tree)
+        return may_come.ends, may_come.own
 
     arrays = mx.vmap(judge)(
         mx.array(drafts.tokens, dtype=mx.int32),

@@ -10,8 +10,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.accept import VerdictArrays
+from engine.accept import AcceptanceRule
 from engine.tree import COMMITTED, Tree
+from tests.support.engine.acceptance import Verdict, as_rule
 from tests.support.engine.small_worlds import Drafts, Judged
 
 Rows = NDArray[np.float64]
@@ -106,17 +107,17 @@ def told(paper: Paper, drafts: Drafts, mistake: Mistake | None = None) -> Judged
     return Judged(ends, own)
 
 
-def mistaken(paper: Paper, mistake: Mistake | None) -> Callable[..., VerdictArrays]:
+def mistaken(paper: Paper, mistake: Mistake | None) -> AcceptanceRule:
     """An acceptance rule that waits for the device."""
 
     def rule(
         drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, tree: Tree | None = None
-    ) -> VerdictArrays:
+    ) -> Verdict:
         random = np.random.default_rng(np.array(key).tolist())
         rows = (np.array(each, dtype=np.float64) for each in (p, q))
         ends, own = paper(drafted.tolist(), *rows, tree or Tree.chain(drafted.size), mistake)
         accepted = random.choice(len(ends), p=ends / ends.sum())
         chosen = random.choice(own.shape[1], p=own[accepted] / own[accepted].sum())
-        return VerdictArrays(mx.array(accepted), mx.array(chosen), mx.zeros((drafted.size,)))
+        return Verdict(mx.array(accepted), mx.array(chosen), mx.zeros((drafted.size,)))
 
-    return rule
+    return as_rule(rule)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.installed import store
 from models.records import Installed
 
@@ -99,3 +99,9 @@ def find(name: str, home: Path, cache: Path) -> Installed:
 def disk_bytes(folder: Path) -> int:
     """Of all files in it, those that links lead to left out."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def clean(home: Path, cache: Path) -> int:
+    """Delete all that broken downloads and removals have left; the bytes freed."""
+    left = store.incomplete(home=home, cache=cache)
+    return sum(store.remove_incomplete(each, home=home, cache=cache) for each in left)

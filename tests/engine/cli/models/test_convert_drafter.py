@@ -17,8 +17,8 @@ from engine.drafters import NoDrafter
 from engine.drafters.mtp import load_mtp
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from models.drafter_folders import describe_drafter, own_module
-from models.drafter_kinds import KIND_NAMES, check
+from models.drafters.folders import describe_drafter, own_module
+from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.installed.resolve import Drafters, NamedDrafter
@@ -146,7 +146,7 @@ def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
     assert before.keys() == after.keys() != set()
     assert all(close(after[name], before[name], 0.01) for name in before)  # 8 bits, not 4
     target = load(ModelFolder(made))
-    drafter = load_mtp(module.path, module.config, Decoder(target.model))
+    drafter = load_mtp(module, Decoder(target.model))
     assert drafter.name == "MTP"
 
 
@@ -169,7 +169,7 @@ def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
     assert all(close(after[name], before[name], 0.15) for name in before)
     target = load(ModelFolder(source))
     assert check(folder.description, target.folder.config) == ""
-    assert load_mtp(folder.path, folder.config, Decoder(target.model)).name == "MTP"
+    assert load_mtp(folder, Decoder(target.model)).name == "MTP"
 
 
 def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path: Path) -> None:

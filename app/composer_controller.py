@@ -1,0 +1,202 @@
+"""Controls the composer: the unsent text of the open conversation, or a message that is being
+edited; and how much of the context is used.
+
+Stores a text before it is replaced, and gives back a text that could not be sent. Knows the open
+conversation and the composer; not how a message is answered.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+
+from app.chat.answers import Answers, Writing
+from app.chat.composer import Composer
+from app.chat.conversation import OpenConversation
+from app.conversations.store import Store
+from app.documents.attachments import Read
+from app.documents.controller import DocumentsController
+from app.documents.planner import Noting
+from app.engine_client.token_counter import TokenCounter
+from app.notices import Notices, Offer
+from app.settings import Settings, WindowSettings
+from engine.documents.prompt import Sent
+from engine.protocol import Loaded
+from engine.rounds import EventOrRound, Round
+from models.errors import Problem
+
+_KEEP_MS = 600
+
+
+class ComposerController(QObject):
+    """Attributes: `editing`, the id of the message that is being edited, 0 for none; `tokens`, the
+    counter; `documents`, the controller of attached documents."""
+
+    def __init__(
+        self,
+        composer: Composer,
+        conversation: OpenConversation,
+        answers: Answers,
+        *,
+        store: Store,
+        notices: Notices,
+        settings: WindowSettings,
+        shared: Settings,
+        loaded: Callable[[], Loaded | None],
+        read: Read,
+    ) -> None:
+        """`settings` keep the text of a conversation without messages; `shared` are the settings of
+        all windows. `loaded` returns the loaded pair, if any. `read` reads attached files."""
+        super().__init__(composer)
+        self.editing = 0
+        self._new = True  # whether the text belongs to a new conversation
+        self.tokens = TokenCounter(self)
+        self.documents = DocumentsController(
+            composer,
+            conversation,
+            answers,
+            store,
+            read=read,
+            settings=shared,
+            tokens=self.tokens,
+        )
+        self._composer, self._conversation, self._answers = composer, conversation, answers
+        self._notices, self._settings, self._loaded = notices, settings, loaded
+        self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
+        self._soon.timeout.connect(self._keep)
+        composer.sent.connect(self._send)
+        composer.sent_by_section.connect(self._send_by_section)
+        composer.stopped.connect(conversation.stop)
+        composer.changed.connect(lambda text: self._soon.start())
+        composer.field.textChanged.connect(self.count)
+        self.documents.changed.connect(self.count)
+        conversation.opened.connect(self._show_unsent)
+        conversation.changed.connect(self._on_changed)
+        conversation.noted.connect(self.count)
+        conversation.described.connect(self._on_described)
+        conversation.refused.connect(self._give_back)
+        answers.begun.connect(self._on_changed)
+        answers.happened.connect(self._on_happened)
+        answers.finished.connect(self._show_answering)
+        answers.saved.connect(self.count)
+        self.tokens.counted.connect(self._on_counted)
+        self._show_unsent()
+        if (already := loaded()) is not None:
+            self.use(already)
+
+    def use(self, loaded: Loaded) -> None:
+        """Count tokens and plan documents for this model."""
+        self.tokens.use(Path(loaded.target))
+        self.documents.use(loaded)
+
+    def edit(self, message: int) -> None:
+        """Put a message into the composer, to send another version of it."""
+        found = self._conversation.message(message)
+        if found is None or found.role != "user":
+            return
+        if not self.editing:
+            self._keep()
+        self.editing = message
+        self.documents.edit(found)
+        self.compose(found.content)
+        self._notices.say(
+            "edit",
+            "Sending writes another version of your message. The earlier one is kept.",
+            offer=Offer("Cancel", self.end_edit),
+            lasting=True,
+        )
+
+    def end_edit(self) -> None:
+        """Stop editing. The message stays as it is."""
+        self.editing = 0
+        self._notices.take_back("edit")
+        self.documents.edit(None)
+        self._show_unsent()
+
+    def compose(self, text: str) -> None:
+        """Put a text into the composer, to be sent or changed."""
+        self._composer.set_text(text)
+        self._composer.setFocus()
+
+    def leave(self) -> None:
+        """Store the unsent text, before another conversation opens or the window closes."""
+        if self.editing:
+            self.end_edit()
+        self._keep()
+
+    def count(self) -> None:
+        """Count the tokens of the conversation. The composer shows the result when it is known."""
+        system_prompt, _ = self._conversation.configured
+        branch = self._conversation.branch
+        texts = (system_prompt, *(message.prompt for message in branch))
+        writing = self._answers.writing(branch[-1].id) if branch else None
+        self.tokens.count(
+            (*texts, *self.documents.texts, self._composer.text),
+            written=writing.tokens if writing is not None else 0,
+        )
+
+    def _send(self, text: str) -> None:
+        self._soon.stop()
+        if self.editing:
+            message, self.editing = self.editing, 0
+            self._notices.take_back("edit")
+            self.documents.edit(None)
+            self._conversation.edit(message, text)
+            self._show_unsent()
+        else:
+            self._say(text, self.documents.sent(text))
+
+    def _send_by_section(self, text: str) -> None:
+        self._soon.stop()
+        self._say(text, self.documents.noting(text))
+
+    def _say(self, text: str, sent: Future[Sent] | Future[Noting] | None) -> None:
+        self._settings.unsent = ""
+        if sent is not None:  # this takes a moment, in which the text must not be lost
+            self._conversation.keep_unsent(text)
+        self._conversation.say(text, sent=sent)
+
+    def _keep(self) -> None:
+        self._soon.stop()
+        if self.editing:
+            return
+        if self._conversation.sending and not self._composer.text:
+            return  # the text that is being sent is kept until it is stored
+        if self._conversation.record is None:
+            self._settings.unsent = self._composer.text
+        else:
+            self._conversation.keep_unsent(self._composer.text)
+
+    def _show_unsent(self) -> None:
+        record = self._conversation.record
+        self._new = record is None
+        self._composer.set_text(self._settings.unsent if record is None else record.unsent)
+
+    def _give_back(self, text: str, problem: Problem) -> None:
+        """Put a text that could not be stored back into the composer."""
+        self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
+
+    def _on_described(self) -> None:
+        """A new conversation was stored: its unsent text is now stored with it."""
+        if self._new and self._conversation.record is not None:
+            self._new = False
+            self._settings.unsent = ""
+            self._keep()
+
+    def _show_answering(self) -> None:
+        self._composer.set_answering(self._conversation.writing is not None)
+
+    def _on_changed(self) -> None:
+        self.count()
+        self._show_answering()
+
+    def _on_happened(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self.count()
+
+    def _on_counted(self, tokens: int) -> None:
+        loaded = self._loaded()
+        limit = loaded.context_length if loaded else None
+        leaves_out = self._conversation.settings.overflow != "stop"
+        self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)

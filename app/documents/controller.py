@@ -1,0 +1,495 @@
+"""Controls the documents of the open conversation: attaches, plans and sends them.
+
+Connects the composer, the attachments and the planner. Says what the model will get, and how long
+it takes to read. Knows no file and no pixel; not which passages fit a question.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtWidgets import QMessageBox
+
+from app import files
+from app.chat.answers import Answers, Writing
+from app.chat.composer import Composer
+from app.chat.conversation import OpenConversation
+from app.conversations.records import Message
+from app.conversations.store import Store
+from app.documents.attachments import Attachment, Attachments, Read
+from app.documents.chips import Chip, chip_of_sent, shortened
+from app.documents.planner import Count, MessageToPlan, Noting, Planner
+from app.documents.text_dialog import TextDialog
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
+from app.settings import Settings
+from app.steps import Stepper, Steps
+from engine.documents import Document
+from engine.documents.by_section import Ask
+from engine.documents.in_words import lacks, size_in_words
+from engine.documents.plan import Plan
+from engine.documents.prompt import Sent, SentDocument
+from engine.events import Prefill
+from engine.protocol import Loaded
+from engine.rounds import EventOrRound
+from models.errors import Problem
+from models.in_words import one_line
+
+_AFTER_MS = 300  # after the last key
+_MOST_FOR_AN_ANSWER = 0.25  # of the context
+_MOST_KEPT = 0.5  # of the context, for earlier messages that may be left out
+_CHARACTERS_IN_A_TOKEN = 3  # or more, of most texts
+_ENOUGH_ROWS = 64  # tokens: fewer say little about the speed of reading
+_AS_SENT = "This is exactly what the model gets, before your words."
+BY_SECTION = "Answer section by section"
+_NOTES_STAY = "The notes were made for the message before the change."
+_READING = "A document is still being read. Wait for it, or remove it."
+_NO_MODEL = "Documents can be sent when a model is ready: it decides how much fits."
+_EDITED = "An edited message keeps its documents. Send it or cancel, then attach others."
+_DELETION = (
+    "Its text, everything that was sent of it and the copy of the file are deleted from this "
+    "conversation. The file itself stays. A line in the message takes its place. Answers do not "
+    "change. Backups keep the text until they are removed."
+)
+
+
+class DocumentsController(QObject):
+    """Attribute: `attachments`. Signals: `changed()`: other texts are to be counted; `counted()`:
+    the texts are counted, so that no number is an estimate any more; `failed(Problem)`;
+    `remarked(str)`: a remark on the last command."""
+
+    changed = Signal()
+    counted = Signal()
+    failed = Signal(Problem)
+    remarked = Signal(str)
+
+    def __init__(
+        self,
+        composer: Composer,
+        conversation: OpenConversation,
+        answers: Answers,
+        store: Store,
+        *,
+        read: Read,
+        settings: Settings,
+        tokens: TokenCounter,
+    ) -> None:
+        """`settings` store how long targets take to read."""
+        super().__init__(composer)
+        self.attachments = Attachments(store, read=read, stored=conversation.stored, parent=self)
+        self._composer, self._conversation, self._store = composer, conversation, store
+        self._settings, self._tokens = settings, tokens
+        self._stepper, self._planner = Stepper(self), Planner()
+        self._edited: Message | None = None
+        self._context = 0  # tokens; 0 until a model was loaded
+        self._target = ""
+        self._seconds = 0.0  # per token, as last measured
+        self._plan: Plan | None = None
+        self._estimated = False  # whether the plan's tokens are estimates
+        self._refused: Problem | None = None
+        self._parts = ""  # how many notes would be made, if passages are not enough
+        self._planning = False
+        self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
+        self._soon.timeout.connect(self._begin)
+        composer.attach_asked.connect(self.ask)
+        composer.folder_asked.connect(self.ask_for_folder)
+        composer.files_given.connect(self.attach)
+        composer.documents.view_asked.connect(self._view)
+        composer.documents.remove_asked.connect(self._remove)
+        composer.field.textChanged.connect(self._plan_soon)
+        conversation.opened.connect(self._on_opened)
+        conversation.changed.connect(self._on_changed)
+        conversation.refused.connect(lambda text, problem: self.attachments.refresh())
+        answers.happened.connect(self._hear)
+        tokens.counted.connect(self._on_counted)
+        self.attachments.changed.connect(self._on_attachments)
+        self.attachments.attached.connect(self._on_attached)
+        self.attachments.failed.connect(self.failed)
+        self._on_opened()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that documents add to the unsent message."""
+        if self._plan is None or self._edited is not None:
+            return ()
+        sent = self._plan.sent
+        return tuple(sent.given(document.number) for document in sent.documents)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether tokens are estimated, as the target's tokenizer cannot be read, or not yet."""
+        return self._tokens.counting is None
+
+    def use(self, loaded: Loaded) -> None:
+        """Plan for this model from now on."""
+        self._target = loaded.target
+        self._seconds = self._settings.read_seconds(loaded.target)
+        self._context = loaded.context_length
+        self._plan_soon()
+
+    def sent(self, question: str) -> Future[Sent] | None:
+        """Return what the model gets of a question and its documents; None if no document adds
+        anything."""
+        return self._send(question, self._planner.send)
+
+    def noting(self, question: str) -> Future[Noting] | None:
+        """Return the same with notes to make on every part of the attached documents; none is made
+        yet."""
+        return self._send(question, self._planner.note)
+
+    def noting_again(self, question: Message) -> Future[Noting]:
+        """Return notes to make on every part of the documents that a question on the branch was
+        sent with."""
+        numbers = {one.number for one in question.sent.documents} if question.sent else set()
+        conversation = question.conversation
+
+        def documents() -> dict[int, Document]:
+            stored = self._store.documents_of(conversation).result()
+            return {number: document for number, document in stored if number in numbers}
+
+        before = [message for message in self._still_read() if message.id < question.id]
+        return self._planner.note(
+            self._to_plan(question.content, documents, before, conversation=conversation)
+        )
+
+    def in_parts(self, first: Ask) -> str:
+        """Say how many parts there are to ask about, and how long they take to read."""
+        parts = f"{'about ' * self.estimates}{first.among:,} part{'s' * (first.among != 1)}"
+        size = f"{parts}, about {first.tokens:,} tokens"
+        return f"{size}, {_to_read(first.tokens * self._seconds)}" if self._seconds else size
+
+    def _send[T](
+        self, question: str, make: Callable[[MessageToPlan], Future[T]]
+    ) -> Future[T] | None:
+        message, attached = self._message(question), self.attachments.ready
+        self._plan = None
+        self.attachments.hide()
+        if message is not None:
+            return make(message)
+        if not attached:
+            return None
+        refused: Future[T] = Future()  # a question is never sent without its attachments
+        refused.set_exception(Problem(_NO_MODEL, "Wait for the model, then send it."))
+        return refused
+
+    def prompt(self, question: str) -> str:
+        """Return the prompt of a question, as far as it is planned already."""
+        return question if self._plan is None else self._plan.sent.asked(question).text
+
+    def attach(self, paths: Sequence[Path]) -> None:
+        """Attach these files and folders to the unsent message."""
+        if self._edited is None:
+            self.attachments.add(paths)
+            self._composer.setFocus()  # the next thing is to ask about them
+        else:
+            self.remarked.emit(_EDITED)
+
+    def ask(self) -> None:
+        """Ask which files to attach."""
+        files.ask_to_open_several(self._composer, "Attach files", self.attach)
+
+    def ask_for_folder(self) -> None:
+        """Ask for a folder whose files are to be attached."""
+        files.ask_for_folder(self._composer, "Attach a folder", lambda path: self.attach([path]))
+
+    def edit(self, message: Message | None) -> None:
+        """Show the documents of a sent message that is being edited; None when the editing ends."""
+        self._edited = message
+        self._show()
+
+    def view(self, sent: Sent, number: int) -> None:
+        """Show what a message has of a document."""
+        name = next(one.name for one in sent.documents if one.number == number)
+        window = self._composer.window()
+        dialog = TextDialog(one_line(name), sent.given(number), remark=_AS_SENT, parent=window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def ask_to_delete(self, sent: Sent, number: int) -> None:
+        """Delete a document from the conversation, after asking."""
+        name = next(one.name for one in sent.documents if one.number == number)
+        box = QMessageBox(
+            QMessageBox.Icon.NoIcon,
+            "Delete document",
+            f"Delete “{one_line(name)}” from this conversation?",
+            parent=self._composer.window(),
+        )
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setInformativeText(_DELETION)
+        delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+        delete.clicked.connect(lambda: self._conversation.delete_document(number))
+        box.open()
+
+    def close(self) -> None:
+        """Cancel reading, and plan nothing more."""
+        self._soon.stop()
+        self._stepper.close()
+        self._planner.close()
+        self.attachments.close()
+
+    # What the model will get
+
+    def _plan_soon(self) -> None:
+        self._soon.start()
+
+    def _begin(self) -> None:
+        if self._planning:
+            self._soon.start()
+            return
+        message = self._message(self._composer.text)
+        if message is None:
+            self._take(None, None)
+            return
+        self._planning = True
+        self._stepper.run(self._steps(message), failed=self._refuse)
+
+    def _steps(self, message: MessageToPlan) -> Steps:
+        planned = yield self._planner.plan(message)
+        parts = ""
+        if planned.about_all:
+            with suppress(Problem):  # there is not enough room for notes
+                noting: Noting = yield self._planner.note(message)
+                parts = self.in_parts(noting.ask) if noting.ask else ""
+        self._planning = False
+        record = self._conversation.record
+        if record is not None and record.id == message.conversation:
+            self._take(planned, None, parts)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._planning = False
+        self._take(None, problem)
+
+    def _take(self, planned: Plan | None, refused: Problem | None, parts: str = "") -> None:
+        if (planned, refused, parts) != (self._plan, self._refused, self._parts):
+            self._plan, self._refused, self._parts = planned, refused, parts
+            self._show()
+            self.changed.emit()
+
+    def _message(self, question: str) -> MessageToPlan | None:
+        """Return the message to plan; None if it has no documents."""
+        new, still_read = dict(self.attachments.ready), self._still_read()
+        before = [message.sent for message in still_read if message.sent is not None]
+        partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
+        record, store = self._conversation.record, self._store
+        if record is None or not self._context or not (new or partly):
+            return None
+
+        def documents() -> dict[int, Document]:
+            stored = store.documents_of(record.id).result() if partly else ()
+            return {number: document for number, document in stored if number in partly} | new
+
+        self._estimated = self.estimates
+        return self._to_plan(question, documents, still_read, conversation=record.id)
+
+    def _to_plan(
+        self,
+        question: str,
+        documents: Callable[[], dict[int, Document]],
+        before: Sequence[Message],
+        *,
+        conversation: int,
+    ) -> MessageToPlan:
+        """Return the plan's input for a question after the messages `before`."""
+        said = [message.content for message in before if message.role == "user"]
+        return MessageToPlan(
+            conversation,
+            question,
+            documents,
+            count=self._tokens.counting or _estimate,
+            room=self._room(question, before),
+            before=[message.sent for message in before if message.sent is not None],
+            asked_before=said[-1] if said else "",
+        )
+
+    def _still_read(self) -> list[Message]:
+        """Return the messages of the branch that were not left out of the latest prompt."""
+        branch = self._conversation.branch
+        answers = [message.figures for message in branch if message.role == "assistant"]
+        figures = answers[-1] if answers else None
+        if figures is None or not figures.left_out:
+            return list(branch)
+        system_prompt, _ = self._conversation.configured
+        first = figures.left_out_from - bool(system_prompt)
+        left_out = range(first, first + figures.left_out)
+        return [message for n, message in enumerate(branch) if n not in left_out]
+
+    def _room(self, question: str, before: Sequence[Message]) -> Callable[[Count], int]:
+        """Return a function that computes how many tokens documents may take, by a given count."""
+        context, settings = self._context, self._conversation.settings
+        system_prompt, _ = self._conversation.configured
+        texts = (system_prompt, *(message.prompt for message in before))
+
+        def room(count: Count) -> int:
+            earlier = sum(count(text) + AROUND_A_MESSAGE for text in texts if text)
+            if settings.overflow != "stop":
+                earlier = min(earlier, int(_MOST_KEPT * context))
+            answer = min(settings.max_tokens, int(_MOST_FOR_AN_ANSWER * context))
+            return context - earlier - answer - count(question) - 2 * AROUND_A_MESSAGE
+
+        return room
+
+    # Events
+
+    def _on_opened(self) -> None:
+        record = self._conversation.record
+        self._plan = self._refused = None
+        self._parts = ""
+        self.attachments.show(record.id if record is not None else None)
+        self._plan_soon()
+
+    def _on_changed(self) -> None:
+        if (record := self._conversation.record) is not None:
+            self.attachments.name(record.id)
+            self.attachments.refresh()
+        self._plan_soon()
+
+    def _on_attached(self, attachment: Attachment) -> None:
+        """Remove an attachment if the model has all of it already."""
+        for message in self._still_read():
+            for sent in message.sent.documents if message.sent else ():
+                if sent.number == attachment.number and sent.whole:
+                    self.attachments.remove(attachment)
+                    self.remarked.emit(
+                        f"{attachment.name} is already part of this conversation: ask about it."
+                    )
+                    return
+
+    def _on_attachments(self) -> None:
+        self._plan_soon()
+        self._show()
+
+    def _on_counted(self) -> None:
+        if self._estimated:
+            self._plan_soon()
+        self.counted.emit()
+
+    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Prefill):
+            rows = happening.processed - happening.reused
+            if rows >= _ENOUGH_ROWS and happening.seconds > 0:
+                self._seconds = happening.seconds / rows
+                self._settings.keep_read_seconds(self._target, self._seconds)
+
+    def _view(self, place: int) -> None:
+        planned = self._plan.sent if self._plan is not None else None
+        sent = planned if self._edited is None else self._edited.sent
+        if sent is not None and (number := self._numbers()[place]):
+            self.view(sent, number)
+
+    def _remove(self, place: int) -> None:
+        attached = self.attachments.all
+        if self._edited is None and place < len(attached):
+            self.attachments.remove(attached[place])
+            self._composer.setFocus()
+
+    # Display
+
+    def _numbers(self) -> list[int]:
+        """Return the number of the document of each chip, 0 for none."""
+        if self._edited is not None:
+            return [one.number for one in self._edited.sent.documents] if self._edited.sent else []
+        attached = [one.number for one in self.attachments.all]
+        return attached + [one.number for one in self._standing()]
+
+    def _standing(self) -> list[SentDocument]:
+        """Return the documents of earlier messages of which this message gets passages."""
+        new = {number for number, _ in self.attachments.ready}
+        sent = (message.sent for message in self._conversation.branch)
+        earlier = {one.number for each in sent if each for one in each.documents} - new
+        planned = self._plan.sent.documents if self._plan else ()
+        return [document for document in planned if document.number in earlier]
+
+    def _show(self) -> None:
+        """Show the chips, and the reason why the message cannot be sent, if any."""
+        chips = self._composer.documents
+        if self._edited is not None:
+            sent = self._edited.sent.documents if self._edited.sent else ()
+            chips.show_chips([replace(chip_of_sent(one), removes=False) for one in sent])
+            chips.say(_NOTES_STAY if any(one.noted for one in sent) else "")
+            chips.propose("", "")
+            self._composer.set_unready("")
+            return
+        attached = self.attachments
+        chips.show_chips(
+            [
+                *map(self._chip, attached.all),
+                *(
+                    replace(chip_of_sent(one), words=self._describe(one), removes=False)
+                    for one in self._standing()
+                ),
+            ]
+        )
+        refused = str(self._refused) if self._refused else ""
+        if attached.reading:
+            unready = _READING
+        elif attached.ready and not self._context:
+            unready = _NO_MODEL
+        else:
+            unready = refused
+        chips.say(refused or self._about_all())
+        chips.propose(BY_SECTION if self._parts and not unready else "", self._parts)
+        self._composer.set_unready(unready)
+
+    def _about_all(self) -> str:
+        """Explain that passages cannot answer a question about all of a document."""
+        if self._plan is None or not self._plan.about_all:
+            return ""
+        instead = (
+            "let it answer section by section"
+            if self._parts
+            else "ask about one part after another"
+        )
+        return (
+            "The model gets passages only, so it cannot count, list or summarize all of it. Whole, "
+            f"that is about {self._plan.whole_tokens:,} tokens: choose a larger context (Engine, "
+            f"Context and memory), or {instead}."
+        )
+
+    def _chip(self, attachment: Attachment) -> Chip:
+        document, problem = attachment.document, attachment.problem
+        if problem is not None:
+            note = str(problem).removeprefix(f"{attachment.name}: ")
+            return Chip(attachment.name, notes=(note,), warning=True, shows=False)
+        if document is None:
+            return Chip(attachment.name, "Reading…", shows=False)
+        planned = self._plan.sent.documents if self._plan else ()
+        sent = next((one for one in planned if one.number == attachment.number), None)
+        lines = lacks(document)
+        return Chip(
+            attachment.name,
+            " · ".join(
+                filter(None, (size_in_words(document), self._describe(sent) if sent else ""))
+            ),
+            tuple(map(shortened, lines)),
+            tip="\n".join((attachment.name, *([self._in_full(sent)] if sent else []), *lines)),
+            shows=sent is not None,
+        )
+
+    def _describe(self, sent: SentDocument) -> str:
+        """Say what the model gets of a document, and how long that takes to read."""
+        assert self._plan is not None
+        tokens = self._plan.tokens[self._plan.sent.documents.index(sent)]
+        size = f"{sent.in_words}, {'about ' * self._estimated}{tokens:,} tokens"
+        return f"{size}, {_to_read(tokens * self._seconds)}" if self._seconds else size
+
+    def _in_full(self, sent: SentDocument) -> str:
+        return self._plan.told(sent) if self._plan else ""
+
+
+def _estimate(text: str) -> int:
+    """Return more tokens than most texts have."""
+    return len(text) // _CHARACTERS_IN_A_TOKEN + 1
+
+
+def _to_read(seconds: float) -> str:
+    """Say about how long the model takes to read."""
+    if seconds < 1.5:
+        return "about a second to read"
+    if seconds < 90:
+        rounded = round(seconds) if seconds < 10 else round(seconds / 5) * 5
+        return f"about {rounded} s to read"
+    return f"about {round(seconds / 60)} min to read"

@@ -1,0 +1,212 @@
+"""Labels of plain text: plain, in a tone, shortened to one line, or with a sign."""
+
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from app.theme.icons import Sign, sign_icon
+from app.theme.style import colours_of, set_ink
+from models.in_words import clean
+
+Tone = Literal["text", "muted", "good", "warning"]
+
+_SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
+
+
+def plain_label(
+    text: str = "",
+    *,
+    wraps: bool = False,
+    centred: bool = False,
+    selectable: bool = False,
+    bold: bool = False,
+    buddy: QWidget | None = None,
+) -> QLabel:
+    """Return a label that never reads HTML in its text. `buddy` is the field that it names."""
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(wraps)
+    if centred:
+        label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    if selectable:
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if bold:
+        font = label.font()
+        font.setBold(True)
+        label.setFont(font)
+    if buddy is not None:
+        label.setBuddy(buddy)
+    return label
+
+
+class ToneLabel(QLabel):
+    """Plain text that wraps, in a colour of the theme. Attribute: `words`, the whole text."""
+
+    def __init__(
+        self, *, tone: Tone = "text", scale: float = 1.0, bold: bool = False, italic: bool = False
+    ) -> None:
+        super().__init__()
+        self._tone: Tone = tone
+        self.words = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        font = QFont(self.font())
+        font.setPointSizeF(font.pointSizeF() * scale)
+        font.setItalic(italic)
+        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+        self.setFont(font)
+        self._recolour()
+
+    def say(self, words: str, tone: Tone | None = None) -> None:
+        """Show `words` in this tone, or in the last one. An empty text hides the label."""
+        words = clean(words)
+        self._tone = tone or self._tone
+        self.setVisible(bool(words))
+        if words != self.words:
+            self.words = words
+            self._fit()
+        self._recolour()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _fit(self) -> None:
+        self.setText(self.words)
+
+    def _recolour(self) -> None:
+        set_ink(self, _ink(self._tone, self))
+
+
+class ShortenedLabel(ToneLabel):
+    """A text in one line. If there is no room, it is shortened, and the tooltip has all of it."""
+
+    def __init__(
+        self,
+        *,
+        tone: Tone = "text",
+        scale: float = 1.0,
+        bold: bool = False,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        self._elide, self._tip = elide, ""
+        super().__init__(tone=tone, scale=scale, bold=bold)
+        self.setWordWrap(False)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(40)
+
+    def say(self, words: str, tone: Tone | None = None, *, tip: str = "") -> None:
+        """Show `words`. A `tip` becomes the tooltip, also if there is room for all words."""
+        self._tip = clean(tip)
+        super().say(words, tone)
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(self.words) + 2, metrics.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        shown = self.fontMetrics().elidedText(self.words, self._elide, self.width())
+        if shown != self.text():
+            self.setText(shown)
+        self.setToolTip(self._tip or (self.words if shown != self.words else ""))
+
+
+class ElidedLabel(QLabel):
+    """A text in one line that is painted with "…" if there is no room. It can shrink to `least`."""
+
+    def __init__(self, mode: Qt.TextElideMode, *, least: int) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self._mode, self._least = mode, least
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(min(self._least, self.sizeHint().width()), self.sizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        room = self.contentsRect()
+        shown = self.fontMetrics().elidedText(self.text(), self._mode, room.width())
+        with QPainter(self) as painter:
+            painter.setPen(self.palette().windowText().color())
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, shown)
+
+
+class StatusLine(QWidget):
+    """A sign for "good" and "warning", and a text. If it does not wrap, a long text ends with "…".
+
+    Attributes: `tone`, `text`.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, wraps: bool = False) -> None:
+        super().__init__(parent)
+        self.tone: Tone = "muted"
+        self.text = ""
+        self._wraps = wraps
+        self._sign, self._words = plain_label(), plain_label(wraps=wraps, selectable=True)
+        if not wraps:
+            self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            self._words.setMinimumWidth(60)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self._sign)
+        row.addWidget(self._words, 1)
+        self.say("")
+
+    def say(self, text: str, tone: Tone = "muted") -> None:
+        """Show `text`. A screen reader reads "Warning:" in front of a warning."""
+        self.tone = tone
+        self.text = text
+        self._words.setAccessibleName(f"Warning: {text}" if tone == "warning" else text)
+        self._recolour()
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._recolour()
+            self._fit()
+
+    def _fit(self) -> None:
+        shown = self.text
+        if not self._wraps:
+            shown = self._words.fontMetrics().elidedText(
+                shown, Qt.TextElideMode.ElideRight, self._words.width()
+            )
+        if self._words.text() != shown:
+            self._words.setText(shown)
+
+    def _recolour(self) -> None:
+        ink = _ink(self.tone, self)
+        set_ink(self._words, ink if self.tone == "warning" else colours_of(self).muted)
+        sign = _SIGNS.get(self.tone)
+        self._sign.setVisible(sign is not None and bool(self.text))
+        if sign is not None:
+            side = self.fontMetrics().ascent() + 2
+            icon = sign_icon(sign, ink=ink, faint=ink)
+            self._sign.setPixmap(icon.pixmap(QSize(side, side), self.devicePixelRatioF()))
+
+
+def _ink(tone: Tone, widget: QWidget) -> str:
+    colours = colours_of(widget)
+    match tone:
+        case "text":
+            return colours.text
+        case "muted":
+            return colours.muted
+        case "good":
+            return colours.accepted
+        case "warning":
+            return colours.warning

@@ -1,0 +1,1 @@
+"""Drafters that others have trained: one table of how they are published, for all who read it."""

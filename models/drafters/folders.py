@@ -1,0 +1,180 @@
+"""Drafters on disk: which folders hold one, of which kind, and for which target.
+
+Knows their files, and the folders of heads that ship or were distilled here; what a config and
+tensors mean is for `models.drafters.kinds`. Nothing of networks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from models.drafters.kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
+from models.drafters.published import Published
+from models.drafters.reading import (
+    classify,
+    classify_inside,
+    kind_of,
+    published_as,
+    unknown_kind,
+)
+from models.drafters.refusal import refused_as_damaged
+from models.errors import Problem
+from models.files import data_folder
+from models.model_folder import ModelFolder
+from models.safetensors_file import TensorLayout
+
+MODULE_WEIGHTS = "mtp*.safetensors"
+_SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
+
+
+@dataclass(frozen=True)
+class DrafterFolder:
+    """A drafter with weights, of any kind: a head, a whole model, or what others have trained.
+
+    `files` are those that hold it; `description` says what it is. Where the files hold more, as
+    those of a target with a module of its own, only its tensors are in `layouts`.
+    """
+
+    files: ModelFolder
+    description: DrafterDescription
+
+    @classmethod
+    def of_model(cls, model: ModelFolder) -> "DrafterFolder":
+        """A whole model as a drafter. Raises `Problem`."""
+        return cls(model, classify(model.config, model.layouts, name=model.name))
+
+    @property
+    def path(self) -> Path:
+        return self.files.path
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def kind(self) -> DrafterKind:
+        return self.description.kind
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.files.config
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights: see `ModelFolder`."""
+        return self.files.fingerprint
+
+    @property
+    def weights(self) -> tuple[Path, ...]:
+        """The weight files that hold its tensors."""
+        headers = self.files.headers.items()
+        return tuple(path for path, header in headers if not header.keys().isdisjoint(self.layouts))
+
+    @cached_property
+    def published(self) -> Published:
+        """Its config and tensors, in the spelling of its packaging."""
+        return published_as(self.description, self.config, self.layouts, name=str(self.path))
+
+    @cached_property
+    def network(self) -> Any:
+        """Everything that the engine builds its network by, of a type that belongs to the kind.
+
+        Raises `DrafterRefused` where it is damaged or has parts that are not known here.
+        """
+        published = self.published
+        assert published.packaging.network is not None
+        with refused_as_damaged(self.path):
+            return published.packaging.network(published, self.description)
+
+    @cached_property
+    def layouts(self) -> Mapping[str, TensorLayout]:
+        """All of its tensors."""
+        prefixes = self.description.prefixes
+        found = self.files.layouts
+        if prefixes:
+            found = {name: layout for name, layout in found.items() if name.startswith(prefixes)}
+        return MappingProxyType(found)
+
+
+def is_drafter(folder: Path) -> bool:
+    """Whether `folder` looks like that of a drafter that is no ordinary model."""
+    try:
+        return _is_drafter(ModelFolder(folder))
+    except Problem:
+        return False
+
+
+def describe_drafter(folder: Path) -> DrafterFolder:
+    """What the drafter in `folder` is. Raises `Problem`, also where it holds an ordinary model."""
+    return open_drafter(ModelFolder(folder))
+
+
+def open_drafter(files: ModelFolder) -> DrafterFolder:
+    """The drafter in a folder that should hold one. Raises `Problem` as `describe_drafter`."""
+    name = str(files.path)
+    description = classify(files.config, files.layouts, name=name)
+    if description.kind == "model":
+        raise unknown_kind(files.config, name)
+    return DrafterFolder(files, description)
+
+
+def read_drafter(files: ModelFolder) -> DrafterFolder | None:
+    """The drafter in a folder that may hold one; None where it holds an ordinary model.
+
+    Raises `Problem` where its config.json cannot be read, or it is a drafter that cannot be used.
+    """
+    return open_drafter(files) if _is_drafter(files) else None
+
+
+def own_module(target: ModelFolder) -> DrafterFolder | None:
+    """The MTP module that came with the target: among its tensors, or in a file beside them.
+
+    Raises `Problem` where the target cannot be read, or the module is damaged.
+    """
+    inside = classify_inside(target.config, target.layouts, name=target.name)
+    if inside is not None:
+        return DrafterFolder(target, inside)
+    if not any(target.path.glob(MODULE_WEIGHTS)):
+        return None
+    beside = ModelFolder(target.path, weights_pattern=MODULE_WEIGHTS)
+    return DrafterFolder(beside, classify(target.config, beside.layouts, name=target.name))
+
+
+def _is_drafter(files: ModelFolder) -> bool:
+    """Whether config.json says so, or else the names of the tensors."""
+    ordinary = (None, "model")
+    if (files.path / HEAD_WEIGHTS_NAME).is_file() or kind_of(files.config) not in ordinary:
+        return True
+    try:
+        return kind_of(files.config, files.layouts) not in ordinary
+    except Problem:
+        return False  # whoever loads it says what is wrong with its weights
+
+
+def module_folder(name: str, *, home: Path | None = None) -> Path:
+    """Where the MTP module out of the repository called `name` is kept once it was fetched."""
+    return data_folder(home) / "drafters" / f"{name.rpartition('/')[2]}-MTP"
+
+
+def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | None:
+    """The head for a target with this fingerprint: the user's own first, then those shipped."""
+    for place in (data_folder(home) / "drafters", _SHIPPED):
+        for folder in _folders(place):
+            try:
+                if (folder / HEAD_WEIGHTS_NAME).is_file():
+                    found = describe_drafter(folder)
+                    if found.description.demands.fingerprint == fingerprint:
+                        return found
+            except (Problem, OSError):
+                continue  # skip broken ones; naming one explicitly says what is wrong
+    return None
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        return sorted(place.iterdir())
+    except OSError:
+        return []  # the folder does not exist before the first own head

@@ -1,0 +1,173 @@
+"""The kinds of drafters, what each reads of the target, and whether it fits that target.
+
+A description is made by `models.drafters.reading`. Knows no files, and no spellings.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from models.memory.shape import read_shape
+from models.records import KIND_NAMES as KIND_NAMES
+from models.records import DrafterKind as DrafterKind
+
+HEAD_MODEL_TYPE = "slipstream-head"
+HEAD_WEIGHTS_NAME = "head.safetensors"
+_NEVER = r"(?!)"
+
+Tap = int | Literal["norm"]
+"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
+the embedding as the target scales it; "norm": behind the final norm."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindTraits:
+    """How drafters of a kind are called, and how much of a conversation they keep.
+
+    `architecture` is found in the first of config.json's architectures, `model_type` matches all of
+    its model_type; `speculators`: its name in what the library speculators writes. `keeps`: the
+    positions whose keys and values it holds. `own_depth`: whether the number of layers in
+    config.json is its own; else it has one layer, and config.json may be a copy of the target's.
+    """
+
+    architecture: str
+    model_type: str
+    speculators: str = ""
+    keeps: Literal["all", "newest", "none"] = "all"
+    own_depth: bool = False
+
+
+KINDS: Mapping[DrafterKind, KindTraits] = MappingProxyType(
+    {
+        "dspark": KindTraits(r"DSpark", r"(\w+_)?dspark", "dspark", "newest", True),
+        "dflash2": KindTraits(r"DFlash2", r"(\w+_)?dflash2", "dflash2", "newest", True),
+        "dflash": KindTraits(r"DFlash", r"(\w+_)?dflash", "dflash", "newest", True),
+        "p-eagle": KindTraits(r"P-?[Ee]agle", r"p_?eagle", "peagle", own_depth=True),
+        "eagle-3": KindTraits(r"Eagle-?3", r"eagle_?3", "eagle3", own_depth=True),
+        "eagle": KindTraits(r"Eagle(?!\w*VL)", r"eagle", own_depth=True),
+        "gemma-4-assistant": KindTraits(
+            r"Gemma4\w*Assistant", r"gemma4(_unified)?_assistant", keeps="none"
+        ),
+        "medusa": KindTraits(r"Medusa", r"medusa", keeps="none"),
+        "mtp": KindTraits(r"MTP", r"\w+_mtp", "mtp"),
+        "head": KindTraits(_NEVER, HEAD_MODEL_TYPE),
+        "pard": KindTraits(_NEVER, _NEVER),
+        "model": KindTraits(_NEVER, _NEVER),
+    }
+)
+"""In the order in which their names are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What the target must be: its sizes, and the fingerprint of its weights; None asks for none.
+
+    `width` is of its hidden states, `vocabulary` the rows of its output layer.
+    """
+
+    width: int | None = None
+    layers: int | None = None
+    vocabulary: int | None = None
+    fingerprint: str | None = None
+
+    def misfit(self, width: int, *, layers: int, vocabulary: int) -> str:
+        """Why a target of these sizes is another, in a sentence; empty where it is not."""
+        if self.width not in (None, width):
+            return (
+                f"It reads hidden states of {self.width:,} numbers, "
+                f"and the target's have {width:,}."
+            )
+        if self.vocabulary not in (None, vocabulary):
+            return (
+                f"It was made for a vocabulary of {self.vocabulary:,} tokens, "
+                f"and the target's has {vocabulary:,}."
+            )
+        if self.layers not in (None, layers):
+            return (
+                f"It was made for a target of {self.layers:,} layers, and this one has {layers:,}."
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterDescription:
+    """A drafter, as its files describe it.
+
+    `packaging`: whose spelling of config keys and tensor names it is. `taps`: the target's states
+    that it reads, in Slipstream's numbers; none where they depend on the target's depth, for which
+    `taps_for` has them. `block`: the slots of its one pass, 0 where it drafts token by token;
+    `predictions`: how many of them propose a token. `own_embedding` and `own_head`: whether it
+    brings its own, or borrows the target's. `verifier` names the target that it was trained with,
+    for people. `prefixes`: how the names of its tensors begin, where the files hold others too; all
+    are its own where there are none.
+    """
+
+    kind: DrafterKind
+    packaging: str
+    taps: tuple[Tap, ...] = ()
+    block: int = 0
+    predictions: int = 0
+    own_embedding: bool = False
+    own_head: bool = False
+    demands: Demands = field(default_factory=Demands)
+    verifier: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kind, for people."""
+        return KIND_NAMES[self.kind]
+
+    @property
+    def is_whole_model(self) -> bool:
+        """Whether it writes text by itself, and has the tokens of its own tokenizer."""
+        return self.kind in ("model", "pard")
+
+    def taps_for(self, layers: int) -> tuple[Tap, ...]:
+        """The taps in a target of so many layers: EAGLE-3's own choice where config.json has none.
+
+        EAGLE's code (cnets.py) names them by the layers, counted from 0, that are given the states.
+        """
+        if self.taps or self.kind not in ("eagle-3", "p-eagle"):
+            return self.taps
+        return 2, layers // 2, layers - 3
+
+
+def check(
+    drafter: DrafterDescription, target: Mapping[str, Any], *, fingerprint: str | None = None
+) -> str:
+    """Why `drafter` cannot draft for the target with this config.json, in a sentence; empty where
+    its sizes fit. `fingerprint`, of the target's weights, is compared where it is given.
+
+    The names of targets are not compared: see `verifier_note`. Tokens of whole models are compared
+    elsewhere. Raises Problem where the target's config does not say its sizes.
+    """
+    shape, asked = read_shape(target), drafter.demands
+    depth = len(shape.layers)
+    if misfit := asked.misfit(shape.hidden_size, layers=depth, vocabulary=shape.vocabulary):
+        return misfit
+    for tap in drafter.taps_for(depth):
+        if tap != "norm" and not 0 <= tap <= depth:
+            return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
+    if None not in (fingerprint, asked.fingerprint) and fingerprint != asked.fingerprint:
+        return f"It was trained for other weights, of {drafter.verifier}."
+    return ""
+
+
+def verifier_note(drafter: DrafterDescription, target: str) -> str:
+    """What to know where config.json names another target than `target`; empty where it does not.
+
+    Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
+    """
+    trained, given = plain_name(drafter.verifier), plain_name(target)
+    if not trained or not given or trained in given or given in trained:
+        return ""
+    return f"it was trained with {drafter.verifier}, so fewer of its tokens may be accepted"
+
+
+def plain_name(name: str) -> str:
+    """A model's name without its owner, its number type and its bits, in small letters."""
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return re.sub(r"[-_](mlx|bf16|fp16|fp8|mxfp\d|nvfp4|q\d|\d+[-_]?bit|qat)\b.*", "", last)

@@ -1,0 +1,225 @@
+"""Answers and documents of a conversation: which words are marked, and where they lead."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
+
+from app.chat.message import MessageWidget
+from app.conversations.store import Store
+from app.documents.answer_words import AnswerWords
+from app.window import Window
+from engine.documents import Document
+from engine.documents.prompt import Attached, write_message
+from engine.documents.reading import read_document
+from engine.events import Draft, Source
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import answered, send
+from tests.support.documents.marked_answers import MANUAL
+from tests.support.documents.pdfs import line, pdf
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS, "not accepted by receiving")
+COPY = "The pumps are delivered in four lots of twelve"
+ANSWER = f"It says: {COPY}, and Peter Stern agrees."
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> tuple[Path, Document]:
+    path = tmp_path / "contract.pdf"
+    path.write_bytes(pdf(line("A page before it."), line(f"{COPY}, in the end.")))
+    return path, read_document(path)
+
+
+def seed(
+    folder: Path,
+    *documents: Document,
+    answer: str = ANSWER,
+    original: Path | None = None,
+    copied: bool = False,
+) -> int:
+    """A conversation with an answer about these documents; its id. `copied`: the answer's drafts
+    were copied from the first of them."""
+    with Store.open(folder / "conversations.sqlite") as store:
+        conversation = store.create().result().id
+        attached = [
+            Attached(store.attach(conversation, each, original=original).result(), each)
+            for each in documents
+        ]
+        sent = write_message("What does it say?", attached) if attached else None
+        _, branch = store.ask(
+            conversation, "What does it say?", sent=sent, target="t", drafter="d"
+        ).result()
+        source = Source(0, sent.documents[0].ranges[0].start) if sent and copied else None
+        events = [
+            replace(event, source=source) if isinstance(event, Draft) else event
+            for event in (made_trace(answer) if copied else ())
+        ]
+        store.finish_answer(branch[-1].id, answer, events, state="complete").result()
+    return conversation
+
+
+def opened(open_window: Open, until: Until, conversation: int) -> Window:
+    window = open_window()
+    window.show_conversation(conversation)
+    until(lambda: len(window.transcript.messages) == 2)
+    return window
+
+
+def words(window: Window, place: int = -1) -> AnswerWords:
+    return window.transcript.messages[place].words
+
+
+def widget(window: Window) -> MessageWidget:
+    found = window.transcript.messages[-1].widget
+    assert found is not None
+    return found
+
+
+def test_words_of_an_answer_are_marked_and_told_beneath_it(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL))
+    until(lambda: words(window).copied)
+    (span,) = words(window).copied
+    assert ANSWER[span.start : span.end] == COPY
+    assert [ANSWER[each.start : each.end] for each in words(window).missing] == ["Peter Stern"]
+    until(lambda: len(widget(window).view.extraSelections()) == 2)
+
+
+def test_of_what_stood_in_a_deleted_document_nothing_is_called_missing(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    answer = f"{ANSWER} A strong wind can change the level."
+    window = opened(open_window, until, seed(tmp_path, contract[1], MANUAL, answer=answer))
+    until(lambda: words(window).missing)
+    window.conversation.delete_document(1)
+    until(lambda: len(words(window).copied) == 1)
+    assert words(window).copied[0].places[0].document == 2
+    assert words(window).missing == ()
+    assert "not found" not in words(window).line
+
+
+def test_guesses_that_were_copied_from_a_document_are_counted(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1], copied=True))
+    until(lambda: words(window).copied)
+    assert "copied from documents" in words(window).line
+
+
+@pytest.mark.slow
+def test_the_menu_of_marked_words_leads_to_them(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: words(window).copied)
+    view = widget(window).view
+    until(lambda: not view.document().find("four").isNull())
+
+    def lead(word: str) -> QAction | None:
+        point = view.cursorRect(view.document().find(word)).center() - QPoint(2, 0)
+        menu = widget(window).menu(view.viewport().mapToGlobal(point))
+        return next((each for each in menu.actions() if "document" in each.text()), None)
+
+    assert lead("Stern") is None
+    action = lead("four")
+    assert action is not None
+    action.trigger()
+    assert window.page_panel.isVisible()
+    assert window.page_panel.place is not None
+
+
+def test_enter_on_marked_words_opens_the_page_with_the_words_boxed(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    path, document = contract
+    window = opened(open_window, until, seed(tmp_path, document, original=path))
+    until(lambda: words(window).copied)
+    assert not window.page_panel.isVisible()
+    view = widget(window).view
+    view.setFocus()
+    until(lambda: not view.document().find("four").isNull())
+    cursor = view.document().find("four")
+    cursor.clearSelection()
+    view.setTextCursor(cursor)
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    until(lambda: window.page_panel.page.picture is not None)
+    assert window.page_panel.isVisible()
+    assert window.menus.actions["document"].isChecked()
+    place = window.page_panel.place
+    assert place is not None
+    assert document.sections[document.section_at(place.start)].number == 2
+    picture = window.page_panel.page.picture
+    assert picture is not None
+    assert len(picture.boxes) == 1
+    window.page_panel.close_asked.emit()
+    assert not window.page_panel.isVisible()
+
+
+@pytest.mark.slow
+def test_one_lens_at_a_time_and_it_is_remembered(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: words(window).copied)
+    actions = window.menus.actions
+    assert window.words.marked
+    actions["provenance"].trigger()
+    assert (window.words.marked, window.presenter.provenance) == (False, True)
+    assert widget(window).view.extraSelections() == []
+    actions["words"].trigger()
+    assert (window.words.marked, window.presenter.provenance) == (True, False)
+    actions["words"].trigger()
+    assert not actions["words"].isChecked()
+    window.close()
+    assert not opened(open_window, until, 1).words.marked
+
+
+@pytest.mark.slow
+def test_a_new_answer_is_looked_at_when_it_is_written(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: window.loader.loaded)
+    send(window, f"{COPY}?")
+    until(answered(window, 4))
+    answer = window.transcript.messages[-1].written
+    until(lambda: words(window).copied or words(window).missing or COPY not in answer)
+    assert words(window, 1).copied
+
+
+def test_without_documents_nothing_is_looked_for(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = opened(open_window, until, seed(tmp_path))
+    window.transcript.write_all()
+    assert words(window) == AnswerWords()
+    assert widget(window).view.extraSelections() == []
+
+
+@pytest.mark.slow
+def test_words_from_a_deleted_document_are_marked_no_more(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: words(window).copied)
+    widget(window).word_marks.asked.emit(words(window).copied[0])
+    assert window.page_panel.place is not None
+    window.conversation.delete_document(1)
+    until(lambda: not words(window).copied)
+    assert window.page_panel.place is None
+
+
+def test_another_conversation_empties_the_panel(
+    open_window: Open, until: Until, tmp_path: Path, contract: tuple[Path, Document]
+) -> None:
+    window = opened(open_window, until, seed(tmp_path, contract[1]))
+    until(lambda: words(window).copied)
+    widget(window).word_marks.asked.emit(words(window).copied[0])
+    assert window.page_panel.place is not None
+    window.menus.actions["new"].trigger()
+    until(lambda: window.page_panel.place is None)

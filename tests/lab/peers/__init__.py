@@ -1,0 +1,1 @@
+"""Drafts of other programs, which the benchmark runs beside ours."""

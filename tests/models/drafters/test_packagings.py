@@ -1,0 +1,293 @@
+"""Every published packaging is told apart, with its taps in our numbers, or refused with a reason.
+
+Broken configs and tensors end in a description or a Problem.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.drafters.folders import DrafterFolder, describe_drafter, read_drafter
+from models.drafters.kinds import (
+    KIND_NAMES,
+    Demands,
+    DrafterDescription,
+    DrafterKind,
+    check,
+    verifier_note,
+)
+from models.drafters.packagings import PACKAGINGS
+from models.drafters.reading import classify, classify_inside, kind_of, published_as
+from models.drafters.refusal import refused_as_damaged
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from models.safetensors_file import TensorLayout
+from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+from tests.support.mostly_slow import examples
+
+KNOWN, REFUSED = layout_names(refused=False), layout_names(refused=True)
+
+
+def as_told(found: DrafterDescription, layers: int) -> dict[str, Any]:
+    """A description as the files of layouts have it: nothing that is empty."""
+    told = dataclasses.asdict(found) | dataclasses.asdict(found.demands)
+    told = {key: value for key, value in told.items() if value and key != "demands"}
+    taps = found.taps_for(layers)
+    told |= {"taps": list(taps)} if taps else {}
+    told |= {"prefixes": list(found.prefixes)} if found.prefixes else {}
+    return {key: value for key, value in told.items() if key != "fingerprint"}
+
+
+def depth_of(target: Mapping[str, Any]) -> int:
+    depth = (target.get("text_config") or target)["num_hidden_layers"]
+    assert isinstance(depth, int)
+    return depth
+
+
+def test_a_packaging(subtests: pytest.Subtests) -> None:
+    for name in KNOWN:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            expected = dict(layout.expected)
+            inside = expected.pop("inside", None)
+            found = classify(layout.config, layout.tensors)
+            assert as_told(found, depth_of(layout.target)) == expected
+            assert check(found, layout.target) == ""
+            module = classify_inside(layout.config, layout.tensors)
+            if inside is not None:
+                assert module is not None
+                assert as_told(module, depth_of(layout.target)) == inside
+                assert check(module, layout.target) == ""
+
+
+def test_a_folder_of_it(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in KNOWN:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            files = ModelFolder(write_drafter(tmp_path / name, layout))
+            folder = read_drafter(files) or DrafterFolder.of_model(files)
+            assert folder.description == classify(layout.config, layout.tensors)
+            assert folder.layouts == layout.tensors
+            assert [path.name for path in folder.weights] == ["model.safetensors"]
+
+
+def test_what_the_engine_builds_it_by(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It is read of every packaging, and each tensor that a network needs has a name of ours."""
+    for name in KNOWN:
+        layout = drafter_layout(name)
+        if layout.expected["kind"] in ("head", "model"):
+            continue
+        with subtests.test(name=name):
+            folder = DrafterFolder.of_model(ModelFolder(write_drafter(tmp_path / name, layout)))
+            assert folder.network is not None
+            published = folder.published
+            assert published.packaging.name == layout.expected["packaging"]
+            assert set(published.names.values()) <= set(layout.tensors)
+
+
+def test_what_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in REFUSED:
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            folder = write_drafter(tmp_path / name, layout)
+            if "problem" in layout.expected:
+                with pytest.raises(Problem, match=layout.expected["problem"]) as refusal:
+                    describe_drafter(folder)
+                assert refusal.value.message.isprintable()
+            else:
+                reason = check(describe_drafter(folder).description, layout.target)
+                assert layout.expected["reason"] in reason
+                assert reason.endswith(".")
+
+
+def test_quantization_that_cannot_be_read(subtests: pytest.Subtests) -> None:
+    """It shows in config.json, or only in the names of the tensors."""
+    layout = drafter_layout("dflash-z-lab")
+    assert classify(layout.config, layout.tensors).kind == "dflash"
+    for stated, names in [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, ()),
+        ({"quant_method": "fp8", "fmt": "e4m3"}, ()),
+        ({"bits": 4, "group_size": 32, "mode": "brand-new"}, ()),
+        ({}, ("layers.0.mlp.up_proj.weight_packed",)),
+        ({}, ("layers.0.mlp.up_proj.qweight",)),
+        ({}, ("layers.0.mlp.up_proj.weight_scale_inv",)),
+    ]:
+        with subtests.test(stated=stated, names=names):
+            tensors = layout.tensors | dict.fromkeys(names, TensorLayout("U8", (4, 4)))
+            with pytest.raises(Problem, match="quantized"):
+                classify(layout.config | {"quantization_config": stated}, tensors)
+
+
+def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
+    layouts = [drafter_layout(name) for name in KNOWN]
+    told = [layout.expected for layout in layouts]
+    told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
+    assert {each["kind"] for each in told} == set(get_args(DrafterKind)) == set(KIND_NAMES)
+    assert {each["packaging"] for each in told} == {each.name for each in PACKAGINGS}
+    assert len(KNOWN) >= 20
+    assert len(REFUSED) >= 5
+
+
+def test_config_alone_tells_most_kinds(subtests: pytest.Subtests) -> None:
+    """So that a repository on the hub can be judged before anything of it is fetched."""
+    by_tensors = {"eagle-3-angelslim", "mtp-huggingface-moe", "p-eagle-official-names"}
+    for name in KNOWN:
+        if name in by_tensors or name.startswith("eagle-1"):
+            continue
+        with subtests.test(name=name):
+            layout = drafter_layout(name)
+            assert kind_of(layout.config) == layout.expected["kind"]
+            assert classify(layout.config, {}).kind == layout.expected["kind"]
+
+
+@pytest.mark.parametrize(
+    ("packaging", "key", "ids", "taps"),
+    [
+        ("official", "eagle_aux_hidden_state_layer_ids", [2, 18, 36], (2, 18, 36)),
+        ("DeepSpec", "target_layer_ids", [-1, 17, 35], (0, 18, 36)),
+    ],
+)
+def test_the_first_and_the_last_state(
+    packaging: str, key: str, ids: list[int], taps: tuple[int, ...]
+) -> None:
+    """One more is a layer that the target does not have."""
+    layout = drafter_layout("eagle-3-official-whole-vocabulary")
+    found = classify(layout.config | {key: ids}, layout.tensors)
+    assert (found.packaging, found.taps) == (packaging, taps)
+    assert check(found, layout.target) == ""
+    beyond = classify(layout.config | {key: [*ids[:-1], ids[-1] + 1]}, layout.tensors)
+    assert "behind layer 37" in check(beyond, layout.target)
+
+
+@pytest.mark.parametrize(
+    ("ids", "taps"), [([1, 11, 20], (2, 12, 21)), ([14, 19, 24], (14, 19, 24))]
+)
+def test_layers_and_states_are_told_apart_by_the_first(
+    ids: list[int], taps: tuple[int, ...]
+) -> None:
+    """Where ModelOpt and SGLang keep them; elsewhere states are counted."""
+    layout = drafter_layout("eagle-3-nvidia")
+    key = "eagle_aux_hidden_state_layer_ids"
+    found = classify(layout.config | {"eagle_config": {key: ids}}, layout.tensors)
+    assert found.taps == taps
+    assert check(found, layout.target) == ""
+    assert classify(layout.config | {key: ids}, layout.tensors).taps == tuple(ids)
+
+
+def test_a_shallow_target_has_no_taps_of_eagles_own_choice() -> None:
+    layout = drafter_layout("eagle-3-official")
+    found = classify(layout.config, layout.tensors)
+    assert check(found, layout.target | {"num_hidden_layers": 2})
+
+
+def test_other_weights() -> None:
+    layout = drafter_layout("slipstream-head")
+    head = classify(layout.config, layout.tensors)
+    assert "smollm2-135m" in check(head, layout.target, fingerprint="f" * 16)
+    assert check(head, layout.target, fingerprint="0123456789abcdef") == ""
+
+
+def test_another_name_is_a_note(subtests: pytest.Subtests) -> None:
+    layout = drafter_layout("eagle-3-speculators")
+    found = classify(layout.config, layout.tensors)
+    assert check(found, layout.target) == ""
+    for target, differs in [
+        ("Qwen/Qwen3-8B", False),
+        ("mlx-community/Qwen3-8B-4bit", False),
+        ("Qwen3-8B-MLX-8bit", False),
+        ("somebody/Qwen3-8B-abliterated", False),
+        ("mlx-community/Qwen3-14B-4bit", True),
+        ("", False),
+    ]:
+        with subtests.test(target=target):
+            assert bool(verifier_note(found, target)) == differs
+
+
+def test_models_are_no_drafters(subtests: pytest.Subtests) -> None:
+    names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
+    for config in [
+        {"architectures": ["Eagle2_5_VLForConditionalGeneration"], "model_type": "qwen3"},
+        {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+        {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next"},
+        {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": 1},
+    ]:
+        with subtests.test(config=config):
+            assert kind_of(config, names) == "model"
+
+
+def test_nothing_inside_a_plain_model() -> None:
+    layout = drafter_layout("whole-model")
+    assert classify_inside(layout.config, layout.tensors) is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["dspark", "eagle3", "mtp", "DFlashDraftModel", "gemma4_assistant", "llama"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+SHAPES = st.lists(st.integers(0, 2**40), max_size=4).map(tuple)
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]]:
+    """A published layout with keys replaced, taken out or mixed with those of another."""
+    layout = drafter_layout(draw(st.sampled_from(KNOWN + REFUSED)))
+    other = drafter_layout(draw(st.sampled_from(KNOWN)))
+    config = json.loads(json.dumps(layout.config))
+    tables = [config, *(value for value in config.values() if isinstance(value, dict))]
+    for _ in range(draw(st.integers(0, 4))):
+        table = draw(st.sampled_from(tables))
+        key = draw(st.sampled_from(sorted({*table, *other.config})))
+        change = draw(st.sampled_from(["replace", "remove", "take"]))
+        if change == "replace":
+            table[key] = draw(JSON)
+        elif change == "take" and key in other.config:
+            table[key] = other.config[key]
+        else:
+            table.pop(key, None)
+    tensors = dict(layout.tensors)
+    for name in draw(st.sets(st.sampled_from(sorted({*tensors, *other.tensors, "fc.weight"})))):
+        change = draw(st.sampled_from(["shape", "remove", "take"]))
+        if change == "shape":
+            tensors[name] = TensorLayout("BF16", draw(SHAPES))
+        elif change == "take" and name in other.tensors:
+            tensors[name] = other.tensors[name]
+        else:
+            tensors.pop(name, None)
+    target = other.target if draw(st.booleans()) else layout.target
+    return config, tensors, target | draw(st.dictionaries(st.sampled_from(sorted(target)), JSON))
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(broken())
+def test_whatever_a_folder_holds_is_answered_or_refused(
+    case: tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]],
+) -> None:
+    config, tensors, target = case
+    found = []
+    for read in (classify, classify_inside):
+        with suppress(Problem):
+            found.append(read(config, tensors))
+    for description in filter(None, found):
+        published = published_as(description, config, tensors)
+        if published.packaging.network is not None:
+            with suppress(Problem), refused_as_damaged(Path()):
+                published.packaging.network(published, description)
+        assert isinstance(description.demands, Demands)
+        assert all(tap == "norm" or tap >= 0 for tap in description.taps)
+        assert 0 <= description.predictions <= description.block
+        with suppress(Problem):
+            reason = check(description, target)
+            assert reason == "" or (reason.isprintable() and reason.endswith("."))
