@@ -3,7 +3,7 @@
 The starter model may have to be downloaded and a GGUF file imported; both would block the window.
 Knows `models` and a pipe; imports no Qt. Ends at once when its parent has ended.
 
-It prints a line of JSON for each `Progress`, then one for `Opened` or for `Refused`.
+It prints a line of JSON for each `Progressed`, then one for `Opened` or for `Refused`.
 """
 
 import os
@@ -16,14 +16,15 @@ from pathlib import Path
 from threading import Thread
 
 from models.errors import Problem
-from models.json_lines import Language, named_by_class
+from models.json_lines import Language
 from models.typed_json import WrongJson
 
+Progress = Callable[[int, int], None]
 _FOLDER = Path(__file__).parents[2]  # so that `-m app.models` is this copy's
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progressed:
     """How many bytes are done, of how many."""
 
     done: int
@@ -45,12 +46,12 @@ class Refused:
     remedy: str
 
 
-Said = Progress | Opened | Refused
-_LINES = Language[Said]("target", named_by_class(Progress, Opened, Refused))
+Said = Progressed | Opened | Refused
+_LINES = Language[Said]("target", {"progress": Progressed, "opened": Opened, "refused": Refused})
 
 
 def open_target(
-    target: str, progress: Callable[[int, int], None] | None = None, *, command: Sequence[str] = ()
+    target: str, progress: Progress | None = None, *, command: Sequence[str] = ()
 ) -> Path:
     """The model folder of `target`, or of the starter model where it is empty. Raises Problem.
 
@@ -69,7 +70,7 @@ def open_target(
         for line in child.stdout or ():
             with suppress(WrongJson):  # a library printed something
                 said = _LINES.read(line)
-                if progress is not None and isinstance(said, Progress):
+                if progress is not None and isinstance(said, Progressed):
                     progress(said.done, said.total)
     if isinstance(said, Opened):
         return Path(said.folder)
@@ -88,7 +89,7 @@ def main(target: str) -> None:
 
     try:
         opened = resolve.open_target(
-            target or None, progress=lambda done, total: _say(Progress(done, total))
+            target or None, progress=lambda done, total: _say(Progressed(done, total))
         )
         _say(Opened(str(opened.path)))
     except Problem as problem:
