@@ -24,24 +24,23 @@ Where one of several Macs is lost, what is not done fails with the line that nam
 process itself, which ends: MLX has one group in the life of a process.
 """
 
-import dataclasses
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Literal, get_args
 
 from engine import events
 from engine.cluster.states import RankState
 from engine.request import Prompt, Request, Sampling
 from models.errors import Problem
-from models.typed_json import WrongJson, decode, named, short
+from models.json_lines import Language, named_by_class
+from models.typed_json import WrongJson
 
 PROTOCOL = 6  # since a target may be on several Macs
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
-LONGEST_LINE_BYTES = 8 << 20  # with its end
+LONGEST_LINE_BYTES = 8 << 20  # of a command, with its end
+LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,35 +247,24 @@ class Ranks:
 ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted | Ranks
 Response = events.Event | ProcessEvent
 
-_COMMANDS: dict[str, type[Any]] = {
-    "load": Load,
-    "drafting": SetDrafter,
-    "generate": Generate,
-    "count": Count,
-    "unload": Unload,
-    "cancel": Cancel,
-    "quit": Quit,
-}
-_COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
-_PROCESS_EVENTS: dict[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in get_args(ProcessEvent)
-}
-
-
-class Fault(Enum):
-    """What is wrong with a line that holds no command; the last four as in `models.typed_json`."""
-
-    TOO_LONG = "too long"
-    EMPTY = "empty"
-    NOT_UTF_8 = "not utf 8"
-    NESTED_TOO_DEEPLY = "nested too deeply"
-    NOT_JSON = "not json"
-    NOT_AN_OBJECT = "not an object"
-    UNKNOWN_COMMAND = "unknown command"
-    UNKNOWN_FIELD = "unknown field"
-    MISSING_FIELD = "missing field"
-    WRONG_TYPE = "wrong type"
-    WRONG_VALUE = "wrong value"
+COMMANDS = Language[Command](
+    "command",
+    {
+        "load": Load,
+        "drafting": SetDrafter,
+        "generate": Generate,
+        "count": Count,
+        "unload": Unload,
+        "cancel": Cancel,
+        "quit": Quit,
+    },
+    longest_bytes=LONGEST_LINE_BYTES,
+)
+RESPONSES = Language[Response](
+    "event",
+    named_by_class(*get_args(events.Event), *get_args(ProcessEvent)),
+    longest_bytes=LONGEST_RESPONSE_BYTES,
+)
 
 
 class InvalidCommand(Problem):
@@ -285,12 +273,9 @@ class InvalidCommand(Problem):
     `id` is that of the command that the line was meant to be, or empty.
     """
 
-    def __init__(
-        self, fault: Fault, message: str, remedy: str, *, place: str = "", id: str = ""
-    ) -> None:
-        super().__init__(message, remedy)
-        self.fault = fault
-        self.place = place
+    def __init__(self, wrong: WrongJson, *, id: str) -> None:
+        super().__init__(wrong.message, wrong.remedy)
+        self.fault, self.place = wrong.mistake, wrong.place
         self.id = id
 
 
@@ -306,81 +291,38 @@ def command_of(generation: str) -> str:
 
 def command_to_json(command: Command) -> str:
     """One line of JSON: `{"command": "load", ...}`, fields as in the dataclass."""
-    name = _COMMAND_NAMES[type(command)]
-    return json.dumps({"command": name, **dataclasses.asdict(command)})
+    return COMMANDS.to_json(command)
 
 
 def parse_command(line: bytes) -> Command:
     """The command that a line holds. Raises InvalidCommand where there is none."""
-    id = name = ""
+    id = ""
     try:
-        fields = _object(line)
-        given = fields.pop("command", None)
+        fields = COMMANDS.fields(line)
         # A cancel that cannot be read has not failed the generation.
-        if isinstance(fields.get("id"), str) and given != "cancel":
+        if isinstance(fields.get("id"), str) and fields.get("command") != "cancel":
             id = fields["id"]
-        if not isinstance(given, str) or given not in _COMMANDS:
-            message, remedy = f"There is no command {short(given)}.", f"Use {', '.join(_COMMANDS)}."
-            raise InvalidCommand(Fault.UNKNOWN_COMMAND, message, remedy)
-        name = given
-        _refuse_half_characters(fields, name)
-        command: Command = decode(_COMMANDS[name], fields, place=name)
+        name = fields.get("command")
+        if isinstance(name, str) and name in COMMANDS.kinds:
+            _refuse_half_characters(fields, name)
+        command = COMMANDS.message(fields)
         if getattr(command, "id", None) == "":
-            message, remedy = f"{name}.id is empty.", "Give each command an id of its own."
-            raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=f"{name}.id")
-    except InvalidCommand as invalid:
-        invalid.id = id
-        raise
+            place = f"{name}.id"
+            remedy = "Give each command an id of its own."
+            raise WrongJson("wrong value", place, f"{place} is empty.", remedy)
     except WrongJson as wrong:
-        fault = Fault(wrong.mistake)
-        raise InvalidCommand(fault, wrong.message, wrong.remedy, place=wrong.place, id=id) from None
-    except Problem as problem:  # of a request
-        fault = Fault.WRONG_VALUE
-        raise InvalidCommand(fault, problem.message, problem.remedy, place=name, id=id) from None
+        raise InvalidCommand(wrong, id=id) from None
     return command
 
 
 def response_to_json(response: Response) -> str:
     """One line of JSON: `{"event": "loaded", ...}`, as `engine.events.to_json`."""
-    name = type(response).__name__.lower()
-    return json.dumps({"event": name, **dataclasses.asdict(response)})
+    return RESPONSES.to_json(response)
 
 
 def response_from_json(line: str) -> Response:
-    """The response that `response_to_json` wrote. Raises ValueError on anything else."""
-    with suppress(ValueError):
-        return events.from_json(line)
-    try:
-        fields = _object(line.encode())
-        kind = _PROCESS_EVENTS[fields.pop("event")]
-        event: ProcessEvent = decode(kind, fields, place="response")
-    except (Problem, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"not a response: {line[:80]!r}") from error
-    return event
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line."""
-    remedy = 'Send one JSON object a line, such as {"command": "quit"}.'
-    if len(line) > LONGEST_LINE_BYTES:
-        message = f"The line is over {LONGEST_LINE_BYTES:,} bytes."
-        raise InvalidCommand(Fault.TOO_LONG, message, "Send shorter messages.")
-    if not line.strip():
-        raise InvalidCommand(Fault.EMPTY, "The line is empty.", remedy)
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        message = f"Byte {error.start} of the line is not UTF-8."
-        raise InvalidCommand(Fault.NOT_UTF_8, message, remedy) from None
-    except RecursionError:
-        message = "The line is nested too deeply."
-        raise InvalidCommand(Fault.NESTED_TOO_DEEPLY, message, remedy) from None
-    except ValueError as error:  # JSONDecodeError, or a number with too many digits
-        raise InvalidCommand(Fault.NOT_JSON, f"The line is not JSON: {error}.", remedy) from None
-    if not isinstance(value, dict):
-        message = f"The line is {named(value)}, not an object."
-        raise InvalidCommand(Fault.NOT_AN_OBJECT, message, remedy)
-    return value
+    """The response that `response_to_json` wrote. Raises WrongJson on anything else."""
+    return RESPONSES.read(line.encode())
 
 
 def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
@@ -388,6 +330,8 @@ def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        message = f"{name} holds half a character."
-        remedy = "Escape both halves of a surrogate pair."
-        raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=name) from None
+        message, remedy = (
+            f"{name} holds half a character.",
+            "Escape both halves of a surrogate pair.",
+        )
+        raise WrongJson("wrong value", name, message, remedy) from None

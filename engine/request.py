@@ -205,3 +205,7 @@ class Request:
             raise Problem(
                 "A stop text holds half a character.", "Give both halves of a surrogate pair."
             ) from None
+
+    def room(self, context_length: int) -> int:
+        """How many tokens a chat may have in this context before something is left out of it."""
+        return context_length - min(self.max_tokens, context_length // 4)

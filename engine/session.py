@@ -246,8 +246,7 @@ class Session:
 
     def room(self, request: Request) -> int:
         """The tokens that a chat may have before messages are left out for the answer's sake."""
-        context = self.target.context_length
-        return context - min(request.max_tokens, context // 4)
+        return request.room(self.target.context_length)
 
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""

@@ -13,7 +13,20 @@ _EXPECTED = {str: "a text", int: "a whole number", float: "a number", bool: "tru
 _NAMES = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
 
 
-Mistake = Literal["unknown field", "missing field", "wrong type", "wrong value"]
+Mistake = Literal[
+    "unknown field",
+    "missing field",
+    "wrong type",
+    "wrong value",
+    # the rest are of a line: see `models.json_lines`
+    "too long",
+    "empty",
+    "not utf 8",
+    "nested too deeply",
+    "not json",
+    "not an object",
+    "unknown name",
+]
 
 
 class WrongJson(ValueError):

@@ -1,17 +1,13 @@
 """The window's side of the engine's child process: started, watched, restarted.
 
-Knows `engine.protocol` and what is lost when a process dies; not what an answer looks like, nor
-what a conversation is. It keeps these promises:
+Runs the process of an `EngineClient`, whose laws say what becomes of each command. Knows neither
+what an answer looks like nor what a conversation is. It keeps these promises beside those laws:
 
-- Each generation ends with exactly one Done or Failed, whatever happens to the process and to the
-  generations beside it, and no event of it follows that. A cancelled one continues until its Done,
-  so that its events add up; the engine needs one pass at most for that.
 - Events are emitted in the order in which the engine sent them.
 - No method but `stop` waits, and no response is emitted before the id of its command was returned.
 """
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,18 +15,25 @@ from uuid import uuid4
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-import engine
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
-from app.engine_client.pending import EngineWork, Lost, Question, id_of, is_guest
 from app.engine_client.watchdog import Watchdog
+from engine.client import (
+    FOLDER,
+    Delivery,
+    EngineClient,
+    Garbled,
+    OtherVersion,
+    Question,
+    Work,
+    host_command,
+    is_guest,
+)
 from engine.cluster.states import RankState
-from engine.events import Done, Failed, Stats
+from engine.events import Done, Failed
 from engine.protocol import (
-    LONGEST_LINE_BYTES,
+    LONGEST_RESPONSE_BYTES,
     PROTOCOL,
-    Cancel,
-    Command,
     Count,
     Generate,
     Load,
@@ -40,21 +43,15 @@ from engine.protocol import (
     Memory,
     Ranks,
     Ready,
-    Response,
     SetDrafter,
     Unload,
     Unloaded,
-    command_to_json,
-    response_from_json,
 )
 from engine.request import ChatMessage, Request, chat
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
-LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
 _MEMORY = Memory()
 _THIS_MAC = Macs()
-_NOT_RUNNING = "The engine is not running."
 
 
 class EngineState(Enum):
@@ -76,14 +73,6 @@ class Patience:
     starting_seconds: float = 60.0
     loading_seconds: float = 180.0
     answering_seconds: float = 60.0
-
-
-def host_command() -> tuple[str, ...]:
-    """The command that starts the engine; in a bundle `sys.executable` is the Python inside it.
-
-    That Python ignores PYTHON* variables, so the fault handler is an option here.
-    """
-    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
 
 
 class EngineProcess(QObject):
@@ -146,10 +135,7 @@ class EngineProcess(QObject):
         self._child: ChildProcess | None = None
         self._abandoned: list[ChildProcess] = []  # killed, but may not have ended yet
         self._complained = False
-        self._confessed = ""  # what it said of itself, which may be why it dies
-        self._work = EngineWork()
-        self._ranks: tuple[RankState, ...] = ()
-        self._led = False  # this process has led several Macs
+        self._client = EngineClient(protocol=PROTOCOL)
         self._deaths = 0
         self._resting = EngineState.STOPPED  # the state where there is no child
         self._told = EngineState.STOPPED
@@ -164,17 +150,17 @@ class EngineProcess(QObject):
         """What the engine is doing."""
         if self._child is None or self._resting is EngineState.STOPPED:
             return self._resting
-        if not self._work.greeted:
+        if not self._client.greeted:
             return EngineState.STARTING
-        if self._work.loading:
+        if self._client.loading:
             return EngineState.LOADING
-        return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
+        return EngineState.LOADED if self._client.loaded else EngineState.EMPTY
 
     @property
     def ranks(self) -> tuple[RankState, ...]:
         """The Macs that hold the target together, as this process saw them last, or the one that
         died; none where it is on this one alone."""
-        return self._ranks
+        return self._client.ranks
 
     @property
     def log_path(self) -> Path | None:
@@ -184,7 +170,7 @@ class EngineProcess(QObject):
     @property
     def answering(self) -> bool:
         """Whether a generation is not over, the guest's included."""
-        return self._work.generating
+        return self._client.generating
 
     @property
     def hanging(self) -> bool:
@@ -239,19 +225,21 @@ class EngineProcess(QObject):
             keep_bytes,
             macs=macs,
         )
-        had_model, lost = False, Lost()
-        if self._led and not self._work.leads(macs):
-            had_model = self._work.loaded is not None
+        had_model, lost = False, list[Delivery]()
+        if not self._client.suits(macs):
+            had_model = self._client.loaded is not None
             self._abandon()
-            questions = self._work.lose(keep_loads=False).questions
-            lost = Lost(questions)  # without loads: they did not fail, as this one replaces them
-        self._work.ask(command)
+            lost = self._client.lose(
+                "Another model was loaded before it was done.", "Send it again.", another=False
+            )
+        self._client.ask(command)
         if self._child is None:
             self._launch()
         else:
-            self._send(command)
+            self._write()
             self._update_state()
-        self._fail(lost, "Another model was loaded before it was done.", "Send it again.")
+        # A load that is not done did not fail: this one replaces it.
+        self._deliver(*(each for each in lost if isinstance(each.command, Question)))
         if had_model:
             self.unloaded.emit()
         return command.id
@@ -261,18 +249,18 @@ class EngineProcess(QObject):
 
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
-        return self._ask(SetDrafter(uuid4().hex, drafter, draft_length), self.failed.emit)
+        return self._ask(SetDrafter(uuid4().hex, drafter, draft_length))
 
     def measure_again(self) -> str:
         """Calibrate the pair again. Returns the id as `use_drafting` does."""
-        return self._ask(SetDrafter(uuid4().hex, measure=True), self.failed.emit)
+        return self._ask(SetDrafter(uuid4().hex, measure=True))
 
     def unload(self) -> str:
         """Give the memory of what is loaded back, once what was asked for before is done.
 
         `unloaded` follows. It is not loaded again after a death.
         """
-        return self._ask(Unload(uuid4().hex), self.failed.emit)
+        return self._ask(Unload(uuid4().hex))
 
     def generate(
         self,
@@ -296,31 +284,29 @@ class EngineProcess(QObject):
             race=race,
         )
         self._log.hide(texts_of(command.prompt))
-        return self._ask(command, self._tell_answer)
+        return self._ask(command)
 
     def pass_on(self, command: Question) -> None:
         """Ask for something on behalf of the guest, who has chosen the id: see `is_guest`."""
         self._log.hide(texts_of(command.prompt))
-        self._ask(command, self._tell_answer)
+        self._ask(command)
 
     def cancel(self, generation: str) -> None:
         """End a generation; nothing happens if it is over."""
-        if not self._work.cancel(generation):
-            return
-        if self._child is None:  # it has not been sent yet
-            self._work.finish(generation)
-            self._soon(lambda: self._tell_answer(Done(generation, "cancelled", Stats())))
-        else:
-            self._send(Cancel(generation))
+        if (over := self._client.cancel(generation)) is not None:
+            self._deliver_soon(over)
+        self._write()
 
     def restart(self) -> None:
         """Start a new process at once, and load again what was loaded: for an engine that hangs."""
         self._log.note("restart asked for")
         self._deaths = 0
         self._abandon()
-        lost = self._work.lose(keep_loads=True)
+        lost = self._client.lose(
+            "The engine was restarted before it was done.", "Send it again.", another=True
+        )
         self._launch()
-        self._fail(lost, "The engine was restarted before it was done.", "Send it again.")
+        self._deliver(*lost)
 
     def stop(self) -> None:
         """End the process. Takes about 4 seconds at most, usually a few hundredths of a second.
@@ -332,64 +318,51 @@ class EngineProcess(QObject):
         for child in (*self._abandoned, *([self._child] if self._child else [])):
             child.close()
         self._abandon()
-        lost = self._work.lose(keep_loads=False)
+        lost = self._client.lose(
+            "The engine was stopped before it was done.", "Start it again.", another=False
+        )
         self._update_state()
-        self._fail(lost, "The engine was stopped before it was done.", "Start it again.")
+        self._deliver(*lost)
         self._log.note("stopped")
         self._log.close()
 
     # Asking
 
-    def _ask(
-        self, command: SetDrafter | Question | Unload, refuse: Callable[[Failed], None]
-    ) -> str:
-        problem = None
-        if self.state in (EngineState.STOPPED, EngineState.GIVEN_UP):
-            problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
-        elif len(line := _line(command)) > LONGEST_LINE_BYTES:
-            message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
-            remedy = "Send less, or start a new conversation."
-            problem = Failed(command.id, message, remedy, "request")
-        if problem:
-            self._soon(lambda: refuse(problem))
+    def _ask(self, command: Work) -> str:
+        if (refusal := self._client.ask(command)) is not None:
+            self._deliver_soon(Delivery(refusal, command))
         else:
-            self._work.ask(command)
-            self._write(line)
+            self._write()
             self._update_state()
         return command.id
 
-    def _send(self, command: Command) -> None:
-        if isinstance(command, Load) and command.macs.hosts:
-            self._led = True
-        self._write(_line(command))
+    def _write(self) -> None:
+        if (data := self._client.to_send()) and self._child is not None:
+            self._child.write(data)
 
-    def _write(self, line: bytes) -> None:
-        """Write to this process; the next one is sent all that is not done yet when it starts."""
-        if self._child is not None:
-            self._child.write(line)
-
-    def _soon(self, tell: Callable[[], None]) -> None:
-        """Call `tell` once the caller has the id."""
-        QTimer.singleShot(0, self, tell)
+    def _deliver_soon(self, delivery: Delivery) -> None:
+        """Pass it on once the caller has the id."""
+        QTimer.singleShot(0, self, lambda: self._deliver(delivery))
 
     # The life of a process
 
     def _launch(self) -> None:
         self._restarter.stop()
         self._resting = EngineState.WAITING
-        self._complained, self._confessed = False, ""
+        self._complained = False
         self._child = child = ChildProcess(
-            self._command, folder=_FOLDER, limit=LONGEST_RESPONSE_BYTES, parent=self
+            self._command, folder=FOLDER, limit=LONGEST_RESPONSE_BYTES, parent=self
         )
         child.said.connect(self._hear)
         child.complained.connect(self._on_complaint)
         child.ended.connect(self._on_end)
         child.start()
         self._log.note(f"started, process {child.pid}")
-        self._led = False
-        self._now_on(())
-        for work in self._work.begin():
-            self._send(work)
+        were = self._client.ranks
+        self._client.begin()
+        self._write()
+        if were:
+            self.ranks_changed.emit()
         self._update_state()
 
     def _abandon(self) -> None:
@@ -412,8 +385,8 @@ class EngineProcess(QObject):
         child.deleteLater()
 
     def _on_end(self, reason: str, status: int | None) -> None:
-        if self._confessed:
-            reason = self._confessed
+        if self._client.confessed:
+            reason = self._client.confessed
         elif status and self._complained:
             reason += f" Its last words: {self._log.tail[-1]}"
         self._lose(reason)
@@ -426,17 +399,17 @@ class EngineProcess(QObject):
         self._abandon()
         self._deaths += 1
         given_up = remedy != "" or self._deaths > len(self._delays_seconds)
-        lost = self._work.lose(keep_loads=not given_up)
+        again = "Restart the engine and try again" if given_up else "Try again"
+        lost = self._client.lose(
+            f"The engine died before it was done. {reason}",
+            remedy or f"{again}; if it dies again, choose a smaller model or drafter.",
+            another=not given_up,
+        )
         self._resting = EngineState.GIVEN_UP if given_up else EngineState.WAITING
         if not given_up:
             self._restarter.start(int(self._delays_seconds[self._deaths - 1] * 1000))
         self._update_state()
-        again = "Restart the engine and try again" if given_up else "Try again"
-        self._fail(
-            lost,
-            f"The engine died before it was done. {reason}",
-            remedy or f"{again}; if it dies again, choose a smaller model or drafter.",
-        )
+        self._deliver(*lost)
         self.died.emit(reason)
         if given_up:
             times = "" if remedy else f"The engine died {self._deaths} times in a row. "
@@ -444,72 +417,49 @@ class EngineProcess(QObject):
                 Failed("", times + reason, remedy or "Choose another model, or restart the engine.")
             )
 
-    def _fail(self, lost: Lost, message: str, remedy: str) -> None:
-        for id in lost.questions:
-            self._tell_answer(Failed(id, message, remedy))
-        for id in lost.others:
-            self.failed.emit(Failed(id, message, remedy))
-
     # Answers
 
     def _hear(self, line: bytes) -> None:
         try:
-            if len(line) > LONGEST_RESPONSE_BYTES:
-                raise ValueError("a line that is too long")
-            answer = response_from_json(line.decode())
-            if not isinstance(getattr(answer, "generation", ""), str):
-                raise ValueError("an event of nothing")
-        except ValueError:
+            delivery = self._client.hear(line)
+        except Garbled:
             self._log.note(f"a line of {len(line)} bytes that is no response")
             # Until it is ready, libraries may print; a death leaves half a line.
             whole = line.endswith(b"\n") or len(line) > LONGEST_RESPONSE_BYTES
-            if self._work.greeted and whole:
+            if self._client.greeted and whole:
                 # Something may be missing: no answer is better than one with a gap.
                 self._lose("It sent something that is no response.")
             return
-        self._watchdog.heard()
-        if isinstance(answer, Ready) and answer.protocol != PROTOCOL:
-            self._lose(
-                f"The engine uses version {answer.protocol} of the protocol, and this window "
-                f"version {PROTOCOL}.",
-                remedy="Install Slipstream again.",
-            )
+        except OtherVersion as other:
+            self._lose(other.message, remedy=other.remedy)
             return
-        if isinstance(answer, Done):
+        self._watchdog.heard()
+        if delivery is not None and isinstance(delivery.response, Done):
             self._deaths = 0
-        if isinstance(answer, Failed) and not answer.generation:
-            self._confessed = answer.message
-        about = self._work.take(answer)
         self._update_state()
-        if about == "question":
-            self._tell_answer(answer)
-        elif about == "process":
-            self._tell(answer)
+        if delivery is not None:
+            self._deliver(delivery)
 
-    def _tell_answer(self, answer: Response) -> None:
-        """Pass on what is about a question, to whom it concerns."""
-        told = self.told_guest if is_guest(id_of(answer)) else self.happened
-        told.emit(answer)
-
-    def _tell(self, answer: Response) -> None:
-        match answer:
-            case Ready():
-                self.ready.emit(answer)
-            case Loading():
-                self.loading.emit(answer)
-            case Loaded():
-                self.loaded.emit(answer)
-            case Unloaded():
-                self.unloaded.emit()
-            case Ranks():
-                self._now_on(answer.ranks)
-            case Failed():
-                self.failed.emit(answer)
-
-    def _now_on(self, ranks: tuple[RankState, ...]) -> None:
-        if ranks != self._ranks:
-            self._ranks = ranks
-            self.ranks_changed.emit()
+    def _deliver(self, *deliveries: Delivery) -> None:
+        """Pass responses on, to whom each concerns."""
+        for response, command in deliveries:
+            if isinstance(command, Question):
+                told = self.told_guest if is_guest(command.id) else self.happened
+                told.emit(response)
+                continue
+            match response:
+                case Ready():
+                    self.ready.emit(response)
+                case Loading():
+                    self.loading.emit(response)
+                case Loaded():
+                    self.loaded.emit(response)
+                case Unloaded():
+                    self.unloaded.emit()
+                case Ranks():
+                    self.ranks_changed.emit()
+                case Failed():
+                    self.failed.emit(response)
 
     # Watching
 
@@ -526,9 +476,9 @@ class EngineProcess(QObject):
 
     def _patience_seconds(self) -> float | None:
         """How long the engine may be silent at its present work; None if no response is due."""
-        if not self._work.greeted:
+        if not self._client.greeted:
             return self._patience.starting_seconds
-        match self._work.next:
+        match self._client.next:
             case None:
                 return None
             case Generate() | Count():
@@ -543,7 +493,3 @@ class EngineProcess(QObject):
     def _on_complaint(self, line: bytes) -> None:
         self._complained = True
         self._log.complaint(line)
-
-
-def _line(command: Command) -> bytes:
-    return command_to_json(command).encode() + b"\n"

@@ -3,23 +3,51 @@
 The starter model may have to be downloaded and a GGUF file imported; both would block the window.
 Knows `models` and a pipe; imports no Qt. Ends at once when its parent has ended.
 
-It prints JSON lines: {"progress": [done, total]}..., then {"result": text} or
-{"problem": [message, remedy]}.
+It prints a line of JSON for each `Progressed`, then one for `Opened` or for `Refused`.
 """
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from models.errors import Problem
+from models.json_lines import Language
+from models.typed_json import WrongJson
 
 Progress = Callable[[int, int], None]
 _FOLDER = Path(__file__).parents[2]  # so that `-m app.models` is this copy's
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """How many bytes are done, of how many."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The model folder."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A `Problem`."""
+
+    message: str
+    remedy: str
+
+
+Said = Progressed | Opened | Refused
+_LINES = Language[Said]("target", {"progress": Progressed, "opened": Opened, "refused": Refused})
 
 
 def open_target(
@@ -37,32 +65,21 @@ def open_target(
         stdin=subprocess.PIPE,  # closes when this process ends
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
     ) as child:
-        answer: dict[str, Any] = {}
+        said: Said | None = None
         for line in child.stdout or ():
-            answer = _read(line)
-            if progress is not None and "progress" in answer:
-                progress(*answer["progress"])
-    if "result" in answer:
-        return Path(answer["result"])
-    if "problem" in answer:
-        message, remedy = answer["problem"]
-        raise Problem(message, remedy)
+            with suppress(WrongJson):  # a library printed something
+                said = _LINES.read(line)
+                if progress is not None and isinstance(said, Progressed):
+                    progress(said.done, said.total)
+    if isinstance(said, Opened):
+        return Path(said.folder)
+    if isinstance(said, Refused):
+        raise Problem(said.message, said.remedy)
     raise Problem(
         f"Preparing the model failed: its process ended with status {child.returncode}.",
         "Try again. If it fails again, free memory and disk space.",
     )
-
-
-def _read(line: str) -> dict[str, Any]:
-    """The object on a line; an empty one where a library printed something else."""
-    try:
-        answer = json.loads(line)
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
 
 
 def main(target: str) -> None:
@@ -71,17 +88,16 @@ def main(target: str) -> None:
     from models.installed import resolve  # slow, and the window does not need it
 
     try:
-        _say({"result": str(resolve.open_target(target or None, progress=_tell).path)})
+        opened = resolve.open_target(
+            target or None, progress=lambda done, total: _say(Progressed(done, total))
+        )
+        _say(Opened(str(opened.path)))
     except Problem as problem:
-        _say({"problem": [problem.message, problem.remedy]})
+        _say(Refused(problem.message, problem.remedy))
 
 
-def _tell(done: int, total: int) -> None:
-    _say({"progress": [done, total]})
-
-
-def _say(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), flush=True)
+def _say(message: Said) -> None:
+    print(_LINES.to_json(message), flush=True)
 
 
 def end_with_parent() -> None:

@@ -3,10 +3,11 @@
 Knows which facts there are, and how they are written and read; judges nothing, and needs no Qt.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 
-from models.typed_json import decode
+from models.json_lines import Language
+from models.typed_json import WrongJson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,33 +80,28 @@ class Observed:
     failure: FailureFacts | None = None
 
 
-_KINDS: dict[str, type[Fact]] = {
-    "window": WindowFacts,
-    "engine": EngineFacts,
-    "pair": PairFacts,
-    "answer": AnswerFacts,
-    "failure": FailureFacts,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_FACTS = Language[Fact](
+    "fact",
+    {
+        "window": WindowFacts,
+        "engine": EngineFacts,
+        "pair": PairFacts,
+        "answer": AnswerFacts,
+        "failure": FailureFacts,
+    },
+)
 
 
 def write_fact(fact: Fact) -> str:
     """A fact as a line of JSON."""
-    return json.dumps({_NAMES[type(fact)]: asdict(fact)})
+    return _FACTS.to_json(fact)
 
 
 def read_facts(output: bytes) -> Observed:
     """The facts among the lines of `output`; libraries may have printed other lines."""
     facts: dict[str, Fact] = {}
     for line in output.splitlines():
-        try:
-            reported = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(reported, dict):
-            for name in _KINDS.keys() & reported.keys():
-                try:
-                    facts[name] = decode(_KINDS[name], reported[name], place=name)
-                except ValueError:
-                    continue
+        with suppress(WrongJson):
+            fact = _FACTS.read(line)
+            facts[_FACTS.name(fact)] = fact
     return Observed(**facts)  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ import engine
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.engine_process import EngineProcess
-from app.engine_client.pending import Question
 from app.models.loader import ModelLoader
 from app.server.following import Following
 from app.server.relay import Relay
 from app.settings import Settings
+from engine.client import Question
 from engine.protocol import LONGEST_LINE_BYTES, Generate
 from engine.server.keys import read_key
 from engine.server.status import ServerStatus

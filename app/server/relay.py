@@ -11,10 +11,11 @@ from contextlib import suppress
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
-from app.engine_client.pending import Question, is_guest
 from app.models.loader import ModelLoader
+from engine.client import Question, is_guest
 from engine.events import Done, Event, Failed, Stats
 from engine.protocol import (
+    RESPONSES,
     Cancel,
     Command,
     Count,
@@ -26,10 +27,10 @@ from engine.protocol import (
     Response,
     Unloaded,
     parse_command,
-    response_to_json,
 )
-from engine.server.status import ServerStatus, status_from_json
+from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
+from models.typed_json import WrongJson
 
 Write = Callable[[bytes], None]
 _REFUSED = "A local server may only ask for answers and counts, with ids of its own."
@@ -84,8 +85,8 @@ class Relay(QObject):
         tells that."""
         if self._write is None:
             return None
-        with suppress(ValueError):
-            return status_from_json(line.decode())
+        with suppress(WrongJson):
+            return STATUSES.read(line)
         try:
             command = parse_command(line)
         except InvalidCommand as invalid:
@@ -155,4 +156,4 @@ class Relay(QObject):
 
     def _tell(self, response: Response) -> None:
         if self._write is not None:
-            self._write(response_to_json(response).encode() + b"\n")
+            self._write(RESPONSES.to_line(response))

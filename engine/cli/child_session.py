@@ -11,41 +11,23 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
-import engine
+from engine.client import FOLDER, Delivery, EngineClient, Garbled, OtherVersion, Work, host_command
 from engine.events import Done, Event, Failed
-from engine.protocol import (
-    Cancel,
-    Command,
-    Generate,
-    Load,
-    Loaded,
-    Quit,
-    Response,
-    SetDrafter,
-    command_to_json,
-    response_from_json,
-)
+from engine.protocol import Generate, Load, Loaded, Response, SetDrafter
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
-from engine.server.child import host_command
 from engine.template import encode_prompt
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _GRACE_SECONDS = 5.0  # to end by itself
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
 _NEXT = "The next message loads the model again."
-
-
-class _Gone(Exception):
-    """The process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +42,7 @@ class FarTarget:
 class ChildSession:
     """One conversation. A process that has ended is started again with the next answer.
 
-    Attributes: `target`; `loaded`, what the process has; `disturbed` and `unkept`, which it keeps
-    to itself.
+    Attributes: `target`; `disturbed` and `unkept`, which the process keeps to itself.
     """
 
     disturbed = False
@@ -76,15 +57,21 @@ class ChildSession:
         command: Sequence[str] = (),
     ) -> None:
         """`tell` is given lines for people. Raises `Problem`."""
-        self._load, self._tell = load, tell
+        self._tell = tell
         self._command = tuple(command) or host_command()
-        self._said = ""  # by the process of itself, which may be why it has ended
-        self._pending = b""
+        self._client = EngineClient()
+        self._client.ask(replace(load, id=uuid4().hex))
         self._process: subprocess.Popen[bytes] | None = None
-        self.loaded: Loaded
-        self._begin()
+        self._pending = b""  # the beginning of a line
+        self._why = ""  # the process ended, where nobody was told
+        loaded = self._begin()
         tokenizer = load_tokenizer(folder.path, {"trust_remote_code": False})
-        self.target = FarTarget(tokenizer, self.loaded.context_length, self.loaded.sampling)
+        self.target = FarTarget(tokenizer, loaded.context_length, loaded.sampling)
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """What the process has; None without a process."""
+        return self._client.loaded
 
     def encode(self, prompt: Prompt) -> list[int]:
         """As `Session.encode`."""
@@ -92,8 +79,7 @@ class ChildSession:
 
     def room(self, request: Request) -> int:
         """As `Session.room`."""
-        context = self.target.context_length
-        return context - min(request.max_tokens, context // 4)
+        return request.room(self.target.context_length)
 
     def keep(self) -> bool:
         """Nothing is left to be kept: the child process does that by itself."""
@@ -110,21 +96,10 @@ class ChildSession:
     ) -> Iterator[Event]:
         """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
         process ends."""
-        id, told = uuid4().hex, False
-        asked = Generate(id, "chat", chat(messages, options=options), request)
+        asked = Generate(uuid4().hex, "chat", chat(messages, options=options), request)
         for response in self._responses(asked, cancelled):
-            if cancelled() and not told:
-                told = True
-                self._send(Cancel(id))
-            if response is None or not isinstance(response, Event):
-                continue
-            if isinstance(response, Failed):
-                self._has_ended(_LAST_WORDS_SECONDS)
-                self._said = ""  # the same
-                raise Problem(response.message, response.remedy)
-            yield response
-            if isinstance(response, Done):
-                return
+            if isinstance(response, Event):
+                yield response
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
         """Draft otherwise from now on; returns a remark on it, mostly empty. Raises `Problem`."""
@@ -136,113 +111,124 @@ class ChildSession:
 
     def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(OSError):
-            process.stdin.write(_line(Quit()))
-        process.stdin.close()
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        self._lose("")
 
-    def _begin(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        self.close()
-        self._said, self._pending = "", b""
+    def _change(self, command: SetDrafter) -> str:
+        (loaded,) = (each for each in self._responses(command) if isinstance(each, Loaded))
+        return loaded.remark
+
+    def _responses(
+        self, command: Work, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Response]:
+        """The responses to a command, up to its end. Where the process had ended before, there is
+        another one for it, unless that is `cancelled`. Raises `Problem` where the command fails."""
+        if self._has_ended():
+            self._tell(f"{self._why} Loading the model again".lstrip())
+            self._begin(cancelled)
+        if refusal := self._client.ask(command):
+            raise Problem(refusal.message, refusal.remedy)
+        try:
+            while True:
+                if cancelled():
+                    self._client.cancel(command.id)
+                for response, about in self._hear(_GLANCE_SECONDS) or ():
+                    if about is not command:
+                        continue
+                    if isinstance(response, Failed):
+                        if response.cause == "engine" and self._has_ended(_LAST_WORDS_SECONDS):
+                            self._why = ""  # the same
+                        raise Problem(response.message, response.remedy)
+                    yield response
+                    if isinstance(response, Done | Loaded):
+                        return
+        finally:
+            self._client.cancel(command.id)  # where nobody reads it to its end
+
+    # The process
+
+    def _begin(self, cancelled: Callable[[], bool] = lambda: False) -> Loaded:
+        """Start a process that loads what was loaded. Raises `Problem`."""
+        self._why, self._pending = "", b""
         with tempfile.TemporaryFile() as complaints:  # of libraries, about what is said here better
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
-                cwd=_FOLDER,
+                cwd=FOLDER,
                 bufsize=0,
                 start_new_session=True,  # the terminal's Ctrl-C is this process's
             )
+        self._client.begin()
         try:
-            self._await_loaded(replace(self._load, id=uuid4().hex), cancelled)
+            while (loaded := self._client.loaded) is None:
+                if cancelled():
+                    raise Problem("Loading was stopped.", _NEXT)
+                for response, _ in self._hear(_GLANCE_SECONDS) or ():
+                    if isinstance(response, Failed) and response.generation:
+                        raise Problem(response.message, response.remedy)
+                if self._process is None:
+                    raise Problem(self._why, _NEXT)
         except BaseException:
-            self.close()
+            self._lose("")
+            self._why = ""  # it is being raised
             raise
-        if self.loaded.remark:
-            self._tell(self.loaded.remark)
-
-    def _change(self, command: SetDrafter) -> str:
-        self._await_loaded(command)
-        drafter, draft_length = self.loaded.drafter, self.loaded.draft_length
-        self._load = replace(self._load, drafter=drafter, draft_length=draft_length)
-        return self.loaded.remark
-
-    def _await_loaded(
-        self, command: Load | SetDrafter, cancelled: Callable[[], bool] = lambda: False
-    ) -> None:
-        for response in self._responses(command):
-            if cancelled():
-                raise Problem("Loading was stopped.", _NEXT)
-            if isinstance(response, Loaded) and response.id == command.id:
-                self.loaded = response
-                return
-            if isinstance(response, Failed) and response.generation == command.id:
-                raise Problem(response.message, response.remedy)
-
-    def _responses(
-        self, command: Command, cancelled: Callable[[], bool] = lambda: False
-    ) -> Iterator[Response | None]:
-        """What comes behind a command; None now and then. Where the process had ended before, there
-        is another one for it, unless that is `cancelled`. Raises `Problem` where it ends now."""
-        if self._has_ended():
-            self._tell(f"{self._said} Loading the model again".lstrip())
-            self._begin(cancelled)
-        try:
-            self._send(command)
-            while True:
-                yield self._next(_GLANCE_SECONDS)
-        except _Gone:
-            self.close()
-            reason, self._said = self._said or "The engine ended.", ""
-            raise Problem(reason, _NEXT) from None
+        if loaded.remark:
+            self._tell(loaded.remark)
+        return loaded
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
         """Whether there is no process any more, or none after this time of silence."""
-        try:
-            while self._next(seconds) is not None:
-                pass
-        except _Gone:
-            self.close()
-            return True
-        return False
+        while self._process is not None and self._hear(seconds) is not None:
+            pass
+        return self._process is None
 
-    def _send(self, command: Command) -> None:
+    def _hear(self, seconds: float) -> list[Delivery] | None:
+        """Send what is to be sent, and take the next line: what it says, or what is lost where the
+        process has ended or says that it will. None after this time of silence."""
         assert self._process is not None
         assert self._process.stdin is not None
-        with suppress(OSError):  # where it has ended, the next response is that
-            self._process.stdin.write(_line(command))
+        with suppress(OSError):  # where it has ended, the next line says so
+            self._process.stdin.write(self._client.to_send())
+        if (line := self._line(seconds)) is None:
+            return None
+        if not line:
+            return self._lose("The engine ended.")
+        try:
+            delivery = self._client.hear(line)
+        except (Garbled, OtherVersion) as problem:
+            return self._lose(problem.message)
+        if self._client.confessed:  # its last word
+            return self._lose(self._client.confessed)
+        return [] if delivery is None else [delivery]
 
-    def _next(self, seconds: float) -> Response | None:
-        """The next response, if it comes within a time. Raises `_Gone` where the process has ended,
-        or says that it will: by a failure of no command."""
-        if self._process is None:
-            raise _Gone
+    def _line(self, seconds: float) -> bytes | None:
+        """The next line, if it comes in time; an empty one at the end."""
+        assert self._process is not None
         assert self._process.stdout is not None
         while b"\n" not in self._pending:
             if not select.select([self._process.stdout], [], [], seconds)[0]:
                 return None
             data = os.read(self._process.stdout.fileno(), 1 << 16)
             if not data:
-                raise _Gone
+                return b""
             self._pending += data
         line, _, self._pending = self._pending.partition(b"\n")
-        response = response_from_json(line.decode())
-        if isinstance(response, Failed) and not response.generation:  # its last word
-            self._said = response.message
-            raise _Gone
-        return response
+        return line + b"\n"
 
-
-def _line(command: Command) -> bytes:
-    return command_to_json(command).encode() + b"\n"
+    def _lose(self, why: str) -> list[Delivery]:
+        """End the process, if there is one; returns what is lost."""
+        process, self._process = self._process, None
+        if process is None:
+            return []
+        self._why = why
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()  # which ends it
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        return self._client.lose(why, _NEXT, another=True)

@@ -13,14 +13,12 @@ process does in `followers.py`; numbers of a pass travel on the ring alone.
     Quit -> the follower ends, as it does when the control connection does
 """
 
-import dataclasses
-import json
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
+from models.json_lines import Language, named_by_class
 from models.memory.machine import Machine
 from models.sharing import Mode
-from models.typed_json import WrongJson, decode
 
 CONTROL = 1  # the version of this language
 
@@ -142,32 +140,23 @@ class Quit:
 
 LeaderMessage = Meet | Join | Find | Load | Work | Ping | Quit  # by rank 0's process
 FollowerMessage = Hello | Joined | Found | Loaded | Pong | Broken | Refused  # by a follower
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (*get_args(LeaderMessage), *get_args(FollowerMessage))
-}
 LONGEST_LINE_BYTES = 1 << 20
+_MESSAGES = Language[LeaderMessage | FollowerMessage](
+    "kind",
+    named_by_class(*get_args(LeaderMessage), *get_args(FollowerMessage)),
+    longest_bytes=LONGEST_LINE_BYTES,
+)
 ANOTHER_LANGUAGE = Refused(
     "It speaks another language: its Slipstream has another version.",
     "Install the same version on both.",
 )
 
 
-class NotUnderstood(Exception):
-    """A line is no message of this language."""
-
-
 def to_line(message: LeaderMessage | FollowerMessage) -> bytes:
     """A message as a line with its end."""
-    name = type(message).__name__.lower()
-    return json.dumps({"kind": name} | dataclasses.asdict(message)).encode() + b"\n"
+    return _MESSAGES.to_line(message)
 
 
 def from_line(line: bytes) -> LeaderMessage | FollowerMessage:
-    """The message in a line. Raises `NotUnderstood`."""
-    try:
-        fields = json.loads(line)
-        name = fields.pop("kind")
-        message: LeaderMessage | FollowerMessage = decode(_KINDS[name], fields, place=name)
-    except (WrongJson, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NotUnderstood(repr(line[:80])) from error
-    return message
+    """The message in a line. Raises WrongJson."""
+    return _MESSAGES.read(line)

@@ -45,6 +45,7 @@ from models.errors import Problem
 from models.installed.store import inventory
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder, inspect
+from models.typed_json import WrongJson
 
 JOIN_SECONDS = 30.0
 _SILENCE_SECONDS = 60  # without a ping: rank 0's process is gone, or its Mac
@@ -84,7 +85,7 @@ class Control:
             self._quiet = 0
             try:
                 message = control.from_line(line)
-            except control.NotUnderstood:
+            except WrongJson:
                 self.say(control.ANOTHER_LANGUAGE)
                 continue
             if isinstance(message, Quit):

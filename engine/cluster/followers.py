@@ -35,6 +35,7 @@ from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.states import RankState, State
 from models.errors import Problem
 from models.memory.machine import Machine, this_machine
+from models.typed_json import WrongJson
 
 _SAYS = re.compile(r"\w")
 _END_SECONDS = 2.0  # for a process to end when it is told to
@@ -110,7 +111,7 @@ class _Line:
         for line in iter(lambda: stream.readline(control.LONGEST_LINE_BYTES), b""):
             try:
                 message = control.from_line(line)
-            except control.NotUnderstood:
+            except WrongJson:
                 if line.startswith(b"{"):
                     yield control.ANOTHER_LANGUAGE
                 continue

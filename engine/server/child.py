@@ -5,27 +5,19 @@ and those that were being answered have failed.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from uuid import uuid4
 
-import engine
-from engine.protocol import Load
-from engine.server.link import READ_LIMIT_BYTES, EngineFailed, EngineLink
+from engine.client import FOLDER, host_command
+from engine.protocol import LONGEST_RESPONSE_BYTES, Load
+from engine.server.link import EngineFailed, EngineLink
 from models.errors import Problem
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _WAITS_SECONDS = (0.2, 1.0, 4.0, 10.0, 30.0)  # before it is started again; the last one repeats
 _STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one more death
 _GRACE_SECONDS = 5.0  # to end by itself
-
-
-def host_command() -> tuple[str, ...]:
-    """The command that starts the engine."""
-    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
 
 
 class EngineChild:
@@ -70,16 +62,18 @@ class EngineChild:
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            limit=READ_LIMIT_BYTES,
-            cwd=_FOLDER,
+            limit=LONGEST_RESPONSE_BYTES,
+            cwd=FOLDER,
         )
         self.pid = process.pid
         assert process.stdin is not None
         assert process.stdout is not None
+        # Asked for before the link begins, or it would load again what was loaded last.
+        load = replace(self._load, id=f"{self._load.id}-{uuid4().hex}")
+        loading = asyncio.create_task(self._link.load(load))
         talking = asyncio.create_task(self._link.run(process.stdout, process.stdin))
         try:
-            await asyncio.sleep(0)  # so that the link has its streams
-            await self._link.load(replace(self._load, id=f"{self._load.id}-{uuid4().hex}"))
+            await loading
             if not loaded.done():
                 loaded.set_result(None)
             await asyncio.shield(talking)

@@ -1,9 +1,9 @@
 """The server's side of one engine, over a pair of byte streams. Knows no HTTP, and no process.
 
-It keeps these promises:
+Runs an `EngineClient`, whose laws say what becomes of each command, and makes these promises
+beside them:
 
-- Each generation's events end with exactly one Done or Failed, also where the engine is gone.
-- A generation that is left before its end is cancelled; what still comes of it is dropped.
+- A generation that is left before its end is cancelled, and the rest of its events are dropped.
 - What is not read does not hold the engine up: a generation whose events pile up ends as failed.
 """
 
@@ -14,31 +14,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+from engine.client import GUEST, Delivery, EngineClient
 from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
-from engine.protocol import (
-    LONGEST_LINE_BYTES,
-    PROTOCOL,
-    Cancel,
-    Command,
-    Count,
-    Counted,
-    Generate,
-    Load,
-    Loaded,
-    Loading,
-    Ranks,
-    Ready,
-    Response,
-    Unloaded,
-    command_to_json,
-    response_from_json,
-)
+from engine.protocol import Count, Counted, Generate, Load, Loaded, Ranks
 from engine.request import Prompt, Request
 from models.errors import Problem
 
-READ_LIMIT_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
-PREFIX = "http-"  # of all ids here; the window has its own in the same engine
 _MOST_EVENTS = 20_000  # not read yet, of one generation
 _GONE = "The engine ended before the answer was done."
 _AGAIN = "Try again in a moment."
@@ -87,20 +69,29 @@ class Generation:
 
 
 class EngineLink:
-    """One engine. Attributes: `loaded`, the pair that it has now, if any; `changed`, called with no
-    arguments whenever that is another one; `ranks`, the Macs that hold it together, as the engine
-    saw them last, with `ranks_changed`; `confessed`, what it said of itself, which may be why it
-    ends."""
+    """One engine at a time. Attribute: `ranks_changed`, called when `ranks` has changed."""
 
     def __init__(self) -> None:
-        self.loaded: Loaded | None = None
-        self.ranks: tuple[RankState, ...] = ()
         self.ranks_changed: Callable[[], None] = lambda: None
-        self.confessed = ""
-        self.changed: Callable[[], None] = lambda: None
+        self._client = EngineClient(without_engine=_AGAIN)
         self._writer: asyncio.StreamWriter | None = None
         self._generations: dict[str, Generation] = {}
         self._asked: dict[str, asyncio.Future[Any]] = {}  # loads and counts
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The pair that the engine has now, if any."""
+        return self._client.loaded
+
+    @property
+    def ranks(self) -> tuple[RankState, ...]:
+        """The Macs that hold the target together, as the engine saw them last."""
+        return self._client.ranks
+
+    @property
+    def confessed(self) -> str:
+        """The engine's message about itself, which may be why it ended; empty without one."""
+        return self._client.confessed
 
     @property
     def open(self) -> int:
@@ -108,24 +99,22 @@ class EngineLink:
         return len(self._generations)
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take responses from the engine until its stream ends. Raises Problem where what it writes
-        is not of this protocol. An engine at a time; there may be another one later."""
-        self._writer, self.confessed = writer, ""
+        """Take responses from an engine until its stream ends; another may follow later. Raises
+        Problem where the engine writes a line that is not of this protocol."""
+        self._writer = writer
+        self._client.begin()
+        self._write()
         try:
             while line := await _read_line(reader):
-                try:
-                    response = response_from_json(line.decode())
-                except ValueError:
-                    raise Problem(
-                        "The engine wrote what is no response.", "Install Slipstream again."
-                    ) from None
-                self._take(response)
+                if (delivery := self._client.hear(line)) is not None:
+                    self._deliver(delivery)
         finally:
             self._writer = None
-            self._lose()
+            for delivery in self._client.lose(_GONE, _AGAIN, another=False):
+                self._deliver(delivery)
 
     async def load(self, command: Load) -> Loaded:
-        """Load a pair. Raises EngineFailed."""
+        """Load a pair, in the engine of the next `run` if there is none. Raises EngineFailed."""
         loaded: Loaded = await self._ask(command)
         return loaded
 
@@ -140,82 +129,52 @@ class EngineLink:
     ) -> AsyncIterator[Generation]:
         """The events of an answer. To leave this cancels it where it is not over."""
         generation = Generation(_id())
-        if refusal := self._send(Generate(generation.id, conversation, prompt, request)):
+        if refusal := self._client.ask(Generate(generation.id, conversation, prompt, request)):
             generation.add(refusal)
         else:
             self._generations[generation.id] = generation
+            self._write()
         try:
             yield generation
         finally:
-            self._leave(generation)
+            generation.left = True
+            self._cancel(generation)
 
-    def _leave(self, generation: Generation) -> None:
-        generation.left = True
-        if not generation.over and generation.id in self._generations:
-            self._write(Cancel(generation.id))
+    def _cancel(self, generation: Generation) -> None:
+        self._client.cancel(generation.id)
+        self._write()
 
     async def _ask(self, command: Load | Count) -> Any:
+        if refusal := self._client.ask(command):
+            raise EngineFailed(refusal)
+        self._write()
         future = self._asked[command.id] = asyncio.get_running_loop().create_future()
         try:
-            if refusal := self._send(command):
-                raise EngineFailed(refusal)
             return await future
         finally:
             del self._asked[command.id]
 
-    def _send(self, command: Generate | Load | Count) -> Failed | None:
-        """Send a command; returns the failure where that cannot be done."""
-        line = _line(command)
-        if len(line) > LONGEST_LINE_BYTES:
-            message = f"The request is over {LONGEST_LINE_BYTES >> 20} MB."
-            return Failed(command.id, message, "Send less.", "request")
-        if self._writer is None:
-            return Failed(command.id, "The engine is not running.", _AGAIN)
-        self._writer.write(line)
-        return None
+    def _write(self) -> None:
+        if (data := self._client.to_send()) and self._writer is not None:
+            self._writer.write(data)
 
-    def _write(self, command: Command) -> None:
-        if self._writer is not None:
-            self._writer.write(_line(command))
-
-    def _take(self, response: Response) -> None:
-        match response:
-            case Ready():
-                if response.protocol != PROTOCOL:
-                    raise Problem(
-                        f"The engine speaks protocol {response.protocol}, not {PROTOCOL}.",
-                        "Install Slipstream again.",
-                    )
-            case Loading():
-                pass
-            case Ranks():
-                self.ranks = response.ranks
+    def _deliver(self, delivery: Delivery) -> None:
+        match delivery:
+            case (Loaded() | Counted() | Failed() as response, Load() | Count() as command):
+                self._settle(command.id, response)
+            case (response, Generate() as command) if isinstance(response, Event):
+                self._pass_on(response, self._generations[command.id])
+            case (Ranks(), _):
                 self.ranks_changed()
-            case Failed("", message):
-                self.confessed = message
-            case Loaded():
-                self._now_loaded(response)
-                self._settle(response.id, response)
-            case Unloaded():
-                self._now_loaded(None)
-            case Counted():
-                self._settle(response.id, response)
-            case Failed() if response.generation not in self._generations:
-                self._settle(response.generation, response)
-            case _:
-                self._pass_on(response)
 
-    def _pass_on(self, event: Event) -> None:
-        generation = self._generations.get(event.generation)
-        if generation is None:
-            return
+    def _pass_on(self, event: Event, generation: Generation) -> None:
         generation.add(event)
         if isinstance(event, Done | Failed):
-            del self._generations[event.generation]
+            del self._generations[generation.id]
         elif generation.piled_up and not generation.left:
             message, remedy = "The answer was not read.", "Read it as it is written."
             generation.add(Failed(generation.id, message, remedy))
-            self._write(Cancel(generation.id))
+            self._cancel(generation)
 
     def _settle(self, id: str, response: Loaded | Counted | Failed) -> None:
         future = self._asked.get(id)
@@ -225,20 +184,6 @@ class EngineLink:
             future.set_exception(EngineFailed(response))
         else:
             future.set_result(response)
-
-    def _now_loaded(self, loaded: Loaded | None) -> None:
-        if loaded != self.loaded:
-            self.loaded = loaded
-            self.changed()
-
-    def _lose(self) -> None:
-        """The engine is gone."""
-        generations, self._generations = self._generations, {}
-        for generation in generations.values():
-            generation.add(Failed(generation.id, _GONE, _AGAIN))
-        for id in self._asked:
-            self._settle(id, Failed(id, _GONE, _AGAIN))
-        self._now_loaded(None)
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
@@ -255,8 +200,4 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _id() -> str:
-    return PREFIX + uuid4().hex
-
-
-def _line(command: Command) -> bytes:
-    return command_to_json(command).encode() + b"\n"
+    return GUEST + uuid4().hex

@@ -13,15 +13,15 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from engine.protocol import Load
+from engine.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of
-from engine.server.link import READ_LIMIT_BYTES, EngineLink
+from engine.server.link import EngineLink
 from engine.server.routes import ROUTES
 from engine.server.service import Service
 from engine.server.serving import Serving, bound, is_loopback
-from engine.server.status import Board, ServerStatus, status_to_json
+from engine.server.status import STATUSES, Board, ServerStatus
 from models.errors import Problem
 
 _STATUS_SECONDS = 0.25  # between two lines
@@ -120,7 +120,7 @@ async def serve_attached(place: Place) -> None:
     board = Board(changed.set)
 
     def tell(status: ServerStatus) -> None:
-        writer.write(status_to_json(status).encode() + b"\n")
+        writer.write(STATUSES.to_line(status))
 
     async def keep_telling() -> None:
         while True:
@@ -168,7 +168,7 @@ async def _claimed_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter
     responses, commands = _file(0, "rb"), _file(1, "wb")
     os.dup2(2, 1)
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=READ_LIMIT_BYTES)
+    reader = asyncio.StreamReader(limit=LONGEST_RESPONSE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), responses)
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), commands

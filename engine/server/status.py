@@ -3,14 +3,12 @@
 Knows no HTTP. No prompt and no answer is in it.
 """
 
-import dataclasses
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from models.typed_json import WrongJson, decode
+from models.json_lines import Language
 
 RequestState = Literal["waiting", "reading", "writing"]
 
@@ -95,15 +93,5 @@ class Board:
             self._changed()
 
 
-def status_to_json(status: ServerStatus) -> str:
-    """One line of JSON: `{"serving": {...}}`."""
-    return json.dumps({"serving": dataclasses.asdict(status)})
-
-
-def status_from_json(line: str) -> ServerStatus:
-    """The status that `status_to_json` wrote. Raises ValueError on anything else."""
-    try:
-        fields = json.loads(line)
-        return decode(ServerStatus, fields["serving"], place="serving")
-    except (KeyError, TypeError, ValueError, RecursionError, WrongJson) as error:
-        raise ValueError(f"not a status: {line[:80]!r}") from error
+STATUSES = Language[ServerStatus]("status", {"serving": ServerStatus})
+"""For one line each: `{"status": "serving", ...}`."""

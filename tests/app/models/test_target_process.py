@@ -23,8 +23,9 @@ def child(code: str) -> tuple[str, ...]:
 
 def test_progress_and_result() -> None:
     code = """
-print('{"progress": [1, 2]}'); print('a library prints'); print('3')
-print('{"progress": [2, 2]}'); print('{"result": "/models/a"}')
+print('{"target": "progress", "done": 1, "total": 2}'); print('a library prints'); print('3')
+print('{"target": "progress", "done": 2, "total": 2}')
+print('{"target": "opened", "folder": "/models/a"}')
 """
     heard: list[tuple[int, int]] = []
     result = open_target("", lambda *parts: heard.append(parts), command=child(code))
@@ -33,13 +34,16 @@ print('{"progress": [2, 2]}'); print('{"result": "/models/a"}')
 
 
 def test_a_problem_crosses_the_pipe_with_its_remedy() -> None:
-    code = """print('{"problem": ["No network.", "Connect."]}')"""
+    code = """print('{"target": "refused", "message": "No network.", "remedy": "Connect."}')"""
     with pytest.raises(Problem, match="No network") as caught:
         open_target("", command=child(code))
     assert caught.value.remedy == "Connect."
 
 
-@pytest.mark.parametrize("code", ["import os; os.abort()", "print('{\"progress\": [1, 2]}')", ""])
+PROGRESS = """print('{"target": "progress", "done": 1, "total": 2}')"""
+
+
+@pytest.mark.parametrize("code", ["import os; os.abort()", PROGRESS, ""])
 def test_a_process_that_dies_is_a_problem(code: str) -> None:
     with pytest.raises(Problem, match="status") as caught:
         open_target("", command=child(code))
@@ -74,7 +78,7 @@ def test_the_child_ends_with_its_parent() -> None:
     work = """
 import sys, threading; from app.models import target_process
 threading.Thread(target=target_process.end_with_parent, daemon=True).start()
-print('{"progress": [0, 1]}', flush=True); threading.Event().wait()
+print('{"target": "progress", "done": 0, "total": 1}', flush=True); threading.Event().wait()
 """
     parent_code = f"""
 import os; from app.models.target_process import open_target

@@ -199,7 +199,7 @@ def test_one_request_runs_both_and_always_takes_the_likeliest_token(
     asked: list[Generate] = []
     ask = one.engine._ask
     monkeypatch.setattr(
-        one.engine, "_ask", lambda command, refuse: (asked.append(command), ask(command, refuse))[1]
+        one.engine, "_ask", lambda command: (asked.append(command), ask(command))[1]
     )
     penalized = Sampling(temperature=1.0, repetition_penalty=1.3)
     one.race.start(LINES, Request(sampling=penalized, max_tokens=9999))

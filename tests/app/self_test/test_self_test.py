@@ -102,9 +102,9 @@ def test_each_missing_fact_is_a_failure(part: str) -> None:
 
 
 def test_facts_cross_the_pipe_and_other_lines_are_ignored() -> None:
-    lines = ["a library", *LINES.splitlines(), "[1]", '{"answer": 3}', '{"other": {}}']
+    lines = ["a library", *LINES.splitlines(), "[1]", '{"fact": 3}', '{"fact": "other"}']
     assert read_facts("\n".join(lines).encode() + b"\n\xff\n") == RIGHT
-    assert read_facts(b'{"window": {"painted_at": 12.5, "pid": 4}}\n') == Observed()
+    assert read_facts(b'{"fact": "window", "painted_at": 12.5, "pid": 4}\n') == Observed()
 
 
 @given(st.binary())
@@ -142,7 +142,7 @@ def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
     tell = says(
         "import json, os, sys",
         "why = json.dumps([sys.argv, os.environ['SLIPSTREAM_HOME']])",
-        "print(json.dumps({'failure': {'why': why}}))",
+        "print(json.dumps({'fact': 'failure', 'why': why}))",
     )
     run = watch_window(tell, tmp_path / "home", Path("w.png"), seconds=60)
     home, picture = str(tmp_path / "home"), str(tmp_path / "w.png")
@@ -292,7 +292,7 @@ def test_a_window_is_tested_and_closed(
     output = capsys.readouterr().out
     seen = read_facts(output.encode())
     window.deleteLater()
-    assert [*json.loads(output.splitlines()[-1])] == [last]
+    assert json.loads(output.splitlines()[-1])["fact"] == last
     assert seen.window is not None
     assert seen.window.platform == "offscreen"
     if last == "answer":

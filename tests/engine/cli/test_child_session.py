@@ -75,6 +75,14 @@ def test_an_answer_can_be_cancelled(talk: Chat) -> None:
     assert talk.ask("again")[0] == "You said: again "
 
 
+def test_an_answer_that_is_left_is_cancelled(talk: Chat) -> None:
+    plan = '{"say": ["a", "b"], "delay": 0.1, "then": "die"}'
+    events = talk.session.answer([ChatMessage("user", plan)], Request())
+    next(each for each in events if isinstance(each, Text))
+    events.close()  # type: ignore[attr-defined]
+    assert talk.ask('{"say": ["a", "b", "c", "d"], "delay": 0.1}')[0] == "abcd"
+
+
 def test_a_lost_mac_is_named_and_the_next_answer_works(talk: Chat) -> None:
     with pytest.raises(Problem) as lost:
         talk.ask('{"say": ["a"], "then": "lose"}')

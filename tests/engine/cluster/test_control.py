@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster import control
-from engine.cluster.control import NotUnderstood, from_line, to_line
+from engine.cluster.control import from_line, to_line
 from engine.cluster.links import this_mac
+from models.typed_json import WrongJson
 
 ONE, TWO = ("10.0.0.1:1", "10.0.1.1:1"), ("10.0.0.2:2", "10.0.1.2:2")
 MESSAGES = [
@@ -57,7 +58,7 @@ def test_what_is_no_message_is_not_understood() -> None:
         b"\xff\xfe",
         b"[" * 100_000,
     ):
-        with pytest.raises(NotUnderstood):
+        with pytest.raises(WrongJson):
             from_line(line)
 
 
@@ -65,5 +66,5 @@ def test_what_is_no_message_is_not_understood() -> None:
 def test_any_line_is_a_message_or_not_understood(line: bytes) -> None:
     try:
         from_line(line)
-    except NotUnderstood:
+    except WrongJson:
         return

@@ -16,11 +16,11 @@ import psutil
 import pytest
 from httpx2 import AsyncClient
 
+from engine.client import GUEST
 from engine.events import Text
 from engine.protocol import Cancel, Generate, parse_command
-from engine.server.link import PREFIX
 from engine.server.running import Place
-from engine.server.status import ServerStatus, status_from_json
+from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem
 from tests.support.engine.asking import run
 from tests.support.engine.scripted_host import LOADED, script, send
@@ -61,8 +61,8 @@ class Window:
         assert self.process.stdout is not None
         assert self.process.stdin is not None
         while line := await self.process.stdout.readline():
-            if line.startswith(b'{"serving"'):
-                self.statuses.append(status_from_json(line.decode()))
+            if line.startswith(b'{"status"'):
+                self.statuses.append(STATUSES.read(line))
                 continue
             command = parse_command(line)
             self.taken.append(command)
@@ -97,7 +97,7 @@ def test_attached_it_uses_the_windows_engine_and_tells_what_it_does() -> None:
                 assert answer.json()["choices"][0]["message"]["content"] == "Hello"
             (generate,) = window.taken
             assert isinstance(generate, Generate)
-            assert generate.id.startswith(PREFIX)
+            assert generate.id.startswith(GUEST)
             (request,) = (await window.until("requests")).requests
             assert (request.endpoint, request.client) == ("/chat/completions", "Zed")
             process.stdin.close()
@@ -116,7 +116,7 @@ def test_attached_it_says_where_it_cannot_listen() -> None:
                 output, complaint = await process.communicate()
                 assert process.returncode == 2
                 (line,) = output.splitlines()
-                assert str(port) in status_from_json(line.decode()).problem
+                assert str(port) in STATUSES.read(line).problem
                 assert complaint.count(b"\n") == 1
 
     run(ask())

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from engine.server.status import (
+    STATUSES,
     Board,
     ClientStatus,
     RequestStatus,
     ServerStatus,
-    status_from_json,
-    status_to_json,
 )
+from models.typed_json import WrongJson
 
 REQUEST = RequestStatus("r", "/chat/completions", "curl")
 
@@ -36,10 +36,10 @@ def test_requests_are_shown_until_they_are_over() -> None:
 
 def test_a_line_is_read_back() -> None:
     status = ServerStatus("http://x", "no", 1, 2, (REQUEST,))
-    assert status_from_json(status_to_json(status)) == status
+    assert STATUSES.read(STATUSES.to_line(status)) == status
 
 
 def test_what_is_no_status_is_refused() -> None:
-    for line in ("", "{}", "[]", '{"serving": 5}', '{"serving": {"x": 1}}', "[" * 9):
-        with pytest.raises(ValueError, match="not a status"):
-            status_from_json(line)
+    for line in (b"", b"{}", b'{"status": 5}', b'{"status": "serving", "x": 1}', b"[" * 9):
+        with pytest.raises(WrongJson):
+            STATUSES.read(line)

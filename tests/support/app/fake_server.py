@@ -34,11 +34,11 @@ engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 from engine.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
 from engine.request import Prompt
 from engine.server.status import (
+    STATUSES,
     ClientStatus,
     RequestState,
     RequestStatus,
     ServerStatus,
-    status_to_json,
 )
 
 PROMPT = Prompt(text="Tell me about the treasure under the oak.")
@@ -126,7 +126,7 @@ def ask(command: Command) -> None:
 
 
 def tell(status: ServerStatus) -> None:
-    put(status_to_json(status))
+    put(STATUSES.to_json(status))
 
 
 def put(line: str) -> None:

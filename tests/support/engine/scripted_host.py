@@ -38,9 +38,19 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.protocol import Cancel, Count, Generate, Load, Loaded, Quit, SetDrafter, Unload
+from engine.protocol import (
+    LONGEST_RESPONSE_BYTES,
+    Cancel,
+    Count,
+    Generate,
+    Load,
+    Loaded,
+    Quit,
+    SetDrafter,
+    Unload,
+)
 from engine.request import Prompt, Request, Sampling
-from engine.server.link import READ_LIMIT_BYTES, EngineLink
+from engine.server.link import EngineLink
 
 Step = Event | protocol.Ranks | float
 """What a script does next: an event, or a wait in seconds."""
@@ -230,9 +240,9 @@ async def scripted(
     loaded."""
     host, link = ScriptedHost(play), EngineLink()
     ours, theirs = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=READ_LIMIT_BYTES)
+    reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_RESPONSE_BYTES)
     hosting = asyncio.create_task(
-        host.serve(*await asyncio.open_connection(sock=theirs, limit=READ_LIMIT_BYTES))
+        host.serve(*await asyncio.open_connection(sock=theirs, limit=LONGEST_RESPONSE_BYTES))
     )
     linking = asyncio.create_task(link.run(reader, writer))
     await asyncio.sleep(0)
@@ -274,7 +284,7 @@ def _tokens(prompt: Prompt) -> int:
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=READ_LIMIT_BYTES)
+    reader = asyncio.StreamReader(limit=LONGEST_RESPONSE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     transport, protocol_ = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, sys.stdout
