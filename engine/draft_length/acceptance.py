@@ -11,9 +11,8 @@ place is rejected, the later ones count by their ranks, whatever their depth.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import exp, inf, log, sumprod
-from typing import Any
+from math import exp, inf, log
+from typing import Any, NamedTuple
 
 from engine.tree import COMMITTED, Tree
 from models.typed_json import decode
@@ -27,6 +26,7 @@ _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
 _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
+_LEAST, _MOST = 0.005, 0.995  # so that odds stay finite and estimates can recover
 _FIRST = (_DRAFTED,) * LONGEST
 _MIDDLES = tuple((i + 0.5) / CONFIDENCES for i in range(CONFIDENCES))
 _PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
@@ -58,48 +58,53 @@ class AcceptanceCurve:
         self.judged = [0.0] * len(self.expected)
         self.accepted = [0.0] * len(self.expected)
         self.evidence = list(_EVIDENCE)
-        self._by_prior: list[list[float]] = []  # while the counts are what they were
+        self._estimated: list[
+            list[float]
+        ] = []  # with each of _PRIORS, while the counts are the same
 
     def fade(self, share: float) -> None:
         """Weigh all earlier counts by `share`."""
-        self._by_prior = []
+        self._estimated = []
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
-    def count(self, judged: Iterable[tuple[int, bool]], *, memory: float) -> None:
+    def count(self, judged: Sequence[tuple[int, bool]], *, memory: float) -> None:
         """A round's tokens, by bucket: whether they were accepted. `memory`: what earlier ones
         weigh."""
-        judged = list(judged)
         for i, chances in enumerate(self._with_priors()):
             for bucket, accepted in judged:
                 chance = chances[bucket] if accepted else 1.0 - chances[bucket]
                 self.evidence[i] = _EVIDENCE_MEMORY * self.evidence[i] + log(chance)
-        self.evidence = [each - max(self.evidence) for each in self.evidence]
+        best = max(self.evidence)
+        self.evidence = [each - best for each in self.evidence]
         self.fade(memory)
         for bucket, accepted in judged:
             self.judged[bucket] += 1.0
-            self.accepted[bucket] += float(accepted)
+            self.accepted[bucket] += accepted
 
     def chances(self) -> list[float]:
         """The estimates, by bucket."""
-        weights, by_prior = list(map(exp, self.evidence)), self._with_priors()
-        return [sumprod(weights, each) / sum(weights) for each in zip(*by_prior, strict=True)]
+        first, second = self._with_priors()
+        one, other = map(exp, self.evidence)
+        share = one / (one + other)
+        return [share * a + (1.0 - share) * b for a, b in zip(first, second, strict=True)]
 
     def _with_priors(self) -> list[list[float]]:
-        """The estimates with each of `_PRIORS`. They are asked for several times a round, and a
-        round changes those of one drafter."""
-        self._by_prior = self._by_prior or list(map(self._with_prior, _PRIORS))
-        return self._by_prior
+        """The estimates with each of `_PRIORS`."""
+        self._estimated = self._estimated or [self._with_prior(weight) for weight in _PRIORS]
+        return self._estimated
 
     def _with_prior(self, weight: float) -> list[float]:
         """The estimates where the prior has this weight."""
-        chances, shift = [], 0.0
+        chances, better = [], 1.0  # by what factor the odds of the bucket before are
         for expected, judged, accepted in zip(
             self.expected, self.judged, self.accepted, strict=True
         ):
-            prior = _logistic(_logit(expected) + shift)
-            chance = _inside((accepted + weight * prior) / (judged + weight))
-            shift = _logit(chance) - _logit(expected)
+            odds = expected / (1.0 - expected)
+            prior = better * odds / (1.0 + better * odds)
+            chance = (accepted + weight * prior) / (judged + weight)
+            chance = min(max(chance, _LEAST), _MOST)
+            better = chance / (1.0 - chance) / odds
             chances.append(chance)
         return chances
 
@@ -148,7 +153,7 @@ class AcceptanceCurve:
         ):
             raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
-        self._by_prior = []
+        self._estimated = []
         self.evidence = list(evidence)
 
 
@@ -224,20 +229,22 @@ class Acceptance:
         path: Sequence[int] = (),
     ) -> None:
         """The first `accepted` of `proposed` tokens were accepted, or the `path` in a `tree`."""
-        shape, path = (tree, path) if tree else (Tree.chain(proposed), range(accepted))
-        judged = list(_judged(shape, path))
-        later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
-        if later:
-            self._later_by(drafter).count(later, memory=_LATER_MEMORY)
-        first = [each for each in judged if not each.rank]
+        if tree is None:
+            judged = [_Judged(i, i, 0, i < accepted) for i in range(min(accepted + 1, proposed))]
+        else:
+            judged = list(_judged(tree, path))
+            later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
+            if later:
+                self._later_by(drafter).count(later, memory=_LATER_MEMORY)
+            judged = [each for each in judged if not each.rank]
         if match:
-            copied = ((_bucket(match + each.depth), each.accepted) for each in first)
+            copied = [(_bucket(match + each.depth), each.accepted) for each in judged]
             self._copied_by(drafter).count(copied, memory=_MEMORY)
             return
-        drafted = ((min(each.depth, LONGEST - 1), each.accepted) for each in first)
+        drafted = [(min(each.depth, LONGEST - 1), each.accepted) for each in judged]
         self._drafted_by(drafter).count(drafted, memory=_MEMORY)
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
-        known = ((_part(q[e.token]), e.accepted) for e in first if e.token < len(q))
+        known = [(_part(q[e.token]), e.accepted) for e in judged if e.token < len(q)]
         self._confident_by(drafter).count(known, memory=1.0)
 
     def park(self, drafter: str, *, share: float = 0.3) -> None:
@@ -321,8 +328,7 @@ def expected_tokens(chances: Iterable[float]) -> list[float]:
     return committed
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """A drafted token whose parent was accepted, and of whose alternatives none before it was."""
 
     token: int
@@ -355,13 +361,4 @@ def _part(q: float) -> int:
 
 
 def _inside(chance: float) -> float:
-    """Clamped, so that log-odds stay finite and estimates can recover."""
-    return min(max(chance, 0.005), 0.995)
-
-
-def _logit(chance: float) -> float:
-    return log(chance / (1.0 - chance))
-
-
-def _logistic(x: float) -> float:
-    return 1.0 / (1.0 + exp(-x))
+    return min(max(chance, _LEAST), _MOST)
