@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from engine.tree import COMMITTED, Tree
 from models.typed_json import decode
 
-LONGEST = 16  # positions with an estimate of their own
+PLACES = 8  # with an estimate of their own; what is deeper is like the last
 CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities are sorted
 
 # Once three tokens of a copy are accepted, three more have matched: the longer, the safer.
@@ -27,7 +27,7 @@ _DRAFTED = 0.5  # prior acceptance rate of a token from a model
 _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
 _LEAST, _MOST = 0.005, 0.995  # so that odds stay finite and estimates can recover
-_FIRST = (_DRAFTED,) * LONGEST
+_FIRST = (_DRAFTED,) * PLACES
 _MIDDLES = tuple((i + 0.5) / CONFIDENCES for i in range(CONFIDENCES))
 _PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
 _EVIDENCE = (0.0, -2.0)  # for each of them at first, when nothing is usual yet; in logarithms
@@ -38,7 +38,7 @@ _MEMORY = 0.97  # share of the earlier counts that each round keeps
 _LATER_MEMORY = 0.99  # which depends more on the drafter, and less on the text
 _TREE_PRIOR = 30.0  # weight of what the chances say of trees, in tokens
 _TREE_MEMORY = 0.995  # share of the earlier trees that each one keeps
-_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
+_REMEMBERED = PLACES / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
 
 
 class AcceptanceCurve:
@@ -103,7 +103,8 @@ class AcceptanceCurve:
             odds = expected / (1.0 - expected)
             prior = better * odds / (1.0 + better * odds)
             chance = (accepted + weight * prior) / (judged + weight)
-            chance = min(max(chance, _LEAST), _MOST)
+            if not _LEAST <= chance <= _MOST:
+                chance = _LEAST if chance < _LEAST else _MOST
             better = chance / (1.0 - chance) / odds
             chances.append(chance)
         return chances
@@ -197,7 +198,7 @@ class Acceptance:
             curve = self._copied_by(drafter).chances()
             return [curve[_bucket(match + i)] for i in range(length)]
         curve = self._drafted_by(drafter).chances()
-        return [curve[min(i, LONGEST - 1)] for i in range(length)]
+        return [curve[min(i, PLACES - 1)] for i in range(length)]
 
     def by_confidence(self, drafter: str) -> tuple[float, ...]:
         """The chance of a token, by the drafter's own probability in equal parts of [0, 1]."""
@@ -241,7 +242,7 @@ class Acceptance:
             copied = [(_bucket(match + each.depth), each.accepted) for each in judged]
             self._copied_by(drafter).count(copied, memory=_MEMORY)
             return
-        drafted = [(min(each.depth, LONGEST - 1), each.accepted) for each in judged]
+        drafted = [(min(each.depth, PLACES - 1), each.accepted) for each in judged]
         self._drafted_by(drafter).count(drafted, memory=_MEMORY)
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
         known = [(_part(q[e.token]), e.accepted) for e in judged if e.token < len(q)]

@@ -13,7 +13,7 @@ deep context costs, each of them costs anew.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log, log2, sqrt
 from statistics import median
@@ -32,15 +32,19 @@ _STEP = 0.05  # the cost of a drafted token, in passes, there
 _WATCH = 0.3  # the cost of a look at it, in steps
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps
 _FEW = 4  # so few of those hardly matter
+_NEARLY = 32  # tokens of context, between which drafting costs the same
 _LEAST = 1e-7  # seconds; clocks may stand still
 _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goes beyond 1.0
 _ROWS = np.arange(1, MOST_ROWS + 1)
+_PARTS = np.log2(_ROWS) / 4.0  # of the slope
 _AT_MOST = np.where(_ROWS > 1, _WORST * _ROWS, 1.0)  # in plain passes: no disturbance exceeds it
 _ENDS = (*range(1, ROWS + 1), 28, 40, 56, MOST_ROWS)  # of the rows that have an error in common
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
 SecondsByRows = NDArray[np.float64]
+Seconds = tuple[float, float, float, float]  # of a draft: as in `DraftCosts`
+_NOTHING: Seconds = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +142,14 @@ class Costs:
         self._drafting: dict[tuple[str, bool], _RobustAverage] = {}  # by drafter, trees apart
         self._reading: dict[str, _RobustAverage] = {}
         self._asked: dict[tuple[int, int, bool], list[float]] = {}  # since the last pass
+        self._calibrated_at: dict[str, tuple[int, Seconds]] = {}  # the depth asked last, by drafter
 
     def passes(
         self, context: int, *, sharing: int = 1, most: int = ROWS, trees: bool = False
     ) -> list[float]:
         """Seconds of a pass over 1, 2, ... `most` rows, divided by the `sharing` generations that
         use it, all with as many rows. `trees`: the rows behind the first are a tree."""
-        asked = context, sharing, trees
+        asked = context, sharing, trees and self._tree_factor > 1.0
         if asked not in self._asked:
             self._asked[asked] = self._passes_over(*asked)
         return self._asked[asked][:most]
@@ -157,7 +162,7 @@ class Costs:
             seconds[1:] *= self._tree_factor
         plain = seconds[0]
         seconds[1:] = np.minimum.accumulate(seconds[:0:-1])[::-1]  # more rows never cost less
-        seconds = np.clip(seconds, plain, plain * _AT_MOST)
+        seconds = np.maximum(np.minimum(seconds, plain * _AT_MOST), plain)
         return (seconds / sharing).tolist()
 
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
@@ -261,26 +266,27 @@ class Costs:
             rise = np.maximum(rise, 0.0)
         return np.maximum(shallow + share * rise, 0.1 * shallow)
 
-    def _draft_base(self, drafter: str, context: int) -> tuple[float, float, float, float]:
+    def _draft_base(self, drafter: str, context: int) -> Seconds:
         """The calibrated seconds of a start, a step, a look, and a token that is read."""
         known = self._known.get(drafter)
         if not known:
             step = _STEP * self.passes(context)[0]
             return 0.0, step, _WATCH * step, _READ * step
-        if len(known) == 1:
-            return _seconds(known[0])
-        depths = [each.context for each in known]
-        at = [max(line(points, context), 0.0) for points in _lines(depths, map(_seconds, known))]
-        return at[0], at[1], at[2], at[3]
+        depth, seconds = self._calibrated_at.get(drafter, (-1, _NOTHING))
+        if depth != context // _NEARLY:
 
+            def at(name: str) -> float:
+                points = [(each.context, getattr(each, name)) for each in known]
+                return max(line(points, context - context % _NEARLY), 0.0)
 
-def _seconds(draft: DraftCosts) -> tuple[float, float, float, float]:
-    return draft.start_seconds, draft.step_seconds, draft.watch_seconds, draft.read_seconds
-
-
-def _lines(depths: Sequence[int], seconds: Iterable[tuple[float, ...]]) -> list[Points]:
-    """The points of each kind of seconds, by depth."""
-    return [list(zip(depths, each, strict=True)) for each in zip(*seconds, strict=True)]
+            seconds = (
+                at("start_seconds"),
+                at("step_seconds"),
+                at("watch_seconds"),
+                at("read_seconds"),
+            )
+            self._calibrated_at[drafter] = context // _NEARLY, seconds
+        return seconds
 
 
 def _followed(sharing: int) -> int:
@@ -318,10 +324,10 @@ def _slope(curve: SecondsByRows) -> float:
 class _Correction:
     """How live passes differ from the calibration, in logarithms: a Kalman filter.
 
-    A pass over n rows differs by a level, which heat and load move, by (1 - 1/n) of a slope, which
-    moves what rows behind the first cost, and by an error of its own of that number of rows. Some
-    readings are outliers, so a surprise counts only when it has come three times. Of more rows than
-    were calibrated little is known (`_BEYOND` by doubling), beyond those of a chain.
+    A pass over n rows differs by a level, which heat and load move, by log2(n) / 4 of a slope,
+    which moves what rows behind the first cost, and by an error of its own of that number of rows.
+    Some readings are outliers, so a surprise counts only when it has come three times. Of more rows
+    than were calibrated little is known (`_BEYOND` by doubling), beyond those of a chain.
 
     `factors`: by rows from 1, what the calibrated seconds are to be multiplied by.
     """
@@ -354,7 +360,7 @@ class _Correction:
         return self._level + float(self._own[0])
 
     def observe(self, rows: int, value: float) -> None:
-        part, i = 1.0 - 1.0 / rows, _kind(rows)
+        part, i = log2(rows) / 4.0, _kind(rows)
         # The first pass over so many rows may have had to load its kernels.
         cold = rows > self._warm and not self._alike[i]
         noise = self._MOST_NOISE**2 if cold else self._noise
@@ -383,7 +389,7 @@ class _Correction:
             both - gain * with_level * with_slope,
             slope - gain * with_slope**2,
         )
-        self.factors = np.exp(self._level + self._slope * (1.0 - 1.0 / _ROWS) + self._own)
+        self.factors = np.exp(self._level + self._slope * _PARTS + self._own)
         if believed < 4.0 * noise:  # else the surprise is due to the estimates
             latest = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
             self._noise = min(max(latest, self._LEAST_NOISE**2), self._MOST_NOISE**2)
@@ -392,7 +398,7 @@ class _Correction:
         """Of the ratio of `rows` to `plain` rows."""
         if rows == plain:
             return 0.0
-        apart = 1.0 / plain - 1.0 / rows
+        apart = log2(rows / plain) / 4.0
         own = self._own_variances[_kind(rows)] + self._own_variances[_kind(plain)]
         return sqrt(max(apart**2 * self._variances[2] + own, 0.0))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length.acceptance import CONFIDENCES, LONGEST, Acceptance, expected_tokens
+from engine.draft_length.acceptance import CONFIDENCES, PLACES, Acceptance, expected_tokens
 from engine.tree import COMMITTED, Tree
 
 round_ = st.tuples(
@@ -22,10 +22,10 @@ histories = st.lists(st.one_of(round_, st.sampled_from(["begin", "park"])), max_
 
 
 SOUND = {
-    "usual": [0.5] * LONGEST,
-    "expected": [0.5] * LONGEST,
-    "judged": [1.0] * LONGEST,
-    "accepted": [1.0] * LONGEST,
+    "usual": [0.5] * PLACES,
+    "expected": [0.5] * PLACES,
+    "judged": [1.0] * PLACES,
+    "accepted": [1.0] * PLACES,
 }
 
 
@@ -51,8 +51,8 @@ def play_history(acceptance: Acceptance, history: list[object]) -> None:
 @given(history=histories, match=st.integers(0, 50))
 def test_chances_are_chances(history: list[object], match: int) -> None:
     acceptance = after(history)
-    chances = acceptance.chances("head", LONGEST, match=match)
-    assert len(chances) == LONGEST
+    chances = acceptance.chances("head", PLACES, match=match)
+    assert len(chances) == PLACES
     assert all(0.0 < chance < 1.0 for chance in chances)
     confident = acceptance.by_confidence("head")
     assert len(confident) == CONFIDENCES
@@ -64,7 +64,7 @@ def test_what_was_seen_goes_through_json(history: list[object]) -> None:
     acceptance = after(history)
     again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
     for match in (0, 2, 9):
-        ours, theirs = (a.chances("head", LONGEST, match=match) for a in (acceptance, again))
+        ours, theirs = (a.chances("head", PLACES, match=match) for a in (acceptance, again))
         assert theirs == pytest.approx(ours)
     # Confidence does not fade, so that more may have been counted of it than is remembered.
     ours = acceptance.by_confidence("head")
@@ -81,7 +81,7 @@ def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(
         acceptance.begin_text()
         play_history(acceptance, later)
     for match in (0, 2, 9):
-        ours, theirs = (a.chances("head", LONGEST, match=match) for a in (went_on, read_again))
+        ours, theirs = (a.chances("head", PLACES, match=match) for a in (went_on, read_again))
         assert theirs == pytest.approx(ours)
 
 
@@ -117,19 +117,19 @@ NO_ACCEPTANCES: list[object] = [
         {"copied": {}, "drafted": {"head": SOUND | wrong}, "confident": {}}
         for wrong in (
             {"usual": [0.5]},
-            {"usual": [2.0] * LONGEST},
-            {"expected": ["nan"] * LONGEST},
+            {"usual": [2.0] * PLACES},
+            {"expected": ["nan"] * PLACES},
             {"expected": 3},
-            {"judged": [-1.0] * LONGEST, "accepted": [-1.0] * LONGEST},
-            {"judged": [1e9] * LONGEST},
-            {"accepted": [2.0] * LONGEST},
+            {"judged": [-1.0] * PLACES, "accepted": [-1.0] * PLACES},
+            {"judged": [1e9] * PLACES},
+            {"accepted": [2.0] * PLACES},
             {"evidence": [0.0]},
             {"evidence": [0.0, 0.5]},
             {"evidence": [0.0, float("nan")]},
             {"evidence": [-float("inf"), 0.0]},
         )
     ),
-    {"copied": {}, "drafted": {}, "confident": {}, "later": {"head": SOUND}},
+    {"copied": {}, "drafted": {}, "confident": {"head": SOUND}},
 ]
 
 

@@ -110,8 +110,8 @@ def _ranked(
         ranks, before = [], tokens[place - 1]
         for token in ahead:
             (logits,) = read(mx.array([before]))
-            row = drafter._rows.rows([token])
-            rank = (logits > logits[row[0]]).sum() if row else mx.array(_WIDEST)
+            row = drafter._rows.of(mx.array(token))
+            rank = mx.where(row < 0, _WIDEST, (logits > logits[row]).sum())
             ranks.append(rank.astype(mx.int32))
             before = token
         (found,) = fetch(mx.stack(ranks)) if ranks else ([],)
