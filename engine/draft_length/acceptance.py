@@ -11,7 +11,7 @@ place is rejected, the later ones count by their ranks, whatever their depth.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from math import exp, inf, log
+from math import inf
 from typing import Any, NamedTuple
 
 from engine.tree import COMMITTED, Tree
@@ -29,9 +29,7 @@ _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternativ
 _LEAST, _MOST = 0.005, 0.995  # so that odds stay finite and estimates can recover
 _FIRST = (_DRAFTED,) * PLACES
 _MIDDLES = tuple((i + 0.5) / CONFIDENCES for i in range(CONFIDENCES))
-_PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
-_EVIDENCE = (0.0, -2.0)  # for each of them at first, when nothing is usual yet; in logarithms
-_EVIDENCE_MEMORY = 0.995  # share of it that every token keeps
+_PRIOR = 4.0  # weight of the prior, in tokens
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
 _FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
@@ -44,11 +42,8 @@ _REMEMBERED = PLACES / (1.0 - _MEMORY)  # the most tokens that faded counts can 
 class AcceptanceCurve:
     """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
-    `expected` is the prior. Where a bucket turns out better than its prior, the prior of the next
-    one is raised too. How much a few tokens say against the prior is learned as well: greedily
-    texts differ much, sampled ones hardly, and there a bad run is mostly bad luck. The estimate is
-    the mean of those with each of `_PRIORS`, weighted by how well each has predicted: `evidence`,
-    in logarithms, 0 for the best.
+    `expected` is the prior, of `_PRIOR` tokens. Where a bucket turns out better than
+    its prior, the prior of the next bucket is raised too.
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
@@ -57,26 +52,17 @@ class AcceptanceCurve:
         self.expected = list(self.usual)
         self.judged = [0.0] * len(self.expected)
         self.accepted = [0.0] * len(self.expected)
-        self.evidence = list(_EVIDENCE)
-        self._estimated: list[
-            list[float]
-        ] = []  # with each of _PRIORS, while the counts are the same
+        self._chances: list[float] = []  # as estimated since the last change
 
     def fade(self, share: float) -> None:
         """Weigh all earlier counts by `share`."""
-        self._estimated = []
+        self._chances = []
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
     def count(self, judged: Sequence[tuple[int, bool]], *, memory: float) -> None:
         """A round's tokens, by bucket: whether they were accepted. `memory`: what earlier ones
         weigh."""
-        for i, chances in enumerate(self._with_priors()):
-            for bucket, accepted in judged:
-                chance = chances[bucket] if accepted else 1.0 - chances[bucket]
-                self.evidence[i] = _EVIDENCE_MEMORY * self.evidence[i] + log(chance)
-        best = max(self.evidence)
-        self.evidence = [each - best for each in self.evidence]
         self.fade(memory)
         for bucket, accepted in judged:
             self.judged[bucket] += 1.0
@@ -84,25 +70,15 @@ class AcceptanceCurve:
 
     def chances(self) -> list[float]:
         """The estimates, by bucket."""
-        first, second = self._with_priors()
-        one, other = map(exp, self.evidence)
-        share = one / (one + other)
-        return [share * a + (1.0 - share) * b for a, b in zip(first, second, strict=True)]
-
-    def _with_priors(self) -> list[list[float]]:
-        """The estimates with each of `_PRIORS`."""
-        self._estimated = self._estimated or [self._with_prior(weight) for weight in _PRIORS]
-        return self._estimated
-
-    def _with_prior(self, weight: float) -> list[float]:
-        """The estimates where the prior has this weight."""
-        chances, better = [], 1.0  # by what factor the odds of the bucket before are
+        if self._chances:
+            return self._chances
+        chances, better = self._chances, 1.0  # by what factor the odds of the bucket before are
         for expected, judged, accepted in zip(
             self.expected, self.judged, self.accepted, strict=True
         ):
             odds = expected / (1.0 - expected)
             prior = better * odds / (1.0 + better * odds)
-            chance = (accepted + weight * prior) / (judged + weight)
+            chance = (accepted + _PRIOR * prior) / (judged + _PRIOR)
             if not _LEAST <= chance <= _MOST:
                 chance = _LEAST if chance < _LEAST else _MOST
             better = chance / (1.0 - chance) / odds
@@ -134,15 +110,11 @@ class AcceptanceCurve:
             "accepted": [
                 accepted * share for accepted, share in zip(self.accepted, shares, strict=True)
             ],
-            "evidence": self.evidence,
         }
 
     def remember(self, value: Any) -> None:
         """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
         lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
-        evidence = lists.get("evidence", _EVIDENCE)  # which older files do not have
-        if len(evidence) != len(_PRIORS) or not all(-inf < each <= 0.0 for each in evidence):
-            raise ValueError("the evidence is out of range")
         names = ("usual", "expected", "judged", "accepted")
         usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
@@ -154,8 +126,7 @@ class AcceptanceCurve:
         ):
             raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
-        self._estimated = []
-        self.evidence = list(evidence)
+        self._chances = []
 
 
 class _TreeShare:

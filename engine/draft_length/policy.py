@@ -207,6 +207,7 @@ class Automatic:
     _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
+    _TREES_EVERY = 4  # rounds, while chains are drafted
     _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
@@ -240,6 +241,7 @@ class Automatic:
         self._check_rounds = 1  # plain tokens that show what plain decoding costs now
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
         self._trials = 0  # of what shows more
+        self._rounds = -1  # so that the first looks at trees
         self._budget = RegretBudget()
         self._end = -1  # of the text, where the policy has followed it
 
@@ -248,6 +250,7 @@ class Automatic:
     ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
         self._asked, self._sharing = None, beside + 1
+        self._rounds += 1
         self._follow(context)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
@@ -349,11 +352,13 @@ class Automatic:
         passes = self.costs.passes(context, sharing=self._sharing, most=MOST + 1)
         draft = self.costs.draft(drafter, context=context, behind=behind)
         chains = draft_options(drafter, chances, passes, draft)
-        if candidate.alternatives == 1:
-            return (chains,)
         last, largest, least = self._last, min(most, MOST), candidate.least
         if last and last.branches and last.drafter == drafter:
             least = max(least, 2 * last.drafted)  # which may be tried
+        elif self._rounds % self._TREES_EVERY and self._same + 1 != self._gap:
+            return (chains,)
+        if candidate.alternatives == 1:
+            return (chains,)
         share = self.acceptance.share_of_trees(drafter)
         passes = self.costs.passes(context, sharing=self._sharing, most=MOST + 1, trees=True)
         each = max(chains.gains) / (_HOPE * share * passes[0])  # what a second must bring

@@ -123,10 +123,6 @@ NO_ACCEPTANCES: list[object] = [
             {"judged": [-1.0] * PLACES, "accepted": [-1.0] * PLACES},
             {"judged": [1e9] * PLACES},
             {"accepted": [2.0] * PLACES},
-            {"evidence": [0.0]},
-            {"evidence": [0.0, 0.5]},
-            {"evidence": [0.0, float("nan")]},
-            {"evidence": [-float("inf"), 0.0]},
         )
     ),
     {"copied": {}, "drafted": {}, "confident": {"head": SOUND}},
@@ -277,44 +273,6 @@ def test_another_text_begins_with_what_is_usual() -> None:
     acceptance.begin_text()
     begun = acceptance.chances("head", 1)[0]
     assert easy_before < begun < 0.75
-
-
-def texts(chances: list[float], *, seed: int) -> Acceptance:
-    """After texts of 50 rounds in which first tokens are accepted with these chances."""
-    acceptance, luck = Acceptance(), random.Random(seed)
-    for chance in chances:
-        acceptance.begin_text()
-        for _ in range(50):
-            acceptance.observe("head", proposed=1, accepted=int(luck.random() < chance))
-    acceptance.begin_text()
-    return acceptance
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_where_texts_hardly_differ_a_bad_run_is_bad_luck(seed: int) -> None:
-    alike, differing = texts([0.5] * 12, seed=seed), texts([0.15, 0.85] * 6, seed=seed)
-    usual = [each.chances("head", 1)[0] for each in (alike, differing)]
-    for each in (alike, differing):
-        for _ in range(10):
-            each.observe("head", proposed=1, accepted=0)
-    (alike_fell, differing_fell) = (
-        before - each.chances("head", 1)[0]
-        for before, each in zip(usual, (alike, differing), strict=True)
-    )
-    assert alike_fell < 0.25 < 0.3 < differing_fell
-
-
-def test_how_much_texts_differ_is_remembered() -> None:
-    before = texts([0.5] * 12, seed=0)
-    stored = json.loads(json.dumps(before.to_json()))
-    older = json.loads(json.dumps(before.to_json()))
-    del older["drafted"]["head"]["evidence"]  # as it was stored before
-    again, forgetful = Acceptance.from_json(stored), Acceptance.from_json(older)
-    for each in (before, again, forgetful):
-        for _ in range(10):
-            each.observe("head", proposed=1, accepted=0)
-    assert again.chances("head", 1) == before.chances("head", 1)
-    assert forgetful.chances("head", 1)[0] < before.chances("head", 1)[0] - 0.05
 
 
 def test_a_parked_drafter_is_quick_to_learn_anew() -> None:
