@@ -11,15 +11,13 @@ place is rejected, the later ones count by their ranks, whatever their depth.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import exp, inf, log, sumprod
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 from engine.tree import COMMITTED, Tree
-from models.limits import LONGEST_DRAFT
 from models.typed_json import decode
 
-LONGEST = LONGEST_DRAFT  # positions with an estimate of their own
+PLACES = 8  # with an estimate of their own; what is deeper is like the last
 CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities are sorted
 
 # Once three tokens of a copy are accepted, three more have matched: the longer, the safer.
@@ -28,28 +26,24 @@ _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance
 _DRAFTED = 0.5  # prior acceptance rate of a token from a model
 _LATER = (0.22, 0.16, 0.12, 0.09, 0.06, 0.05, 0.04, 0.03)  # of later alternatives, by rank from 1
 
-_FIRST = (_DRAFTED,) * LONGEST
+_LEAST, _MOST = 0.005, 0.995  # so that odds stay finite and estimates can recover
+_FIRST = (_DRAFTED,) * PLACES
 _MIDDLES = tuple((i + 0.5) / CONFIDENCES for i in range(CONFIDENCES))
-_PRIORS = (4.0, 32.0)  # weights of the prior, in tokens: where texts differ, where they hardly do
-_EVIDENCE = (0.0, -2.0)  # for each of them at first, when nothing is usual yet; in logarithms
-_EVIDENCE_MEMORY = 0.995  # share of it that every token keeps
+_PRIOR = 4.0  # weight of the prior, in tokens
 _USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
 _FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
 _MEMORY = 0.97  # share of the earlier counts that each round keeps
 _LATER_MEMORY = 0.99  # which depends more on the drafter, and less on the text
 _TREE_PRIOR = 30.0  # weight of what the chances say of trees, in tokens
 _TREE_MEMORY = 0.995  # share of the earlier trees that each one keeps
-_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
+_REMEMBERED = PLACES / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
 
 
 class AcceptanceCurve:
     """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
-    `expected` is the prior. Where a bucket turns out better than its prior, the prior of the next
-    one is raised too. How much a few tokens say against the prior is learned as well: greedily
-    texts differ much, sampled ones hardly, and there a bad run is mostly bad luck. The estimate is
-    the mean of those with each of `_PRIORS`, weighted by how well each has predicted: `evidence`,
-    in logarithms, 0 for the best.
+    `expected` is the prior, of `_PRIOR` tokens. Where a bucket turns out better than
+    its prior, the prior of the next bucket is raised too.
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
@@ -58,49 +52,36 @@ class AcceptanceCurve:
         self.expected = list(self.usual)
         self.judged = [0.0] * len(self.expected)
         self.accepted = [0.0] * len(self.expected)
-        self.evidence = list(_EVIDENCE)
-        self._by_prior: list[list[float]] = []  # while the counts are what they were
+        self._chances: list[float] = []  # as estimated since the last change
 
     def fade(self, share: float) -> None:
         """Weigh all earlier counts by `share`."""
-        self._by_prior = []
+        self._chances = []
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
-    def count(self, judged: Iterable[tuple[int, bool]], *, memory: float) -> None:
+    def count(self, judged: Sequence[tuple[int, bool]], *, memory: float) -> None:
         """A round's tokens, by bucket: whether they were accepted. `memory`: what earlier ones
         weigh."""
-        judged = list(judged)
-        for i, chances in enumerate(self._with_priors()):
-            for bucket, accepted in judged:
-                chance = chances[bucket] if accepted else 1.0 - chances[bucket]
-                self.evidence[i] = _EVIDENCE_MEMORY * self.evidence[i] + log(chance)
-        self.evidence = [each - max(self.evidence) for each in self.evidence]
         self.fade(memory)
         for bucket, accepted in judged:
             self.judged[bucket] += 1.0
-            self.accepted[bucket] += float(accepted)
+            self.accepted[bucket] += accepted
 
     def chances(self) -> list[float]:
         """The estimates, by bucket."""
-        weights, by_prior = list(map(exp, self.evidence)), self._with_priors()
-        return [sumprod(weights, each) / sum(weights) for each in zip(*by_prior, strict=True)]
-
-    def _with_priors(self) -> list[list[float]]:
-        """The estimates with each of `_PRIORS`. They are asked for several times a round, and a
-        round changes those of one drafter."""
-        self._by_prior = self._by_prior or list(map(self._with_prior, _PRIORS))
-        return self._by_prior
-
-    def _with_prior(self, weight: float) -> list[float]:
-        """The estimates where the prior has this weight."""
-        chances, shift = [], 0.0
+        if self._chances:
+            return self._chances
+        chances, better = self._chances, 1.0  # by what factor the odds of the bucket before are
         for expected, judged, accepted in zip(
             self.expected, self.judged, self.accepted, strict=True
         ):
-            prior = _logistic(_logit(expected) + shift)
-            chance = _inside((accepted + weight * prior) / (judged + weight))
-            shift = _logit(chance) - _logit(expected)
+            odds = expected / (1.0 - expected)
+            prior = better * odds / (1.0 + better * odds)
+            chance = (accepted + _PRIOR * prior) / (judged + _PRIOR)
+            if not _LEAST <= chance <= _MOST:
+                chance = _LEAST if chance < _LEAST else _MOST
+            better = chance / (1.0 - chance) / odds
             chances.append(chance)
         return chances
 
@@ -129,15 +110,11 @@ class AcceptanceCurve:
             "accepted": [
                 accepted * share for accepted, share in zip(self.accepted, shares, strict=True)
             ],
-            "evidence": self.evidence,
         }
 
     def remember(self, value: Any) -> None:
         """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
         lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
-        evidence = lists.get("evidence", _EVIDENCE)  # which older files do not have
-        if len(evidence) != len(_PRIORS) or not all(-inf < each <= 0.0 for each in evidence):
-            raise ValueError("the evidence is out of range")
         names = ("usual", "expected", "judged", "accepted")
         usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
@@ -149,8 +126,7 @@ class AcceptanceCurve:
         ):
             raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
-        self._by_prior = []
-        self.evidence = list(evidence)
+        self._chances = []
 
 
 class _TreeShare:
@@ -193,7 +169,7 @@ class Acceptance:
             curve = self._copied_by(drafter).chances()
             return [curve[_bucket(match + i)] for i in range(length)]
         curve = self._drafted_by(drafter).chances()
-        return [curve[min(i, LONGEST - 1)] for i in range(length)]
+        return [curve[min(i, PLACES - 1)] for i in range(length)]
 
     def by_confidence(self, drafter: str) -> tuple[float, ...]:
         """The chance of a token, by the drafter's own probability in equal parts of [0, 1]."""
@@ -225,20 +201,22 @@ class Acceptance:
         path: Sequence[int] = (),
     ) -> None:
         """The first `accepted` of `proposed` tokens were accepted, or the `path` in a `tree`."""
-        shape, path = (tree, path) if tree else (Tree.chain(proposed), range(accepted))
-        judged = list(_judged(shape, path))
-        later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
-        if later:
-            self._later_by(drafter).count(later, memory=_LATER_MEMORY)
-        first = [each for each in judged if not each.rank]
+        if tree is None:
+            judged = [_Judged(i, i, 0, i < accepted) for i in range(min(accepted + 1, proposed))]
+        else:
+            judged = list(_judged(tree, path))
+            later = [(_rank(each.rank), each.accepted) for each in judged if each.rank]
+            if later:
+                self._later_by(drafter).count(later, memory=_LATER_MEMORY)
+            judged = [each for each in judged if not each.rank]
         if match:
-            copied = ((_bucket(match + each.depth), each.accepted) for each in first)
+            copied = [(_bucket(match + each.depth), each.accepted) for each in judged]
             self._copied_by(drafter).count(copied, memory=_MEMORY)
             return
-        drafted = ((min(each.depth, LONGEST - 1), each.accepted) for each in first)
+        drafted = [(min(each.depth, PLACES - 1), each.accepted) for each in judged]
         self._drafted_by(drafter).count(drafted, memory=_MEMORY)
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
-        known = ((_part(q[e.token]), e.accepted) for e in first if e.token < len(q))
+        known = [(_part(q[e.token]), e.accepted) for e in judged if e.token < len(q)]
         self._confident_by(drafter).count(known, memory=1.0)
 
     def park(self, drafter: str, *, share: float = 0.3) -> None:
@@ -322,8 +300,7 @@ def expected_tokens(chances: Iterable[float]) -> list[float]:
     return committed
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """A drafted token whose parent was accepted, and of whose alternatives none before it was."""
 
     token: int
@@ -356,13 +333,4 @@ def _part(q: float) -> int:
 
 
 def _inside(chance: float) -> float:
-    """Clamped, so that log-odds stay finite and estimates can recover."""
-    return min(max(chance, 0.005), 0.995)
-
-
-def _logit(chance: float) -> float:
-    return log(chance / (1.0 - chance))
-
-
-def _logistic(x: float) -> float:
-    return 1.0 / (1.0 + exp(-x))
+    return min(max(chance, _LEAST), _MOST)

@@ -3,15 +3,16 @@
 A calibration has both at a few context depths. Costs are linear between the measured points and
 beyond them, and more rows never make a pass cheaper. The farther beyond what was measured, the more
 they are in doubt, until live rounds have shown them. Live rounds correct the calibration: heat and
-other load move all rows together, errors of the calibration move neighbouring rows alike. Without
-a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
+load move the level of all rows, other load the slope over them, and each number of rows has an
+error of its own. Without a calibration a typical curve stands in, and is corrected faster. Pure:
+knows no clock.
 
 Several generations may share a pass. To the weights its rows are rows, whoever's they are; what a
 deep context costs, each of them costs anew.
 """
 
-from bisect import bisect_right
-from collections import deque
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log, log2, sqrt
@@ -32,13 +33,19 @@ _STEP = 0.05  # the cost of a drafted token, in passes, there
 _WATCH = 0.3  # the cost of a look at it, in steps
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps
 _FEW = 4  # so few of those hardly matter
+_NEARLY = 32  # tokens of context, between which drafting costs the same
 _LEAST = 1e-7  # seconds; clocks may stand still
 _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goes beyond 1.0
-_STOPS = np.array([*range(1, ROWS + 1), 24, 32, 48, MOST_ROWS])  # rows that are followed
+_ROWS = np.arange(1, MOST_ROWS + 1)
+_PARTS = np.log2(_ROWS) / 4.0  # of the slope
+_AT_MOST = np.where(_ROWS > 1, _WORST * _ROWS, 1.0)  # in plain passes: no disturbance exceeds it
+_ENDS = (*range(1, ROWS + 1), 28, 40, 56, MOST_ROWS)  # of the rows that have an error in common
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
 SecondsByRows = NDArray[np.float64]
+Seconds = tuple[float, float, float, float]  # of a draft: as in `DraftCosts`
+_NOTHING: Seconds = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,44 +135,42 @@ class Costs:
             ]
             for draft in sorted(calibration.drafts, key=lambda draft: draft.context):
                 self._known.setdefault(draft.drafter, []).append(draft)
-        self._passes = _Residual(calibration.passes[0].rows[-1] if calibration else 0)
+        self._correction = _Correction(calibration.passes[0].rows[-1] if calibration else 0)
         self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
         self._calibrated = calibration is not None
         self._trees = _RobustAverage()
         self._deviation = _Deviation()
-        self._drafting: dict[
-            tuple[str, bool], _RobustAverage
-        ] = {}  # by drafter; trees by themselves
+        self._drafting: dict[tuple[str, bool], _RobustAverage] = {}  # by drafter, trees apart
         self._reading: dict[str, _RobustAverage] = {}
-        self._told: dict[tuple[int, int, int, bool], list[float]] = {}  # since the last pass
+        self._asked: dict[tuple[int, int, bool], list[float]] = {}  # since the last pass
+        self._calibrated_at: dict[str, tuple[int, Seconds]] = {}  # the depth asked last, by drafter
 
     def passes(
         self, context: int, *, sharing: int = 1, most: int = ROWS, trees: bool = False
     ) -> list[float]:
-        """Seconds of passes over 1, 2, ... `most` rows: of each of the `sharing` generations that
-        share a pass, its part of one in which all have so many rows. `trees`: what is beyond the
-        first row is a tree."""
-        asked = context, sharing, most, trees
-        if asked not in self._told:
-            self._told[asked] = self._passes_over(*asked)
-        return self._told[asked]
+        """Seconds of a pass over 1, 2, ... `most` rows, divided by the `sharing` generations that
+        use it, all with as many rows. `trees`: the rows behind the first are a tree."""
+        asked = context, sharing, trees and self._tree_factor > 1.0
+        if asked not in self._asked:
+            self._asked[asked] = self._passes_over(*asked)
+        return self._asked[asked][:most]
 
-    def _passes_over(self, context: int, sharing: int, most: int, trees: bool) -> list[float]:
-        each = np.arange(1, most + 1)
-        rows = sharing * each
-        expected = self._expected(rows, context=context, sharing=sharing)
-        seconds = expected * np.exp(self._passes.at(np.minimum(rows, _followed(sharing))))
-        seconds[1:] *= self._tree_factor if trees else 1.0
-        one_by_one = seconds[0] * each
-        one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
-        whole = np.maximum.accumulate(np.minimum(seconds, one_by_one))
-        return (whole / sharing).tolist()
+    def _passes_over(self, context: int, sharing: int, trees: bool) -> list[float]:
+        rows = np.minimum(sharing * _ROWS, _followed(sharing))
+        seconds = self._expected(sharing * _ROWS, context=context, sharing=sharing)
+        seconds = seconds * self._correction.factors[rows - 1]
+        if trees:
+            seconds[1:] *= self._tree_factor
+        plain = seconds[0]
+        seconds[1:] = np.minimum.accumulate(seconds[:0:-1])[::-1]  # more rows never cost less
+        seconds = np.maximum(np.minimum(seconds, plain * _AT_MOST), plain)
+        return (seconds / sharing).tolist()
 
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
         logarithms. Both by each of the `sharing` generations."""
         most = _followed(sharing)
-        return self._passes.doubt(min(sharing, most), min(sharing * rows, most))
+        return self._correction.doubt(min(sharing, most), min(sharing * rows, most))
 
     def knows(self, drafter: str) -> bool:
         """Whether the calibration has measured this drafter, looks at its tokens included."""
@@ -180,18 +185,11 @@ class Costs:
         self, drafter: str, *, context: int, behind: int = 0, tree: bool = False
     ) -> DraftCosts:
         """What drafting costs at this depth, with `behind` tokens to be read first."""
-        base = self._draft_base(drafter, context)
+        start, step, watch, read = self._draft_base(drafter, context)
         factor = self._drafting_factor(drafter, tree=tree)
-        reading = self._reading[drafter].value if drafter in self._reading else 1.0
-        read_seconds = base.read_seconds * reading
-        return DraftCosts(
-            drafter,
-            context,
-            start_seconds=base.start_seconds * factor + behind * read_seconds,
-            step_seconds=base.step_seconds * factor,
-            watch_seconds=base.watch_seconds * factor,
-            read_seconds=read_seconds,
-        )
+        read *= self._reading[drafter].value if drafter in self._reading else 1.0
+        start = start * factor + behind * read
+        return DraftCosts(drafter, context, start, step * factor, watch * factor, read)
 
     def observe_pass(
         self, rows: int, seconds: float, *, context: int, sharing: int = 1, tree: bool = False
@@ -201,15 +199,15 @@ class Costs:
         Where it was calibrated what up to `ROWS` rows cost in a chain, they show what a `tree`
         costs beyond that. More rows are taken to do so too.
         """
-        self._told.clear()
+        self._asked.clear()
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
         off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
         if tree and row <= ROWS and self._calibrated:
-            self._trees.observe(exp(off - float(self._passes.at(np.array([row]))[0])))
+            self._trees.observe(exp(off) / float(self._correction.factors[row - 1]))
             return
-        self._passes.observe(row, off - log(self._tree_factor) if tree else off)
+        self._correction.observe(row, off - log(self._tree_factor) if tree else off)
         if context <= self._reach:
-            self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
+            self._deviation.observe(self._correction.plain, plain=rows == 1)
 
     def observe_draft(
         self,
@@ -224,9 +222,8 @@ class Costs:
     ) -> None:
         """Drafting `tokens` took `seconds`, with `behind` that had to be read first. A `tree` takes
         as long as so many tokens of a chain."""
-        base = self._draft_base(drafter, context)
-        step = base.step_seconds + base.watch_seconds * watched
-        expected = max(base.start_seconds + tokens * step, _LEAST)
+        start, step, watch, read = self._draft_base(drafter, context)
+        expected = max(start + tokens * (step + watch * watched), _LEAST)
         if behind <= _FEW:
             level = self._drafting.setdefault((drafter, tree), _RobustAverage())
             level.observe(seconds / expected)
@@ -234,7 +231,7 @@ class Costs:
         drafting = self._drafting_factor(drafter, tree=tree)
         rest = max(seconds - expected * drafting, 0.0)  # which tells little about drafting itself
         level = self._reading.setdefault(drafter, _RobustAverage())
-        level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
+        level.observe(rest / (behind * max(read, _LEAST)))
 
     @property
     def _tree_factor(self) -> float:
@@ -249,8 +246,11 @@ class Costs:
 
     def _expected(self, rows: NDArray[Any], *, context: int, sharing: int) -> SecondsByRows:
         """The calibrated seconds of passes over so many rows, of all that are `sharing` them."""
+        base = self._base(context)
+        if sharing == 1 and rows[-1] <= MOST_ROWS:
+            return base[rows - 1]
         shallow, alone = self._depths[0][1], rows / sharing
-        own, weights = _at(self._base(context), alone), _at(shallow, alone)
+        own, weights = _at(base, alone), _at(shallow, alone)
         attention = np.maximum(own - weights, 0.0)
         return own + (_at(shallow, rows) - weights) + (sharing - 1) * attention
 
@@ -267,23 +267,27 @@ class Costs:
             rise = np.maximum(rise, 0.0)
         return np.maximum(shallow + share * rise, 0.1 * shallow)
 
-    def _draft_base(self, drafter: str, context: int) -> DraftCosts:
+    def _draft_base(self, drafter: str, context: int) -> Seconds:
+        """The calibrated seconds of a start, a step, a look, and a token that is read."""
         known = self._known.get(drafter)
         if not known:
             step = _STEP * self.passes(context)[0]
-            return DraftCosts(drafter, context, 0.0, step, _WATCH * step, _READ * step)
+            return 0.0, step, _WATCH * step, _READ * step
+        depth, seconds = self._calibrated_at.get(drafter, (-1, _NOTHING))
+        if depth != context // _NEARLY:
 
-        def at(name: str) -> float:
-            return max(line([(each.context, getattr(each, name)) for each in known], context), 0.0)
+            def at(name: str) -> float:
+                points = [(each.context, getattr(each, name)) for each in known]
+                return max(line(points, context - context % _NEARLY), 0.0)
 
-        return DraftCosts(
-            drafter,
-            context,
-            at("start_seconds"),
-            at("step_seconds"),
-            at("watch_seconds"),
-            at("read_seconds"),
-        )
+            seconds = (
+                at("start_seconds"),
+                at("step_seconds"),
+                at("watch_seconds"),
+                at("read_seconds"),
+            )
+            self._calibrated_at[drafter] = context // _NEARLY, seconds
+        return seconds
 
 
 def _followed(sharing: int) -> int:
@@ -318,80 +322,96 @@ def _slope(curve: SecondsByRows) -> float:
     return float(curve[last] - curve[half]) / (last - half)
 
 
-class _Residual:
-    """How live passes differ from the calibration, by rows, in logarithms: a Kalman filter.
+class _Correction:
+    """How live passes differ from the calibration, in logarithms: a Kalman filter.
 
-    `state` has an entry for each of `_STOPS`. Its model: heat and load move all rows together
-    (`_DRIFT` a round), the errors of neighbouring rows are alike (`_BEND` by doubling of rows), and
-    some readings are outliers, so a surprise counts only when it has come three times. Of more rows
+    A pass over n rows differs by a level, which heat and load move, by log2(n) / 4 of a slope,
+    which moves what rows behind the first cost, and by an error of its own of that number of rows.
+    Some readings are outliers, so a surprise counts only when it has come three times. Of more rows
     than were calibrated little is known (`_BEYOND` by doubling), beyond those of a chain.
+
+    `factors`: by rows from 1, what the calibrated seconds are to be multiplied by.
     """
 
-    _DRIFT, _BEND, _OWN = 0.02, 0.004, 0.002
+    _LEVEL, _SLOPE, _OWN = 0.2, 0.1, 0.07  # standard deviations at first, and what a round adds:
+    _LEVEL_DRIFT, _SLOPE_DRIFT, _OWN_DRIFT = 0.02, 0.012, 0.002
+    _UNCALIBRATED = 10.0, 0.5  # level and slope
     _BEYOND = 0.3
     _NOISE, _LEAST_NOISE, _MOST_NOISE = 0.06, 0.03, 0.3
     _SURPRISE = 3.0  # standard deviations
 
     def __init__(self, calibrated: int) -> None:
         """`calibrated`: the most rows that were; 0: none."""
-        count, doublings = len(_STOPS), np.log2(_STOPS)
-        self._near = np.minimum.outer(doublings, doublings)
-        level, bend = (0.2, 0.06) if calibrated else (10.0, 0.3)
-        beyond = np.maximum(doublings - log2(max(calibrated, ROWS)), 0.0)
-        far = self._BEYOND**2 * np.minimum.outer(beyond, beyond)
-        self.state = np.zeros(count)
-        self._covariance = level**2 + bend**2 * self._near + far + self._OWN * np.eye(count)
-        self._moves = self._DRIFT**2 + self._BEND**2 * self._near + self._OWN**2 * np.eye(count)
+        self._level = self._slope = 0.0
+        self._own = np.zeros(MOST_ROWS)
+        level, slope = (self._LEVEL, self._SLOPE) if calibrated else self._UNCALIBRATED
+        self._variances = level**2, 0.0, slope**2  # of the level, of both together, of the slope
+        warm = max(calibrated, ROWS)
+        beyond = [max(log2(end / warm), 0.0) for end in _ENDS]
+        self._own_variances = [self._OWN**2 + (self._BEYOND * each) ** 2 for each in beyond]
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
-        self._alike = [deque[float](maxlen=3) for _ in range(count)]  # of as many rows
-        warm = max(calibrated, ROWS) if calibrated else 0
-        self._cold = {i for i, rows in enumerate(_STOPS) if rows > warm}  # those without a pass yet
+        self._alike = defaultdict[int, deque[float]](lambda: deque(maxlen=3))  # by number of rows
+        self._warm = warm if calibrated else 0
+        self.factors = np.ones(MOST_ROWS)
 
-    def at(self, rows: NDArray[Any]) -> SecondsByRows:
-        """The state at `rows`, any numbers."""
-        interpolated: SecondsByRows = np.interp(rows, _STOPS, self.state)
-        return interpolated
+    @property
+    def plain(self) -> float:
+        """How far plain passes are off."""
+        return self._level + float(self._own[0])
 
     def observe(self, rows: int, value: float) -> None:
-        i = _stop(rows)
-        covariance = self._covariance + self._moves
+        part, i = log2(rows) / 4.0, _kind(rows)
         # The first pass over so many rows may have had to load its kernels.
-        noise = self._MOST_NOISE**2 if i in self._cold else self._noise
-        self._cold.discard(i)
-        surprise = value - float(self.state[i])
+        cold = rows > self._warm and not self._alike[i]
+        noise = self._MOST_NOISE**2 if cold else self._noise
+        level, both, slope = self._variances
+        level, slope = level + self._LEVEL_DRIFT**2, slope + self._SLOPE_DRIFT**2
+        own = self._own_variances[i] + self._OWN_DRIFT**2
+        surprise = value - self._level - part * self._slope - float(self._own[rows - 1])
         self._recent.append(surprise)
         self._alike[i].append(surprise)
-        most = self._SURPRISE * sqrt(float(covariance[i, i]) + noise)
+        believed = level + 2.0 * part * both + part**2 * slope + own
+        most = self._SURPRISE * sqrt(believed + noise)
         if abs(surprise) > most:
-            if not self._changed(i, most):
+            if not _changed(self._recent, most) and not _changed(self._alike[i], most):
                 return
-            shape = self._near / max(float(self._near[i, i]), 1.0)
-            covariance = covariance + surprise**2 * (0.7 + 0.3 * shape)
-        believed = float(covariance[i, i])
-        gain = covariance[:, i] / (believed + noise)
-        self.state = self.state + gain * surprise
-        self._covariance = covariance - np.outer(gain, covariance[i])
-        if believed < 4.0 * noise:  # else the surprise is due to the state
-            level = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
-            self._noise = min(max(level, self._LEAST_NOISE**2), self._MOST_NOISE**2)
-
-    def _changed(self, i: int, most: float) -> bool:
-        """Whether three surprises in a row point the same way, of any rows or of the same rows."""
-        return any(
-            len(recent) == 3 and (min(recent) > most or max(recent) < -most)
-            for recent in (self._recent, self._alike[i])
+            level, slope = level + 0.7 * surprise**2, slope + 0.3 * surprise**2
+            believed = level + 2.0 * part * both + part**2 * slope + own
+        with_level, with_slope = level + part * both, both + part * slope
+        gain = 1.0 / (believed + noise)
+        self._level += gain * with_level * surprise
+        self._slope += gain * with_slope * surprise
+        first = _ENDS[i - 1] if i else 0
+        self._own[first : _ENDS[i]] += gain * own * surprise
+        self._own_variances[i] = own - gain * own**2
+        self._variances = (
+            level - gain * with_level**2,
+            both - gain * with_level * with_slope,
+            slope - gain * with_slope**2,
         )
+        self.factors = np.exp(self._level + self._slope * _PARTS + self._own)
+        if believed < 4.0 * noise:  # else the surprise is due to the estimates
+            latest = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
+            self._noise = min(max(latest, self._LEAST_NOISE**2), self._MOST_NOISE**2)
 
     def doubt(self, plain: int, rows: int) -> float:
         """Of the ratio of `rows` to `plain` rows."""
-        c, i, j = self._covariance, _stop(rows), _stop(plain)
-        return sqrt(max(float(c[j, j] + c[i, i] - 2.0 * c[j, i]), 0.0))
+        if rows == plain:
+            return 0.0
+        apart = log2(rows / plain) / 4.0
+        own = self._own_variances[_kind(rows)] + self._own_variances[_kind(plain)]
+        return sqrt(max(apart**2 * self._variances[2] + own, 0.0))
 
 
-def _stop(rows: int) -> int:
-    """The number of the stop that is nearest."""
-    return int(np.argmin(np.abs(_STOPS - rows)))
+def _changed(surprises: Sequence[float], most: float) -> bool:
+    """Whether three in a row point the same way."""
+    return len(surprises) == 3 and (min(surprises) > most or max(surprises) < -most)
+
+
+def _kind(rows: int) -> int:
+    """Which numbers of rows have an error in common with this one."""
+    return rows - 1 if rows <= ROWS else bisect_left(_ENDS, rows)
 
 
 class _Deviation:

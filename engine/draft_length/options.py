@@ -10,26 +10,22 @@ those of a pass of the target do, against one row. Costs are counted in plain pa
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import truediv
 
 from engine.draft_length.acceptance import expected_tokens
 from engine.draft_length.costs import DraftCosts
 from engine.draft_length.trees import BestTrees
 from engine.tree import Tree
 
-_SIZES = frozenset((*range(1, 17), 20, 24, 28, 32, 40, 48, 56))
-"""Of trees: among larger ones the next size is hardly better or worse."""
-
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
     """A chain of `drafted` tokens by `drafter`, or the first ones of `trees`.
 
-    `length`: how high it is. `tokens`: how many the round is expected to commit; `cost`: its time,
-    in plain passes.
+    `tokens`: how many the round is expected to commit; `cost`: its time, in plain passes.
     """
 
     drafter: str
-    length: int
     drafted: int
     tokens: float
     cost: float
@@ -39,6 +35,11 @@ class DraftOption:
     def gain(self) -> float:
         """The expected speed-up over plain decoding."""
         return self.tokens / self.cost
+
+    @property
+    def length(self) -> int:
+        """How high it is."""
+        return self.tree.height if self.tree else self.drafted
 
     @property
     def tree(self) -> Tree | None:
@@ -59,65 +60,82 @@ class DraftOption:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """Those of one drafter: `chains` by length from 1, and `trees` that are no chains."""
+    """The chains of one drafter, or its `trees`, of `first`, `first` + 1, ... tokens.
 
-    chains: list[DraftOption]
-    trees: list[DraftOption]
+    As lists, as hardly any is looked at: `tokens`, `costs` and `gains` of each.
+    """
+
+    def __init__(
+        self,
+        drafter: str,
+        tokens: list[float],
+        costs: list[float],
+        *,
+        first: int = 1,
+        trees: Tree | None = None,
+    ) -> None:
+        self.drafter, self.trees = drafter, trees
+        self.tokens, self.costs = tokens, costs
+        self.gains = list(map(truediv, tokens, costs))
+        self._first = first
+
+    def __len__(self) -> int:
+        return len(self.gains)
+
+    def __getitem__(self, place: int) -> DraftOption:
+        drafted = self._first + place
+        return DraftOption(self.drafter, drafted, self.tokens[place], self.costs[place], self.trees)
 
     def __iter__(self) -> Iterator[DraftOption]:
-        yield from self.chains
-        yield from self.trees
+        return map(self.__getitem__, range(len(self)))
+
+    def of(self, drafted: int) -> DraftOption | None:
+        """The one of so many tokens."""
+        place = drafted - self._first
+        return self[place] if 0 <= place < len(self) else None
+
+    @property
+    def best(self) -> DraftOption | None:
+        """The one with the most gain."""
+        return self[self.gains.index(max(self.gains))] if self.gains else None
 
 
 def draft_options(
     drafter: str, chances: Sequence[float], passes: Sequence[float], draft: DraftCosts
-) -> list[DraftOption]:
+) -> DraftOptions:
     """The chains of one drafter, by length from 1.
 
     `passes`: seconds of passes over 1, 2, ... rows, one more than there are `chances`.
     """
-    made = []
-    for length, tokens in enumerate(expected_tokens(chances)):
-        if length:
-            drafting = draft.start_seconds + length * draft.step_seconds
-            made.append(
-                DraftOption(
-                    drafter,
-                    length,
-                    length,
-                    tokens,
-                    cost=(passes[length] + drafting) / passes[0],
-                )
-            )
-    return made
+    plain, start, step = passes[0], draft.start_seconds, draft.step_seconds
+    costs = [(passes[n] + start + n * step) / plain for n in range(1, len(chances) + 1)]
+    return DraftOptions(drafter, expected_tokens(chances)[1:], costs)
 
 
 def tree_options(
-    drafter: str, best: BestTrees, passes: Sequence[float], draft: DraftCosts
-) -> list[DraftOption]:
-    """The best trees of one drafter that are no chains; of the large ones some.
+    drafter: str,
+    best: BestTrees,
+    passes: Sequence[float],
+    draft: DraftCosts,
+    *,
+    least: int = 1,
+) -> DraftOptions:
+    """The best trees of one drafter that are no chains, of `least` tokens or more.
 
     `passes`: as above, one more than the largest tree has tokens.
     """
-    made, height, chain = [], 0, True
-    for drafted, steps in enumerate(_steps(best.tree, passes), start=1):
-        height = max(height, best.tree.depths[drafted - 1] + 1)
-        chain = chain and height == drafted
-        if not chain and (drafted in _SIZES or drafted == len(best.tree)):
-            drafting = draft.start_seconds + steps * draft.step_seconds
-            made.append(
-                DraftOption(
-                    drafter,
-                    height,
-                    drafted,
-                    best.tokens[drafted],
-                    cost=(passes[drafted] + drafting) / passes[0],
-                    trees=best.tree,
-                )
-            )
-    return made
+    chain = next(
+        (i for i, parent in enumerate(best.tree.parents) if parent != i - 1), len(best.tree)
+    )
+    first = max(chain + 1, least)
+    plain, start, step = passes[0], draft.start_seconds, draft.step_seconds
+    costs = [
+        (passes[drafted] + start + steps * step) / plain
+        for drafted, steps in enumerate(_steps(best.tree, passes), start=1)
+        if drafted >= first
+    ]
+    return DraftOptions(drafter, list(best.tokens[first:]), costs, first=first, trees=best.tree)
 
 
 def tree_steps(tree: Tree, passes: Sequence[float]) -> float:
@@ -138,9 +156,7 @@ def _steps(tree: Tree, passes: Sequence[float]) -> Iterator[float]:
         yield steps
 
 
-def with_stops(
-    best: DraftOption, options: Sequence[DraftOption], *, watch: float
-) -> tuple[int, float]:
+def with_stops(best: DraftOption, chains: DraftOptions, *, watch: float) -> tuple[int, float]:
     """The longest chain and the chance below which to stop, where looking at each drafted token
     costs `watch` plain passes.
 
@@ -148,8 +164,8 @@ def with_stops(
     times its own) yields more tokens than its time yields elsewhere. A drafter that stops where it
     is not confident may plan for three times as many tokens as one that cannot.
     """
-    longest = min(3 * best.length, len(options))
-    cost = (options[longest - 1].cost - options[0].cost) / max(longest - 1, 1) + watch
-    tokens = [1.0, *(option.tokens for option in options[:longest])]
+    longest = min(3 * best.drafted, len(chains))
+    cost = (chains.costs[longest - 1] - chains.costs[0]) / max(longest - 1, 1) + watch
+    tokens = [1.0, *chains.tokens[:longest]]
     last = (tokens[-1] - tokens[-2]) / (tokens[-2] - tokens[-3]) if longest > 1 else tokens[-1] - 1
     return longest, min(max(best.gain, 1.0) * cost / max(last, 0.05), 1.0)

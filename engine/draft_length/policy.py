@@ -21,7 +21,7 @@ from engine.draft_length import (
     Why,
 )
 from engine.draft_length.acceptance import MATCHES, Acceptance
-from engine.draft_length.costs import ROWS, Calibration, Costs
+from engine.draft_length.costs import Calibration, Costs
 from engine.draft_length.options import (
     DraftOption,
     DraftOptions,
@@ -31,6 +31,8 @@ from engine.draft_length.options import (
     with_stops,
 )
 from engine.draft_length.trees import MOST, BestTrees, best_trees
+
+_HOPE = 1.25  # larger trees are not thought of where not even such a gain would make them the best
 
 
 class MatchThreshold:
@@ -205,6 +207,7 @@ class Automatic:
     _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
     _CHECK_DOUBT = 1.5  # standard deviations
     _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
+    _TREES_EVERY = 4  # rounds, while chains are drafted
     _RANK_DOUBT = 0.1  # how far the gain of a tree is in doubt for its alternatives
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
@@ -238,6 +241,7 @@ class Automatic:
         self._check_rounds = 1  # plain tokens that show what plain decoding costs now
         self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
         self._trials = 0  # of what shows more
+        self._rounds = -1  # so that the first looks at trees
         self._budget = RegretBudget()
         self._end = -1  # of the text, where the policy has followed it
 
@@ -246,6 +250,7 @@ class Automatic:
     ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
         self._asked, self._sharing = None, beside + 1
+        self._rounds += 1
         self._follow(context)
         if most <= 0:
             return DraftChoice(0, Reason(Why.NO_ROOM))
@@ -324,7 +329,7 @@ class Automatic:
             if each.drafter not in self._parked or 0.0 < read <= allowed:
                 return True
             once_read = self._options(replace(each, behind=0), each.most, context)
-            if max(option.gain for option in once_read) >= required:
+            if max(gain for options in once_read for gain in options.gains) >= required:
                 return True
         return False
 
@@ -334,49 +339,68 @@ class Automatic:
             self._end = context
             self.acceptance.begin_text()
 
-    def _options(self, candidate: DraftCandidate, most: int, context: int) -> DraftOptions:
+    def _options(
+        self, candidate: DraftCandidate, most: int, context: int
+    ) -> tuple[DraftOptions, ...]:
+        """A drafter's chains, and its trees where it proposes any."""
         drafter, behind = candidate.drafter, candidate.behind
         # A copy may be twice as long as what stood of the last one, as far as its rows pay.
         stood = self._stood.get(drafter, 0) if candidate.match else 0
         longest = min(max(2 * stood, LONGEST), LONGEST_COPY)
         highest = min(most, candidate.most, longest)
         chances = self.acceptance.chances(drafter, highest, match=candidate.match)
-        passes = self.costs.passes(context, sharing=self._sharing, most=max(highest + 1, ROWS))
+        passes = self.costs.passes(context, sharing=self._sharing, most=MOST + 1)
         draft = self.costs.draft(drafter, context=context, behind=behind)
         chains = draft_options(drafter, chances, passes, draft)
+        last, largest, least = self._last, min(most, MOST), candidate.least
+        if last and last.branches and last.drafter == drafter:
+            least = max(least, 2 * last.drafted)  # which may be tried
+        elif self._rounds % self._TREES_EVERY and self._same + 1 != self._gap:
+            return (chains,)
         if candidate.alternatives == 1:
-            return DraftOptions(chains, [])
-        largest = min(most, MOST)
-        later = self.acceptance.by_rank(drafter, candidate.alternatives)
-        best = best_trees(chances[:LONGEST], later, most=largest)
-        passes = self.costs.passes(context, sharing=self._sharing, most=largest + 1, trees=True)
-        draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
+            return (chains,)
         share = self.acceptance.share_of_trees(drafter)
-        trees = tree_options(drafter, best.times(share), passes, draft)
-        return DraftOptions(chains, [each for each in trees if each.drafted >= candidate.least])
+        passes = self.costs.passes(context, sharing=self._sharing, most=MOST + 1, trees=True)
+        each = max(chains.gains) / (_HOPE * share * passes[0])  # what a second must bring
+
+        def enough(tokens: int, worth: float) -> bool:
+            """No larger tree can be better: neither a little larger nor the largest."""
+            more, rest = min(4, largest - tokens), largest - tokens
+            return tokens >= least and (
+                more * worth <= each * (passes[tokens + more] - passes[tokens])
+                and rest * worth <= each * (passes[largest] - passes[tokens])
+            )
+
+        later = self.acceptance.by_rank(drafter, candidate.alternatives)
+        best = best_trees(chances[:LONGEST], later, most=largest, enough=enough).times(share)
+        draft = self.costs.draft(drafter, context=context, behind=behind, tree=True)
+        return chains, tree_options(drafter, best, passes, draft, least=candidate.least)
 
     def _doubt(self, option: DraftOption) -> float:
         """How far what its pass costs, in plain ones, is in doubt."""
         return self.costs.doubt(option.drafted + 1, sharing=self._sharing)
 
-    def _best(self, options: Mapping[str, DraftOptions]) -> DraftOption | None:
+    def _best(self, options: Mapping[str, Sequence[DraftOptions]]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
-        paying = list[DraftOption]()
-        for name, each in options.items():
+        last, best, same = self._last, None, None
+        for name, kinds in options.items():
             required = self._budget.required_gain(parked=name in self._parked)
-            paying += [option for option in each if option.gain >= required]
-        best = max(paying, key=lambda option: option.gain, default=None)
-        for option in paying:
-            if best and option.alike(self._last):
-                lost = best.gain * option.cost - option.tokens
-                return option if lost <= self._STEADY * best.tokens else best
+            for each in kinds:
+                option = each.best
+                if option and option.gain >= max(required, best.gain if best else 0.0):
+                    best = option
+                option = each.of(last.drafted) if last else None
+                if option and option.alike(last) and option.gain >= required:
+                    same = option
+        if best and same and best.gain * same.cost - same.tokens <= self._STEADY * best.tokens:
+            return same
         return best
 
     def _draft(
         self,
         option: DraftOption,
-        options: Mapping[str, DraftOptions],
+        options: Mapping[str, Sequence[DraftOptions]],
         candidate: DraftCandidate,
         context: int,
     ) -> DraftChoice:
@@ -395,7 +419,7 @@ class Automatic:
         choice = self._choice(option, Why.BEST_GAIN)
         if option.branches or candidate.match or not self.costs.knows(option.drafter):
             return choice
-        return self._with_stops(choice, option, options[option.drafter].chains, context)
+        return self._with_stops(choice, option, options[option.drafter][0], context)
 
     def _trial(self, option: DraftOption, more: Sequence[DraftOption]) -> DraftChoice | None:
         """In turns one of those that may be better than this one, and show more."""
@@ -413,37 +437,34 @@ class Automatic:
 
     def _choice(self, option: DraftOption, why: Why) -> DraftChoice:
         self._asked = option
-        tokens = option.drafted if option.branches else 0
-        reason = Reason(why, option.drafter, option.length, option.gain, tokens=tokens)
-        return DraftChoice(option.length, reason, option.drafter, tree=option.tree)
+        tree = option.tree
+        length, tokens = (tree.height, len(tree)) if tree else (option.drafted, 0)
+        reason = Reason(why, option.drafter, length, option.gain, tokens=tokens)
+        return DraftChoice(length, reason, option.drafter, tree=tree)
 
     def _with_stops(
-        self, choice: DraftChoice, option: DraftOption, options: list[DraftOption], context: int
+        self, choice: DraftChoice, option: DraftOption, chains: DraftOptions, context: int
     ) -> DraftChoice:
         """The same, but while the drafter is confident, where looking costs next to nothing."""
         plain = self.costs.passes(context, sharing=self._sharing)[0]
         watch = self.costs.draft(option.drafter, context=context).watch_seconds / plain
-        longest, floor = with_stops(option, options, watch=watch)
+        longest, floor = with_stops(option, chains, watch=watch)
         if watch > self._WATCH_COST or longest == 1:
             return choice
         self._watching = True
-        return replace(
-            choice,
-            length=longest,
-            reason=replace(choice.reason, why=Why.WHILE_CONFIDENT, length=longest),
-            floor=floor,
-            chances=self.acceptance.by_confidence(option.drafter),
-        )
+        reason = Reason(Why.WHILE_CONFIDENT, option.drafter, longest, option.gain)
+        chances = self.acceptance.by_confidence(option.drafter)
+        return DraftChoice(longest, reason, option.drafter, floor, chances=chances)
 
     def _try(
-        self, options: Mapping[str, DraftOptions], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, Sequence[DraftOptions]], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice | None:
         """One token from the cheapest parked drafter that is due, if the budget allows it."""
         due = [name for name in options if self._parked.get(name) == 0]
         if not due:
             return None
-        name = min(due, key=lambda name: options[name].chains[0].cost)
-        option = options[name].chains[0]
+        name = min(due, key=lambda name: options[name][0].costs[0])
+        option = options[name][0][0]
         # A trial that also shows what passes cost is allowed in any case.
         doubtful = self._doubt(option) > self._DOUBTFUL
         wait = 0 if doubtful else self._budget.wait_for(option.cost - option.tokens)
@@ -454,7 +475,7 @@ class Automatic:
         return self._choice(option, Why.PARKED_TRIAL)
 
     def _plain(
-        self, options: Mapping[str, DraftOptions], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, Sequence[DraftOptions]], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice:
         for name in options:
             if name not in self._parked:
@@ -464,18 +485,16 @@ class Automatic:
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
         reason = Reason(Why.NO_CANDIDATE)
         if options:
-            best = max(option.gain for each in options.values() for option in each)
+            best = max(gain for kinds in options.values() for each in kinds for gain in each.gains)
             reason = Reason(Why.PARKED, gain=best, rounds=rounds)
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])
 
 
-def _more(option: DraftOption, own: DraftOptions) -> list[DraftOption]:
+def _more(option: DraftOption, own: Sequence[DraftOptions]) -> list[DraftOption]:
     """What shows more than this option: one token more, alternatives, or a tree twice as large."""
+    chains, *trees = own
     if option.branches:
-        return [each for each in own.trees if each.drafted >= 2 * option.drafted][:1]
-    return own.chains[option.length : option.length + 1] + _best(own.trees)
-
-
-def _best(options: Sequence[DraftOption]) -> list[DraftOption]:
-    """The one with the most gain, if there is any."""
-    return sorted(options, key=lambda option: -option.gain)[:1]
+        more = [each.of(2 * option.drafted) for each in trees]
+    else:
+        more = [chains.of(option.drafted + 1), *(each.best for each in trees)]
+    return [each for each in more if each]

@@ -7,7 +7,7 @@ worth is at most its parent's and that of the alternative before it, so the n wo
 tree, the best of n, and the best of n + 1 has them and one more. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -32,27 +32,35 @@ class BestTrees:
         return BestTrees(self.tree, tokens)
 
 
-def best_trees(first: Sequence[float], others: Sequence[float], *, most: int) -> BestTrees:
+def best_trees(
+    first: Sequence[float],
+    others: Sequence[float],
+    *,
+    most: int,
+    enough: Callable[[int, float], bool] = lambda tokens, worth: False,
+) -> BestTrees:
     """The best trees of up to `most` tokens, as high as there are chances in `first`.
 
     `first`: by depth, the chance of the alternative that is tried first, given that its parent is
     accepted. `others`: by rank from 1, the chance of each later one, given that those before it are
     not. A later alternative is taken to be no likelier than the one before it: it would have come
-    first.
+    first. `enough`: whether a tree of so many tokens is large enough, the next being worth so much.
     """
-    shares = [_shares(chance, others) for chance in first]
+    shares: list[list[float]] = []  # by depth, as far as it was reached
     parents: list[int] = []
     tokens = [1.0]
     waiting: list[tuple[float, int, int, int, float]] = []  # the worthiest first
 
     def offer(parent: int, depth: int, rank: int, reached: float) -> None:
         """The alternative behind a parent that is accepted with the chance `reached`."""
+        if depth == len(shares) < len(first):
+            shares.append(_shares(first[depth], others))
         if depth < len(shares) and rank < len(shares[depth]):
             worth = reached * shares[depth][rank]
             heappush(waiting, (-worth, depth, rank, parent, reached))
 
     offer(COMMITTED, 0, 0, 1.0)
-    while waiting and len(parents) < most:
+    while waiting and len(parents) < most and not enough(len(parents), -waiting[0][0]):
         worth, depth, rank, parent, reached = heappop(waiting)
         tokens.append(tokens[-1] - worth)
         offer(parent, depth, rank + 1, reached)

@@ -38,8 +38,8 @@ def test_where_to_stop() -> None:
     # A token more takes 0.15 of a plain pass, worth 0.15 times the gain; its own chance is 0.8.
     assert floor == pytest.approx(0.15 * offered[1].gain / 0.8)
     assert with_stops(offered[1], offered, watch=0.1)[1] > floor
-    assert with_stops(offered[1], offered[:1], watch=0.0)[0] == 1
-    rich = DraftOption("head", 2, 2, 90.0, 1.0)
+    assert with_stops(offered[0], draft_options("head", [0.8], PASSES, draft), watch=0.0)[0] == 1
+    rich = DraftOption("head", 2, 90.0, 1.0)
     assert with_stops(rich, offered, watch=0.0)[1] == 1.0
 
 

@@ -334,7 +334,7 @@ def test_what_was_learned_survives() -> None:
     parked = Automatic()
     run(parked, NOT_PAYING["nothing stands"], tokens=1_000)
     again = run(parked, NOT_PAYING["nothing stands"], tokens=1_000, seed=1)
-    assert sum(choice.length > 0 for choice in again.choices) < 60
+    assert again.speed > 0.98 * NOT_PAYING["nothing stands"].speed(0)
 
 
 # Trees
@@ -535,7 +535,7 @@ def test_a_plain_pass_in_company_is_not_taken_for_one_of_its_own() -> None:
 
 
 def test_says_what_it_promises() -> None:
-    world = World(flat, 0.001, 0.9, jitter=0.0)
+    world = World(flat, 0.001, 0.6, jitter=0.0)
     policy = Automatic()
     run(policy, world, tokens=5_000)
 
