@@ -20,9 +20,9 @@ PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
 # Compiled modules are kept, whatever the shell says: every process that a test starts needs them.
 unexport PYTHONDONTWRITEBYTECODE
 # Not those whose processes are others', which compute as on a CPU.
-ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench distil draft_length drafters)
+ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench conversation core distil draft_length drafters)
 EVERY := -m "slow or not slow" --hypothesis-profile=all
-LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py tree_distribution.py cache.py)
+LOSSLESS := $(addprefix tests/engine/,test_lossless.py test_distribution.py test_tree_distribution.py core/test_cache.py)
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
 override PROMPT := $(value PROMPT)

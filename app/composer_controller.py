@@ -21,9 +21,9 @@ from app.documents.planner import Noting
 from app.engine_client.token_counter import TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
+from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
-from engine.protocol import Loaded
-from engine.rounds import EventOrRound, Round
+from engine.process.protocol import Loaded
 from models.errors import Problem
 
 _KEEP_MS = 600

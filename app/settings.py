@@ -8,7 +8,7 @@ from typing import Literal
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from engine.protocol import Macs, Memory
+from engine.process.protocol import Macs, Memory
 from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long

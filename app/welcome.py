@@ -19,7 +19,7 @@ from app.models.loader import ModelLoader
 from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import Theme, set_ink
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
 

@@ -28,7 +28,7 @@ from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from engine.request import BALANCED
 from models.errors import Problem
 from models.files import models_folder

@@ -102,7 +102,8 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The figures of a run, which `engine.stats` derives from its events; times in seconds.
+    """The figures of a run, which `engine.conversation.stats` derives from its events; times in
+    seconds.
 
     `rounds` counts rounds with a pass of the target, so not rounds of forced tokens.
     `plain_seconds` is the time of the `plain` rounds, which have no draft; `plain_round_seconds`

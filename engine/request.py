@@ -172,9 +172,10 @@ BALANCED = Sampling(temperature=0.7, top_p=0.9)
 class Request:
     """How to answer. `stops`: texts that end the answer and are not part of it.
 
-    A `sampling` of None is the model's own default: see `engine.default_sampling`. `overflow` says
-    what is left out of a conversation that is too long: see `engine.overflow`. `prediction`: a text
-    that the answer will perhaps resemble; it is drafted from, and changes nothing else.
+    A `sampling` of None is the model's own default: see `engine.conversation.default_sampling`.
+    `overflow` says what is left out of a conversation that is too long: see
+    `engine.conversation.overflow`. `prediction`: a text that the answer will perhaps resemble; it
+    is drafted from, and changes nothing else.
 
     `logprobs`: tell the log probability of each token, and the so many likeliest tokens in its
     place; None tells none. `prompt_logprobs`: tell them of the prompt's tokens too. `special`: the
@@ -182,7 +183,7 @@ class Request:
 
     `keep_as`: the digests of the documents that the prompt has in it. What is read of it may be
     kept on disk, where the engine keeps such things, and goes with any of them; empty keeps
-    nothing: see `engine.kept_prefixes`.
+    nothing: see `engine.conversation.kept_prefixes`.
     """
 
     sampling: Sampling | None = field(default_factory=Sampling)

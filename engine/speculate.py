@@ -13,27 +13,16 @@ from typing import Any, NamedTuple, Protocol
 
 import mlx.core as mx
 
-from engine.accept import (
+from engine.core.accept import (
     AcceptanceRule,
     as_written,
     by_block,
     last_accepted,
     outcomes,
 )
-from engine.batch import read_together
-from engine.decoder import Decoder
-from engine.device import backend, begin, fetch, start
-from engine.draft_length import (
-    DraftCandidate,
-    DraftChoice,
-    DraftLengthPolicy,
-    MeasuredRound,
-    Reason,
-    Why,
-)
-from engine.drafters import DraftArrays, Drafter
-from engine.request import Sampling
-from engine.sampling import (
+from engine.core.batch import read_together
+from engine.core.decoder import Decoder
+from engine.core.sampling import (
     History,
     candidates,
     distribution,
@@ -45,12 +34,23 @@ from engine.sampling import (
     noise,
     scores,
 )
+from engine.device import backend, begin, fetch, start
+from engine.draft_length import (
+    DraftCandidate,
+    DraftChoice,
+    DraftLengthPolicy,
+    MeasuredRound,
+    Reason,
+    Why,
+)
+from engine.drafters import DraftArrays, Drafter
+from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
 
 class Constraint(Protocol):
-    """The rules of a grammar for one answer: see `engine.grammar`. `forcing`: whether there may be
-    places where the grammar allows a single token."""
+    """The rules of a grammar for one answer: see `engine.core.grammar`. `forcing`: whether there
+    may be places where the grammar allows a single token."""
 
     forcing: bool
 

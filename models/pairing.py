@@ -35,7 +35,7 @@ LEAST_SHARED = 0.1  # of the tokens of one side: with fewer there is next to not
 _BEST_RATIO = 0.05  # much smaller models lose more acceptance than they save
 
 # Architectures whose caches mlx-lm makes of parts that the engine cannot cut: it copies them whole
-# before each round (`engine.cache`).
+# before each round (`engine.core.cache`).
 COPIED_CACHES = frozenset(
     ("baichuan_m1", "deepseek_v32", "deepseek_v41", "falcon_h1", "glm_moe_dsa", "llama4",
      "longcat_flash", "longcat_flash_ngram", "minimax_m3_vl")

@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.notices import Notices, Offer
+from engine.conversation.rounds import EventOrRound, Round
 from engine.events import Prefill
-from engine.rounds import EventOrRound, Round
 
 _LOOP, _LEFT_OUT = "loop", "left out"
 _ROUNDS = 8  # how often to search an answer for a loop, which takes a fraction of a millisecond

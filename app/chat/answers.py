@@ -33,14 +33,14 @@ from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps, in_thread
+from engine.conversation.loops import REACH, loops
+from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.by_section import TEMPLATE_OPTIONS
 from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
-from engine.loops import REACH, loops
-from engine.protocol import Loaded, Loading
+from engine.process.protocol import Loaded, Loading
 from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request
-from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
 _FLUSH_MS = 1000

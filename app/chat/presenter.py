@@ -22,9 +22,9 @@ from app.documents.chips import chip_of_sent
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.lane import DraftLane
 from app.rounds.trace import Trace
+from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
-from engine.rounds import EventOrRound, Round
 
 PERSON = "You"
 _COUNT_MS = 500  # between two counts of reasoning that is being written

@@ -25,8 +25,8 @@ from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
 from app.theme.labels import plain_label
 from app.theme.style import colours_of, set_ink, sign_button
+from engine.conversation.rounds import EventOrRound
 from engine.events import Event
-from engine.rounds import EventOrRound
 
 _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 

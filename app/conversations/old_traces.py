@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
+from engine.conversation.rounds import Round, Rounds, joined
 from engine.events import Done, Event, Failed, Span, Text
-from engine.rounds import Round, Rounds, joined
 
 _HALF = "\ufffd"  # the spelling of half a character
 

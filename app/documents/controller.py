@@ -26,14 +26,14 @@ from app.documents.text_dialog import TextDialog
 from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.settings import Settings
 from app.steps import Stepper, Steps
+from engine.conversation.rounds import EventOrRound
 from engine.documents import Document
 from engine.documents.by_section import Ask
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.plan import Plan
 from engine.documents.prompt import Sent, SentDocument
 from engine.events import Prefill
-from engine.protocol import Loaded
-from engine.rounds import EventOrRound
+from engine.process.protocol import Loaded
 from models.errors import Problem
 from models.in_words import one_line
 

@@ -18,7 +18,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.watchdog import Watchdog
-from engine.client import (
+from engine.cluster.states import RankState
+from engine.events import Done, Failed
+from engine.process.client import (
     FOLDER,
     Delivery,
     EngineClient,
@@ -29,9 +31,7 @@ from engine.client import (
     host_command,
     is_guest,
 )
-from engine.cluster.states import RankState
-from engine.events import Done, Failed
-from engine.protocol import (
+from engine.process.protocol import (
     LONGEST_RESPONSE_BYTES,
     PROTOCOL,
     Count,
@@ -208,8 +208,8 @@ class EngineProcess(QObject):
         A process that has led several Macs is replaced at once where these are others; of what it
         was to load nothing more is heard.
 
-        Drafter and draft length as for `engine.pair`, the rest as in `Load`. Returns the id that
-        `loading`, `loaded` or `failed` will carry.
+        Drafter and draft length as for `engine.conversation.pair`, the rest as in `Load`. Returns
+        the id that `loading`, `loaded` or `failed` will carry.
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())

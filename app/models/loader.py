@@ -14,7 +14,7 @@ from app.models.target_process import Progress, open_target
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
-from engine.protocol import Loaded, Memory
+from engine.process.protocol import Loaded, Memory
 from models.errors import Problem
 
 OpenTarget = Callable[[str, Progress], Path]

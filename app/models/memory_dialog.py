@@ -15,7 +15,7 @@ from app.choice_box import Choice, ChoiceBox
 from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.theme.labels import ToneLabel
-from engine.protocol import Memory
+from engine.process.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _CACHES = (

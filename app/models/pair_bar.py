@@ -51,7 +51,7 @@ class PairBar(QWidget):
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
-            length; the latter two in the format of `engine.pair`.
+            length; the latter two in the format of `engine.conversation.pair`.
         open_folder_asked, open_file_asked: ask for a target's folder, or for a GGUF file.
         open_drafter_asked: ask for a drafter's folder.
         combine_asked: show the dialog that combines drafters.

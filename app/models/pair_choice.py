@@ -12,7 +12,7 @@ from app.chat.answers import Answers
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.settings import Pair, Settings
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 
 
 class PairChoice(QObject):

@@ -17,7 +17,7 @@ from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
 from app.models.pair_choice import PairChoice
 from app.settings import Pair, Settings
-from engine.protocol import Loaded, Loading
+from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
 
 _STARTER = "starter"  # its value in the bar, as an empty value means no choice

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from app.chat.answers import Answers
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from models.errors import Problem
 
 Matter = Literal["engine", "machine", "silence", "disk"]

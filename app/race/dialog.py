@@ -27,10 +27,10 @@ from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.theme.labels import StatusLine, plain_label
 from app.theme.style import colours_of, figures_font, set_ink
+from engine.conversation.rounds import EventOrRound, Round, Token
+from engine.conversation.stats import NoRatio, update
 from engine.events import Prefill, Stats, Text, Verdict
 from engine.request import ChatMessage, Request
-from engine.rounds import EventOrRound, Round, Token
-from engine.stats import NoRatio, update
 from models.errors import Problem
 from models.in_words import clean
 

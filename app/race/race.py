@@ -14,12 +14,12 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
 from app.rounds.trace import Trace
+from engine.conversation.rounds import Token
+from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from engine.events import Done, Event, Failed, Stats, Verdict
 from engine.near_ties import Fork
-from engine.protocol import rival_of
+from engine.process.protocol import rival_of
 from engine.request import ChatMessage, Request, Sampling
-from engine.rounds import Token
-from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from models.errors import Problem
 
 Racer = Literal["plain", "speculative"]

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, 
 
 from app.rounds.marks import marked, runs
 from app.theme.palette import Palette, line_of, tinted
-from engine.rounds import Fate, Round, Token, branches
+from engine.conversation.rounds import Fate, Round, Token, branches
 from engine.tree import COMMITTED, Tree
 
 _GAP = 4.0

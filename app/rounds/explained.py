@@ -23,8 +23,8 @@ from app.rounds.trace import PieceKind
 from app.theme.labels import plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
+from engine.conversation.rounds import Round, Token
 from engine.events import TokenVerdict, Verdict, WrittenToken
-from engine.rounds import Round, Token
 
 KINDS: dict[PieceKind, str] = {
     "accepted": "The drafter proposed this token, and the target accepted it. Each accepted token "

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from app.conversations.answer_figures import AnswerFigures
+from engine.conversation.rounds import Round
+from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
+from engine.conversation.stats import against_plain as ratio_to_plain
 from engine.draft_length import LONGEST
 from engine.events import Stats
-from engine.rounds import Round
-from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
-from engine.stats import against_plain as ratio_to_plain
 
 NOT_YET = "–"
 FEW_DRAFTS = 20  # with a token at a position; a share of fewer means little

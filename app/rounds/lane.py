@@ -31,7 +31,7 @@ from app.rounds.marks import marked
 from app.rounds.pace import LanePace, RoundOnShow
 from app.theme.palette import Palette
 from app.theme.style import colours_of, small_font
-from engine.rounds import Round
+from engine.conversation.rounds import Round
 
 _FRAME_MS = 16
 _SLIDE_SECONDS = 0.14

@@ -9,7 +9,7 @@ never waits for the lane.
 
 from dataclasses import dataclass, replace
 
-from engine.rounds import Round
+from engine.conversation.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The rounds panel: the effect of drafting on an answer, in figures and two charts.
 
-Knows events and `engine.stats`; measures nothing. The figures are drawn at most ten times a second,
-however fast rounds come.
+Knows events and `engine.conversation.stats`; measures nothing. The figures are drawn at most ten
+times a second, however fast rounds come.
 """
 
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.labels import plain_label
 from app.theme.style import colours_of, figures_font, set_ink, small_font
+from engine.conversation.rounds import EventOrRound, Round
+from engine.conversation.stats import tally, update
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
-from engine.rounds import EventOrRound, Round
-from engine.stats import tally, update
 
 _REFRESH_MS = 100
 _PAIRS = ("speed", "plain", "rate", "length")  # two in a row

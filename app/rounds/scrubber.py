@@ -32,8 +32,8 @@ from app.theme.icons import Sign, sign_icon
 from app.theme.labels import plain_label
 from app.theme.palette import Palette
 from app.theme.style import colours_of, figures_font, set_ink
+from engine.conversation.rounds import Round
 from engine.events import Event
-from engine.rounds import Round
 
 _PLAY_MS = 700  # for a round, at a speed of 1
 _SPEEDS = (1, 2, 4, 8)

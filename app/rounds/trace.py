@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from engine.conversation.rounds import EventOrRound, Round, Rounds, Token
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
-from engine.rounds import EventOrRound, Round, Rounds, Token
 from engine.tree import COMMITTED
 
 PieceKind = Literal["accepted", "correction", "bonus", "plain", "forced", "rejected", "discarded"]

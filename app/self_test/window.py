@@ -29,7 +29,7 @@ from app.settings import Pair, Settings
 from app.start import run_window, stored_settings
 from app.window import Window
 from engine.events import Done, Stats
-from engine.protocol import Loaded, Ready
+from engine.process.protocol import Loaded, Ready
 from engine.request import Sampling
 from models.errors import Problem
 from models.files import HOME_VARIABLE

@@ -16,7 +16,7 @@ from app.server.panel import ServerPanel
 from app.server.request_list import RequestShown
 from app.settings import Settings
 from app.theme.labels import Tone
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from engine.server.clients import client_setups
 from engine.server.status import RequestStatus
 from models.errors import Problem

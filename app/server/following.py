@@ -6,8 +6,8 @@ Knows events; no Qt, and nothing of HTTP.
 from dataclasses import dataclass, field, replace
 
 from app.chat.activity import Activity, AwaitingTurn, BeingWritten, progress
+from engine.conversation.rounds import Round, Rounds
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
-from engine.rounds import Round, Rounds
 
 
 @dataclass(frozen=True, slots=True)

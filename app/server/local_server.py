@@ -19,8 +19,8 @@ from app.models.loader import ModelLoader
 from app.server.following import Following
 from app.server.relay import Relay
 from app.settings import Settings
-from engine.client import Question
-from engine.protocol import LONGEST_LINE_BYTES, Generate
+from engine.process.client import Question
+from engine.process.protocol import LONGEST_LINE_BYTES, Generate
 from engine.server.keys import read_key
 from engine.server.status import ServerStatus
 from models.errors import Problem

@@ -12,9 +12,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
-from engine.client import Question, is_guest
 from engine.events import Done, Event, Failed, Stats
-from engine.protocol import (
+from engine.process.client import Question, is_guest
+from engine.process.protocol import (
     RESPONSES,
     Cancel,
     Command,

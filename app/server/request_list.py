@@ -23,7 +23,7 @@ from app.rounds.lane import describe
 from app.theme.labels import ShortenedLabel, ToneLabel
 from app.theme.style import colours_of, figures_font, small_font
 from app.theme.thin_bar import ThinBar
-from engine.rounds import Round
+from engine.conversation.rounds import Round
 
 _GAP = 4.0
 _WIDEST = "000,000 tokens \u00b7 000.0 tokens/s"

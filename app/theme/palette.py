@@ -9,7 +9,7 @@ only difference.
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.rounds import Fate
+from engine.conversation.rounds import Fate
 
 Syntax = Literal[
     "keyword", "name", "text", "number", "comment", "operator", "inserted", "deleted", "heading"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
+from engine.conversation.rounds import committed
+from engine.conversation.stats import NoRatio, against_plain
 from engine.events import Event, Origin, Stats, TokenVerdict, Verdict, WrittenToken
-from engine.rounds import committed
-from engine.stats import NoRatio, against_plain
 
 _OF_ONE_ANSWER = ("plain_round_seconds", "reference_seconds")
 
@@ -70,7 +70,7 @@ def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
 
 def comparable(runs: Iterable[Timed], plain: Iterable[Timed]) -> list[Timed]:
     """Drop runs during which the machine was less busy than during the plain answers to the same
-    prompt: see `engine.stats.against_plain`."""
+    prompt: see `engine.conversation.stats.against_plain`."""
     passes = {prompt: 1 / _median_speed(of) for prompt, of in _by_prompt(plain).items()}
     return [
         run

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.conversation.loading import free_memory_bytes
 from engine.cpu.blas import choose_blas
 from engine.device import backend
-from engine.loading import free_memory_bytes
 
 
 @dataclass(frozen=True, slots=True)

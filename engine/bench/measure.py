@@ -25,8 +25,8 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.accept import AcceptanceRule
-from engine.decoder import Decoder
+from engine.core.accept import AcceptanceRule
+from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import Calibration

@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
 
-from engine.accept import AcceptanceRule, by_block, by_token
-from engine.pair import make_policy
+from engine.conversation.pair import make_policy
+from engine.core.accept import AcceptanceRule, by_block, by_token
 from models.drafters.folders import is_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
@@ -17,14 +17,13 @@ RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 class BenchOptions:
     """The options of a benchmark.
 
-    `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each length,
-    and mlx-lm with each model drafter and fixed length. `runners`:
-    drafters with one length each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and
-    `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
-    `baselines`: whether plain decoding runs too, without which only acceptance is measured,
-    unless `runners` have `none/0`.
-    `cool_down`: rest once heat has slowed the machine by more than this share; 0: never. `out`:
-    the JSON file, written again after every prompt.
+    `drafters` and `lengths` are written as in `engine.conversation.pair`; each drafter is run with
+    each length, and mlx-lm with each model drafter and fixed length. `runners`: drafters with one
+    length each, `DRAFTER/LENGTH`, beside those. `prompts`, `attach`, `sets` and `per_category`: see
+    `load_prompts`. `rules` ("block", "token") matter to samples only. `baselines`: whether plain
+    decoding runs too, without which only acceptance is measured, unless `runners` have `none/0`.
+    `cool_down`: rest once heat has slowed the machine by more than this share; 0: never. `out`: the
+    JSON file, written again after every prompt.
     """
 
     target: ModelFolder

@@ -37,11 +37,11 @@ from engine.bench.runners import (
     drafter_maker,
     make_runners,
 )
-from engine.forks import first_fork
-from engine.loading import LoadedModel, load
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.session import Session
+from engine.core.forks import first_fork
 from engine.near_ties import Fork
 from engine.request import asked
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 

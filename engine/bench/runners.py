@@ -27,20 +27,20 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
-from engine.accept import AcceptanceRule
 from engine.bench.figures import committed_ids, verdicts_of_flags, without_first_round
 from engine.bench.options import RULES, BenchOptions, label, model_folders
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.pair import make_drafter, make_policy
+from engine.conversation.session import Session
+from engine.conversation.stats import tally
+from engine.core.accept import AcceptanceRule
+from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST_COPY, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.events import Event, Stats, Verdict
-from engine.loading import LoadedModel
-from engine.pair import make_drafter, make_policy
 from engine.request import Request, Sampling
-from engine.session import Session
-from engine.stats import tally
 from models.installed.resolve import drafts_without_weights, resolve_drafters
 from models.limits import PREFILL_ROWS
 from models.model_folder import ModelFolder

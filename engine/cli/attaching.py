@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.text import Text as Styled
 
 from engine.cli.child_session import ChildSession
+from engine.conversation.session import Session
 from engine.documents import Document
 from engine.documents.by_section import TEMPLATE_OPTIONS, Ask, Said, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
@@ -26,10 +27,9 @@ from engine.documents.plan import Plan, plan
 from engine.documents.prompt import Attached, Sent, SentDocument, in_passages, write_message
 from engine.documents.reading import Cancelled
 from engine.events import Prefill, Stats, Text
-from engine.interrupts import noting
+from engine.process.interrupts import noting
 from engine.replies.reasoning import said_in
 from engine.request import ChatMessage, Request, chat
-from engine.session import Session
 from models.errors import Problem
 from models.in_words import clean, one_line
 

@@ -18,13 +18,13 @@ from rich.text import Text as Styled
 from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
 from engine.cli.child_session import ChildSession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
+from engine.conversation.pair import make_policy
+from engine.conversation.pair_costs import Remark
+from engine.conversation.session import Session
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
-from engine.interrupts import noting
-from engine.pair import make_policy
-from engine.pair_costs import Remark
+from engine.process.interrupts import noting
 from engine.request import ChatMessage, Request
-from engine.session import Session
 from models.errors import Problem
 from models.in_words import clean
 

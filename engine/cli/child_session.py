@@ -1,7 +1,8 @@
 """A session in a child process, for a chat in the terminal: where several Macs hold the target,
 their group ends with the process that leads them, and the chat is to go on.
 
-Knows the protocol and a process; nothing of Macs. Answers as `engine.session.Session` does.
+Knows the protocol and a process; nothing of Macs. Answers as `engine.conversation.session.Session`
+does.
 """
 
 import os
@@ -16,11 +17,19 @@ from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
-from engine.client import FOLDER, Delivery, EngineClient, Garbled, OtherVersion, Work, host_command
+from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed
-from engine.protocol import Generate, Load, Loaded, Response, SetDrafter
+from engine.process.client import (
+    FOLDER,
+    Delivery,
+    EngineClient,
+    Garbled,
+    OtherVersion,
+    Work,
+    host_command,
+)
+from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
-from engine.template import encode_prompt
 from models.errors import Problem
 from models.model_folder import ModelFolder
 

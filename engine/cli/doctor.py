@@ -20,13 +20,13 @@ from rich.console import Console
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
 from engine.bench.measure import PassCurve, at_depth, cache_bytes, curve_of, weight_bytes
 from engine.circumstances import OVERLOADED
+from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
+from engine.conversation.loading import load
+from engine.conversation.pair import make_drafter
+from engine.conversation.session import Session
 from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
-from engine.kept_blocks import held_bytes, kept_blocks_folder
-from engine.loading import load
-from engine.pair import make_drafter
-from engine.session import Session
 from models.errors import Problem
 from models.files import models_folder
 from models.in_words import size
@@ -118,7 +118,7 @@ def diagnose(
 
     `find` gives the target, None where it is not here yet; it may raise `Problem`. Without `find`
     only the machine is looked at.
-    `drafter`: as in `engine.pair`. Measuring the curve takes about `budget_seconds`.
+    `drafter`: as in `engine.conversation.pair`. Measuring the curve takes about `budget_seconds`.
     """
     checks: list[Check] = []
     machine = this_machine()

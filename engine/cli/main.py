@@ -35,9 +35,9 @@ from models.errors import Problem
 from models.this_process import Awake
 
 if TYPE_CHECKING:
-    from engine.loading import LoadedModel
+    from engine.conversation.loading import LoadedModel
+    from engine.conversation.session import Session
     from engine.request import Grammar, Sampling
-    from engine.session import Session
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -163,11 +163,11 @@ def generate(
 
     from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
+    from engine.conversation.pair_costs import Remark
+    from engine.conversation.stats import tally
     from engine.documents.reading import read_document
     from engine.events import Event, Text, to_json
-    from engine.pair_costs import Remark
     from engine.request import ChatMessage, Request
-    from engine.stats import tally
 
     sampling = _sampling(
         temperature=temperature,
@@ -267,10 +267,10 @@ def chat(
     from engine.cli.attaching import Attachments, read_attached
     from engine.cli.chat import TerminalChat
     from engine.cli.child_session import ChildSession
+    from engine.conversation.session import Session
     from engine.documents.reading import read_document
-    from engine.protocol import Load, Memory
+    from engine.process.protocol import Load, Memory
     from engine.request import Request
-    from engine.session import Session
 
     sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     console = Console()
@@ -484,7 +484,7 @@ def kept(
     forget: Annotated[bool, typer.Option("--forget", help="Delete all of it.")] = False,
 ) -> None:
     """Say what is kept on disk of documents that were read, or delete it."""
-    from engine.kept_blocks import forget_all, held_bytes, kept_blocks_folder
+    from engine.conversation.kept_blocks import forget_all, held_bytes, kept_blocks_folder
     from models.in_words import size
 
     folder = kept_blocks_folder()
@@ -528,7 +528,7 @@ app.command(epilog=epilog())(serve)
 @app.command()
 def host() -> None:
     """Serve the window: JSON lines on standard input and output."""
-    from engine.host import main as serve
+    from engine.process.host import main as serve
 
     serve()
 
@@ -557,12 +557,12 @@ def open_session(
     from dataclasses import replace
 
     from engine.cli.models.progress import Steps
+    from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
+    from engine.conversation.loading import load as load_here
+    from engine.conversation.pair import make_policy, require_pair
+    from engine.conversation.session import Session
     from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-    from engine.kept_blocks import KeptBlocks, kept_blocks_folder
-    from engine.loading import load as load_here
-    from engine.pair import make_policy, require_pair
-    from engine.protocol import Memory
-    from engine.session import Session
+    from engine.process.protocol import Memory
     from models.installed.last_used import mark_used
     from models.installed.resolve import resolve_drafters
     from models.memory.fit import DEFAULT_CONTEXT

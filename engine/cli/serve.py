@@ -73,7 +73,7 @@ def serve(
     ] = False,
 ) -> None:
     """Answer other programs on this machine: OpenAI's and Anthropic's APIs, over HTTP."""
-    from engine.protocol import Load, Memory
+    from engine.process.protocol import Load, Memory
     from engine.server.keys import default_key_file, read_key
     from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached

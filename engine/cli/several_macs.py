@@ -15,8 +15,8 @@ from models.errors import Problem
 from models.in_words import clean
 
 if TYPE_CHECKING:
-    from engine.macs import LedMacs
-    from engine.protocol import Macs
+    from engine.process.macs import LedMacs
+    from engine.process.protocol import Macs
 
 Mode = Literal["auto", "pipeline", "tensor"]
 
@@ -49,7 +49,7 @@ ModeOption = Annotated[
 
 def chosen_macs(hosts: Path | None, trust_network: bool, mode: Mode) -> "Macs":
     """Where a person wants the target. Raises `Problem`."""
-    from engine.protocol import Macs
+    from engine.process.protocol import Macs
 
     if hosts is None:
         if trust_network or mode != "auto":
@@ -66,7 +66,7 @@ def leading(
 ) -> Iterator["LedMacs"]:
     """What loads a target on these Macs, which are left at the end. Where one of them is lost the
     process ends, with the line that names it and status 1; `lost` is told before."""
-    from engine.macs import LedMacs
+    from engine.process.macs import LedMacs
 
     def end(problem: Problem) -> None:
         with suppress(OSError, ValueError):  # nobody may listen any more

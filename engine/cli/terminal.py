@@ -17,10 +17,10 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text as Styled
 
+from engine.conversation.loops import loops
+from engine.conversation.rounds import Round, Rounds, Token, committed
+from engine.conversation.stats import NoRatio, against_plain
 from engine.events import Done, Event, Failed, Prefill, Stats, Text
-from engine.loops import loops
-from engine.rounds import Round, Rounds, Token, committed
-from engine.stats import NoRatio, against_plain
 from models.in_words import clean
 
 # Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16

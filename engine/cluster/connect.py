@@ -20,8 +20,8 @@ from engine.cluster.links import open_network, point_to_point, this_mac
 from engine.cluster.share import Mode, ModelPart, RankShare, load_part
 from engine.cluster.states import RankState
 from engine.cluster.waits import Waits
+from engine.conversation.loading import LoadedModel
 from engine.device import free_memory, held_bytes
-from engine.loading import LoadedModel
 from models.errors import Problem
 from models.memory.fit import DEFAULT_CONTEXT
 from models.memory.machine import this_machine

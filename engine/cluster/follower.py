@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
-from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
 from engine.cluster.share import ModelPart
-from engine.decoder import Decoder
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
 
 _MANY_ROWS = 32  # a pass over more gives back its memory, as `Decoder.prefill` does
 

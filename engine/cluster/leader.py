@@ -12,14 +12,14 @@ from weakref import finalize
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.cache import QuantizedCaches
 from engine.cluster import group as ranks
 from engine.cluster import orders
 from engine.cluster.orders import Order
 from engine.cluster.share import ModelPart
-from engine.decoder import Decoder
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
+from engine.core.model_parts import HiddenStates, StateRecorder
 from engine.device import fetch
-from engine.model_parts import HiddenStates, StateRecorder
 from models.errors import Problem
 from models.limits import CACHE_BLOCK
 

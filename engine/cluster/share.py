@@ -19,8 +19,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.cluster.group import Group
-from engine.loading import LoadedModel, load
-from engine.model_parts import TapHook, calling, downwards, trunk
+from engine.conversation.loading import LoadedModel, load
+from engine.core.model_parts import TapHook, calling, downwards, trunk
 from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.model_folder import ModelFolder

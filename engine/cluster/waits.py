@@ -12,7 +12,7 @@ from types import FrameType
 from engine.cluster import group
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import ModelPart
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
 
 _CALLS = (begin, fetch, finish, wait, group.add_up, group.agrees, ModelPart.settle)

@@ -16,12 +16,12 @@ from time import monotonic
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
+from engine.conversation.loading import LoadedModel, free_memory_bytes
+from engine.core.model_parts import TapHook
 from engine.device import fetch
 from engine.distil.budget import Reporter, WorkBudget, left
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
 from engine.drafters.head_network import HeadShape
-from engine.loading import LoadedModel, free_memory_bytes
-from engine.model_parts import TapHook
 from models.errors import Problem
 from models.in_words import size
 

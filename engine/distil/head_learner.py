@@ -14,13 +14,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
+from engine.conversation.loading import LoadedModel
+from engine.core.model_parts import embedding, output_rows
 from engine.device import fetch
 from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy, unmet
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead, Head, new_head, save_head, shape_for
-from engine.loading import LoadedModel
-from engine.model_parts import embedding, output_rows
 
 STEPS = 3
 _ONE_STEP = 0.25  # share of the training that begins with one step: from the target's states

@@ -12,9 +12,9 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
+from engine.conversation.loading import LoadedModel
 from engine.distil.loss import Batch
 from engine.distil.store import RecordedAnswer
-from engine.loading import LoadedModel
 
 
 @dataclass(frozen=True, slots=True)

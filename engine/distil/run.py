@@ -13,6 +13,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.conversation.loading import LoadedModel, load
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
@@ -22,7 +23,6 @@ from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import shape_for
-from engine.loading import LoadedModel, load
 from models.errors import Problem
 from models.model_folder import ModelFolder
 

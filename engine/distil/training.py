@@ -23,7 +23,7 @@ from engine.distil.learner import Learner
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
-from engine.interrupts import uninterrupted
+from engine.process.interrupts import uninterrupted
 from models.errors import Problem
 from models.files import replacing
 from models.safetensors_file import check_safetensors

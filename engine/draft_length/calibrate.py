@@ -16,7 +16,7 @@ from time import perf_counter
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts

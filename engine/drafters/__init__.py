@@ -14,7 +14,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 from engine.tree import Tree

@@ -7,14 +7,14 @@ from pathlib import Path
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, embedding_scale, output_layer
 from engine.device import fetch
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import dspark
 from engine.drafters.rows import Rows
 from engine.drafters.weights import Tensors, fill, read_tensors, require_fit
-from engine.model_parts import embedding, embedding_scale, output_layer
 from models.drafters.blocks import BlockShape
 from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import damaged, refused_as_damaged

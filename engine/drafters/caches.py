@@ -10,8 +10,8 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.cache import keys_and_values
-from engine.decoder import Decoder
+from engine.core.cache import keys_and_values
+from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain

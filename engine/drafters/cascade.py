@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling

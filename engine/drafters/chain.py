@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
+from engine.core.sampling import Candidates, History, candidates, choose, entries, joined
 from engine.device import begin, fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.rows import MOST, Rows
 from engine.request import Sampling
-from engine.sampling import Candidates, History, candidates, choose, entries, joined
 
 
 def draft_chain(

@@ -19,7 +19,8 @@ import mlx.nn as nn
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, output_layer
 from engine.device import fetch
 from engine.drafters import Drafter
 from engine.drafters.eagle_layers import FusedLayer, new_layer
@@ -27,7 +28,6 @@ from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import Mask, StateDrafter
 from engine.drafters.weights import Tensors, fill, other_target, read_tensors, state_width
-from engine.model_parts import embedding, output_layer
 from models.drafters.eagles import EagleLayers, EagleShape, GemmaLayers
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused
 from engine.drafters.chain import draft_chain

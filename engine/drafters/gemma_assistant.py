@@ -15,10 +15,10 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, embedding_scale
 from engine.drafters.caches import CacheDrafter, Memory
 from engine.drafters.weights import fill, other_target, read_tensors, require_fit
-from engine.model_parts import embedding, embedding_scale
 from models.drafters.assistants import AssistantShape
 from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import refused_as_damaged

@@ -19,7 +19,8 @@ import mlx.nn as nn
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, final_norm, output_rows
 from engine.device import fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, DrafterRefused
@@ -27,7 +28,6 @@ from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import expand, narrow
-from engine.model_parts import embedding, final_norm, output_rows
 from engine.request import Sampling
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap

@@ -18,12 +18,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.device import begin, fetch
-from engine.draft_length import DraftChoice
-from engine.drafters import DraftArrays
-from engine.drafters.rows import MOST, Rows
-from engine.request import Sampling
-from engine.sampling import (
+from engine.core.sampling import (
     Candidates,
     History,
     candidates,
@@ -32,6 +27,11 @@ from engine.sampling import (
     joined,
     likeliest,
 )
+from engine.device import begin, fetch
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
+from engine.drafters.rows import MOST, Rows
+from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 
 ALTERNATIVES = 8

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.places import LastCopy, Matches, Places
+from engine.drafters.places import LastCopy, Matches, Places
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 

@@ -17,11 +17,11 @@ import mlx.nn as nn
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, embedding_scale, new_layer, output_layer
 from engine.drafters.rows import Rows
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import fill, other_target, read_tensors, state_width
-from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import Tap
 from models.drafters.mtp import MtpShape

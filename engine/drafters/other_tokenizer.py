@@ -22,7 +22,7 @@ from math import prod
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter

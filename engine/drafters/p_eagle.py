@@ -11,7 +11,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate
 from engine.drafters.levels import ReadLevel, by_depth
 from engine.drafters.states import StateDrafter, StateNetwork

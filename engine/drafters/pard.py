@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.chain import draft_chain

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import SLOTS, copied
-from engine.places import LONGEST_MATCH, Places
+from engine.drafters.places import LONGEST_MATCH, Places
 from engine.request import Sampling
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import copied

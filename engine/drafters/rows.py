@@ -12,8 +12,8 @@ from typing import Self
 
 import mlx.core as mx
 
+from engine.core.sampling import Candidates, scores
 from engine.request import Sampling
-from engine.sampling import Candidates, scores
 
 MOST = 256
 """How many rows a drafter's filters choose from: what they would keep beyond these is hardly ever
@@ -51,7 +51,8 @@ class Rows:
         return more
 
     def scores(self, logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
-        """As `engine.sampling.scores`, of a drafter's `logits`, (n, rows); `history` has tokens."""
+        """As `engine.core.sampling.scores`, of a drafter's `logits`, (n, rows); `history` has
+        tokens."""
         if self._row is None:
             return scores(self._fitted(logits), history, sampling)
         bias = {self._row[i]: b for i, b in sampling.logit_bias.items() if i in self._row}

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import wait
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter

@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding
 from engine.cpu import weights as cpu
 from engine.cpu.rotary import with_rotary
-from engine.decoder import Decoder
 from engine.device import backend
 from engine.drafters import DrafterRefused
-from engine.model_parts import embedding
 from models.drafters.folders import DrafterFolder
 from models.drafters.refusal import refused_as_damaged
 
@@ -82,7 +82,8 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], target: nn.Module)
 
 
 def expand(network: nn.Module) -> None:
-    """On the CPU all weights become float32, as a target's do (see `engine.loading`)."""
+    """On the CPU all weights become float32, as a target's do (see
+    `engine.conversation.loading`)."""
     if backend().own_functions:
         with_rotary(network)
         cpu.expand(network)

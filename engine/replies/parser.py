@@ -6,7 +6,7 @@ becomes content.
 
 Within reasoning only its closing mark is looked for. A client's stop string ends the content, not
 the reasoning. So if the syntax has reasoning, the caller gives the engine no stop strings, but
-looks for them in the content, with `engine.text.StopStrings`.
+looks for them in the content, with `engine.conversation.text.StopStrings`.
 """
 
 from collections.abc import Callable, Sequence

@@ -129,7 +129,7 @@ def _family(template: str, tokens: Collection[str]) -> Family:
         return "lfm"  # converted templates of LFM2 sometimes have no calls
     if "tools" in template or "tool_calls" in template:
         return "none"
-    return "hermes"  # the notation in which `engine.template` then describes tools
+    return "hermes"  # the notation in which `engine.conversation.template` then describes tools
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
-from engine.client import FOLDER, host_command
-from engine.protocol import LONGEST_RESPONSE_BYTES, Load
+from engine.process.client import FOLDER, host_command
+from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.server.link import EngineFailed, EngineLink
 from models.errors import Problem
 

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from engine.client import GUEST, Delivery, EngineClient
 from engine.cluster.states import RankState
 from engine.events import Done, Event, Failed
-from engine.protocol import Count, Counted, Generate, Load, Loaded, Ranks
+from engine.process.client import GUEST, Delivery, EngineClient
+from engine.process.protocol import Count, Counted, Generate, Load, Loaded, Ranks
 from engine.request import Prompt, Request
 from models.errors import Problem
 

@@ -3,11 +3,11 @@ strings. Knows no events."""
 
 from collections.abc import Iterator, Sequence
 
+from engine.conversation.text import StopStrings
 from engine.replies.parser import ReplyParser
 from engine.replies.parts import ContentPart, Part
 from engine.replies.syntax import ReplySyntax
 from engine.replies.tools import Tool
-from engine.text import StopStrings
 
 NO_SYNTAX = ReplySyntax()
 

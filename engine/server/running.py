@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from engine.protocol import LONGEST_RESPONSE_BYTES, Load
+from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of

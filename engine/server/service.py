@@ -6,7 +6,7 @@ from contextlib import aclosing
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.protocol import Counted, Loaded
+from engine.process.protocol import Counted, Loaded
 from engine.request import Prompt
 from engine.server.answers import Ask, Broken, Piece, Usage, choices
 from engine.server.errors import crowded, not_loaded, of_failure

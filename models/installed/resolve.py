@@ -118,7 +118,8 @@ def resolve_drafter(
 
 
 def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
-    """The drafters for `target`, as a person names them: see `engine.pair`. Raises Problem.
+    """The drafters for `target`, as a person names them: see `engine.conversation.pair`. Raises
+    Problem.
 
     Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
     """

@@ -1,8 +1,8 @@
 """Whether a pair fits in memory, computed from config.json and the sizes of files.
 
-Follows what `engine` does: how it loads (`engine.loading`), what its caches hold
-(`engine.cache`), how many rows its passes have (`engine.decoder`). Tests compare it with measured
-memory on the CPU; on Metal it was not measured yet. Loads nothing.
+Follows what `engine` does: how it loads (`engine.conversation.loading`), what its caches hold
+(`engine.core.cache`), how many rows its passes have (`engine.core.decoder`). Tests compare it with
+measured memory on the CPU; on Metal it was not measured yet. Loads nothing.
 """
 
 from dataclasses import dataclass, replace

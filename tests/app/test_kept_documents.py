@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps
 from app.window import Window
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -73,7 +73,7 @@ def test_what_cannot_be_deleted_is_said(
 ) -> None:
     kept = window.store.kept
     with (
-        mock.patch("engine.kept_blocks._LOCK_SECONDS", 0.01),
+        mock.patch("engine.conversation.kept_blocks._LOCK_SECONDS", 0.01),
         FileLock(kept.with_name(f".{kept.name}.lock")),
     ):
         deletion.click()

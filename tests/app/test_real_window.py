@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QApplication
 from app.engine_client.engine_process import host_command
 from app.race.race import RaceResult
 from app.window import Window
+from engine.conversation.stats import Stats, tally
 from engine.request import Request, Sampling
-from engine.stats import Stats, tally
 from tests.support.app.attached import attach, chips, file_in
 from tests.support.app.traces import text_of
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window

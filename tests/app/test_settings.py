@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings import Pair, Settings
-from engine.protocol import Memory
+from engine.process.protocol import Memory
 from models.starter import STARTER
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)

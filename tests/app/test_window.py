@@ -13,8 +13,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
+from engine.conversation.stats import tally
 from engine.events import Prefill
-from engine.stats import tally
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 from tests.support.app.window_use import answered, send, texts, visible_list

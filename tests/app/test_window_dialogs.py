@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QProxyStyle, QStyle
 
 from app.race.dialog import RaceDialog
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)

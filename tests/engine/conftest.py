@@ -25,7 +25,7 @@ class Calm(Contention):
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered must not depend on what runs beside the tests."""
-    monkeypatch.setattr("engine.pair_costs.Contention", Calm)
+    monkeypatch.setattr("engine.conversation.pair_costs.Contention", Calm)
 
 
 @pytest.fixture

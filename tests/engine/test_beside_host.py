@@ -14,16 +14,16 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.decoder import Decoder
+from engine.conversation.scheduler import Job, Scheduler
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
 from engine.device import CPU, GPU, begin, fetch
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.events import Verdict
-from engine.host import failure
+from engine.process.host import failure
 from engine.request import Prompt, Request, Sampling
-from engine.scheduler import Job, Scheduler
-from engine.session import Session
 from engine.speculate import (
     Company,
     RoundDraft,

@@ -21,18 +21,18 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
 import engine.speculate
-from engine.accept import AcceptanceRule, by_block, by_token
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.session import Session
+from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.decoder import Decoder
+from engine.core.grammar import Constraint, Grammars
+from engine.core.sampling import distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Done
-from engine.grammar import Constraint, Grammars
-from engine.loading import LoadedModel, load
 from engine.request import Grammar, Request, Sampling
-from engine.sampling import distribution, scores
-from engine.session import Session
 from engine.speculate import RoundForced, Task, speculate
 from models.model_folder import ModelFolder
 from tests.support.engine.chi_square import excess

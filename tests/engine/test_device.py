@@ -7,10 +7,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.conversation.session import Session
 from engine.device import CPU, GPU, Wired, fetch
 from engine.draft_length.policy import Fixed
 from engine.request import Request, chat
-from engine.session import Session
 from tests.support.engine.backends import computing_as
 from tests.support.engine.sessions import QUESTION, loaded
 from tests.support.engine.tiny import build

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import engine.sampling
+import engine.core.sampling
 import engine.speculate
-from engine.accept import AcceptanceRule, by_block, by_token
-from engine.decoder import Decoder
+from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.decoder import Decoder
+from engine.core.sampling import Candidates, distribution, noise, scores
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
@@ -32,10 +33,9 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.sampling import Candidates, distribution, noise, scores
 from engine.speculate import RoundDraft, speculate
-from tests.engine.test_accept import CHAINS
-from tests.engine.test_sampling import slow_scores
+from tests.engine.core.test_accept import CHAINS
+from tests.engine.core.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
     block_stops_at_first_fall,
     bonus_from_q,
@@ -184,7 +184,7 @@ def test_long_text_behind_every_filter(chain_name: str) -> None:
 @pytest.mark.slow
 def test_long_text_of_fewer_candidates_than_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judged over the candidates alone; a mutant takes them for the first tokens."""
-    monkeypatch.setattr(engine.sampling, "CANDIDATES", 4)
+    monkeypatch.setattr(engine.core.sampling, "CANDIDATES", 4)
     sampling, drafter = CHAINS["top-p"], model_drafter(DRAFTING["noisy"])
     judging = engine.speculate.outcomes
 

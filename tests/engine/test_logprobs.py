@@ -7,10 +7,10 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.decoder import Decoder
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
 from engine.events import Event, PromptLogprobs, TokenLogprob, Verdict
 from engine.request import Grammar, Request, Sampling, chat
-from engine.session import Session
 from tests.support.engine.sessions import (
     DRAFTERS,
     QUESTION,

@@ -20,13 +20,13 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
-import engine.batch
-import engine.cache
+import engine.core.batch
+import engine.core.cache
 import engine.cpu.passes
 import engine.cpu.trees
 import engine.speculate
-from engine.cache import AlignedCache, QuantizedCaches, Timeline
-from engine.decoder import Decoder
+from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
+from engine.core.decoder import Decoder
 from engine.device import CPU, Backend, backend
 from engine.draft_length import LONGEST_COPY
 from engine.drafters import Drafter
@@ -434,12 +434,12 @@ def keep_one_too_many() -> AbstractContextManager[Any]:
         for layer in layers:
             layer.trim(max(0, layer.offset - mark.length - 1))
 
-    return mock.patch.object(engine.cache, "_restore", broken)
+    return mock.patch.object(engine.core.cache, "_restore", broken)
 
 
 def forget_no_state() -> AbstractContextManager[Any]:
     """Recurrent states stay as the rejected tokens left them."""
-    restore = engine.cache._restore
+    restore = engine.core.cache._restore
 
     def broken(layers: list[Any], mark: Any) -> None:
         kept = {i: layer.cache for i, layer in enumerate(layers) if isinstance(layer, ArraysCache)}
@@ -447,12 +447,12 @@ def forget_no_state() -> AbstractContextManager[Any]:
         for i, state in kept.items():
             layers[i].cache = state
 
-    return mock.patch.object(engine.cache, "_restore", broken)
+    return mock.patch.object(engine.core.cache, "_restore", broken)
 
 
 def share_the_copies() -> AbstractContextManager[Any]:
     """A mark that holds the cache itself."""
-    return mock.patch.object(engine.cache, "_copy", lambda layer: layer)
+    return mock.patch.object(engine.core.cache, "_copy", lambda layer: layer)
 
 
 def cross_a_step() -> AbstractContextManager[Any]:
@@ -465,7 +465,7 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
         return Timeline(make_prompt_cache(model))
 
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(engine.cache, "_can_be_cut", return_value=True))
+    stack.enter_context(mock.patch.object(engine.core.cache, "_can_be_cut", return_value=True))
     stack.enter_context(mock.patch.object(Timeline, "of", of))
     return stack
 
@@ -494,7 +494,7 @@ def show_all_rows() -> AbstractContextManager[Any]:
 
 def mask_as_a_chain() -> AbstractContextManager[Any]:
     """A tree whose rows are read at once."""
-    mask = engine.batch._Part.mask
+    mask = engine.core.batch._Part.mask
 
     def broken(part: Any, *args: Any) -> Any:
         sight = mask(part, *args)
@@ -502,17 +502,17 @@ def mask_as_a_chain() -> AbstractContextManager[Any]:
 
     stack = ExitStack()
     stack.enter_context(mock.patch.object(engine.cpu.trees, "_SUMS_IN_TURN", True))
-    stack.enter_context(mock.patch.object(engine.batch._Part, "mask", broken))
+    stack.enter_context(mock.patch.object(engine.core.batch._Part, "mask", broken))
     return stack
 
 
 def count_positions_by_rows() -> AbstractContextManager[Any]:
-    whole = engine.batch._Layer.__init__
+    whole = engine.core.batch._Layer.__init__
 
     def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
         whole(layer, caches, parts, offset[0] + mx.arange(offset.size))
 
-    return mock.patch.object(engine.batch._Layer, "__init__", broken)
+    return mock.patch.object(engine.core.batch._Layer, "__init__", broken)
 
 
 @dataclass(frozen=True)

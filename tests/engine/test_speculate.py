@@ -12,7 +12,7 @@ import pytest
 
 import engine.speculate
 from engine import device
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter

@@ -12,7 +12,7 @@ import mlx.core as mx
 import pytest
 
 import engine.speculate
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import DraftArrays, NoDrafter

@@ -7,7 +7,7 @@ from dataclasses import replace
 import mlx.core as mx
 import pytest
 
-from engine.accept import AcceptanceRule, by_block, by_token
+from engine.core.accept import AcceptanceRule, by_block, by_token
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays

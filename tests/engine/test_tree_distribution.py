@@ -7,15 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from engine.accept import AcceptanceRule, by_block, by_token
-from engine.decoder import Decoder
+from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.lookahead import LookaheadDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.request import Sampling
 from engine.tree import Tree
-from tests.engine.test_accept import CHAINS
+from tests.engine.core.test_accept import CHAINS
 from tests.engine.test_distribution import joint_with_penalties
 from tests.support.engine.branching import Branching, TakenForReplaced
 from tests.support.engine.chi_square import excess

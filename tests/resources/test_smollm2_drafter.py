@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
+from engine.conversation.loading import load
+from engine.core.model_parts import embedding
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import embed, loss
 from engine.distil.loss import make_batch
 from engine.drafters.head_network import load_head
-from engine.loading import load
-from engine.model_parts import embedding
 from models.drafters.folders import describe_drafter, find_head
 from models.files import models_folder
 from models.model_folder import ModelFolder

@@ -95,7 +95,7 @@ def pull(
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     from engine.cli.models.progress import DownloadView
     from engine.cli.models.pull import fetch_download, installed_by, paced, pull
-    from engine.interrupts import stoppable
+    from engine.process.interrupts import stoppable
     from models.hub.queue import Queue
 
     console = Console(stderr=True)
@@ -213,7 +213,7 @@ def convert(
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
-    from engine.interrupts import Interrupted, stoppable
+    from engine.process.interrupts import Interrupted, stoppable
 
     quantization = Quantization(bits, group_size, recipe)
     with (

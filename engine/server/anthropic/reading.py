@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Prompt, Request, ToolCall
 from engine.server.answers import Ask
 from engine.server.anthropic.bodies import (

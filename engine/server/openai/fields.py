@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from engine.request import Grammar, Request, Sampling
 from engine.server.answers import Usage
 from engine.server.bodies import WHOLE, Body

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.protocol import Loaded
+from engine.process.protocol import Loaded
 from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json

@@ -24,7 +24,7 @@ from app.markdown.view import TextView
 from app.rounds.explained import KINDS, as_tip
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
-from engine.rounds import Token
+from engine.conversation.rounds import Token
 from tests.support.app.markdown_texts import cut_places, split
 from tests.support.mostly_slow import examples
 

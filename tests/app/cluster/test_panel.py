@@ -16,7 +16,7 @@ from app.settings import Pair, Settings
 from app.window import Window
 from engine.cluster.hosts import Hosts
 from engine.cluster.states import RankState
-from engine.protocol import Macs
+from engine.process.protocol import Macs
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommand, FakeCommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of

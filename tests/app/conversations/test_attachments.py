@@ -12,10 +12,10 @@ import pytest
 from app.conversations import exchange
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
-from engine import kept_blocks
+from engine.conversation import kept_blocks
+from engine.conversation.kept_blocks import KeptBlocks
 from engine.documents import Document, Section
 from engine.documents.prompt import Attached, Note, Noted, Sent, write_message, write_notes
-from engine.kept_blocks import KeptBlocks
 from models.errors import Problem
 from tests.support.app.store_samples import raw
 

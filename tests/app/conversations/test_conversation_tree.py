@@ -7,8 +7,8 @@ import pytest
 
 from app.conversations.records import Entry, ExportedChat, MessageState
 from app.conversations.store import Store
+from engine.conversation.stats import against_plain, tally
 from engine.events import Done, Event
-from engine.stats import against_plain, tally
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 

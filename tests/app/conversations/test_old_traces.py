@@ -11,9 +11,9 @@ from hypothesis import given
 from app.conversations.old_traces import with_spans
 from app.conversations.store import Store
 from app.rounds.trace import Trace
+from engine.conversation.rounds import judged
+from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from engine.events import Done, Event, Text
-from engine.rounds import judged
-from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from tests.support.app.made_traces import made_trace
 from tests.support.app.traces import text_of, traces
 

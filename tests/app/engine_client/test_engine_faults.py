@@ -17,7 +17,7 @@ from app.engine_client.engine_process import (
     Patience,
 )
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate, Macs
+from engine.process.protocol import LONGEST_LINE_BYTES, Count, Counted, Generate, Macs
 from engine.request import ChatMessage, Prompt, Request
 from tests.support.app.engine_listener import Listener
 

@@ -16,9 +16,9 @@ from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, EngineState, Patience, host_command
+from engine.conversation.stats import tally
 from engine.events import Done, Draft, Failed, Prefill, Text, Verdict, Waiting
 from engine.request import ChatMessage, Request, Sampling
-from engine.stats import tally
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS, Listener
 from tests.support.mostly_slow import mostly_slow
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QTimer
 from app.engine_client.engine_process import EngineState
 from app.models.memory_dialog import MemoryDialog
 from app.window import Window
-from engine.protocol import Memory
+from engine.process.protocol import Memory
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)

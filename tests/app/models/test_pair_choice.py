@@ -6,7 +6,7 @@ import pytest
 
 from app.models.pair_bar import PairBar
 from app.settings import Pair
-from engine.protocol import Loaded, Loading
+from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
 from tests.support.app.window_use import box, choose, drafting

@@ -19,12 +19,12 @@ from app.race.dialog import RaceDialog, result_text
 from app.race.race import Race, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
+from engine.conversation.rounds import Token
+from engine.conversation.stats import NoRatio, tally
 from engine.events import Done, Event, Verdict
 from engine.near_ties import Fork
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.request import ChatMessage, Request, Sampling
-from engine.rounds import Token
-from engine.stats import NoRatio, tally
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.made_traces import ROUND_SECONDS, made_trace

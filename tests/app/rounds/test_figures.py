@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from app.rounds import figures
 from app.rounds.figures import Figure, PositionAcceptance
+from engine.conversation.rounds import judged
+from engine.conversation.stats import NoRatio, against_plain, tally
 from engine.draft_length import Reason, Why
 from engine.events import Event, Prefill, Stats
-from engine.rounds import judged
-from engine.stats import NoRatio, against_plain, tally
 from tests.support.app.traces import forced_round, made_round, recorded, traces, tree_round
 
 

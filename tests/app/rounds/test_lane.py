@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.rounds.drawing import RoundLayout, Ruler, TokenBox, lay_out, row_count
 from app.rounds.lane import DraftLane
 from app.theme.palette import DARK, LIGHT, Palette
-from engine.rounds import Round, joined, judged
+from engine.conversation.rounds import Round, joined, judged
 from engine.tree import Tree
 from tests.support.app.traces import forced_round, made_round, recorded, tree_round, trees
 from tests.support.mostly_slow import mostly_slow

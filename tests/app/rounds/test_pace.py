@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rounds.pace import LanePace, RoundOnShow
-from engine.rounds import Round
+from engine.conversation.rounds import Round
 from tests.support.app.traces import made_round
 
 

@@ -13,9 +13,9 @@ from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import PositionAcceptance, TimeShare
 from app.rounds.panel import FigureView, RoundsPanel
 from app.theme.palette import DARK, LIGHT, tinted
+from engine.conversation.rounds import joined, judged
+from engine.conversation.stats import tally
 from engine.events import Done, Text
-from engine.rounds import joined, judged
-from engine.stats import tally
 from tests.support.app.traces import recorded
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]

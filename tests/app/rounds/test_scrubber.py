@@ -16,6 +16,7 @@ from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import ReplayDialog, Scrubber
 from app.rounds.trace import Replay
 from app.theme.palette import DARK
+from engine.conversation.stats import tally
 from engine.events import (
     Draft,
     DraftedToken,
@@ -28,7 +29,6 @@ from engine.events import (
     from_json,
     to_json,
 )
-from engine.stats import tally
 from tests.support.app.traces import recorded, text_of, tree_round
 
 EVENTS = recorded("stories_early_exit.jsonl")

@@ -6,6 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 
 from app.rounds.trace import Piece, Replay, Trace, to_document
+from engine.conversation.rounds import Token, judged
+from engine.conversation.stats import tally
 from engine.events import (
     Done,
     Draft,
@@ -19,8 +21,6 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
-from engine.rounds import Token, judged
-from engine.stats import tally
 from tests.support.app.traces import recorded, text_of, traces, tree_round
 
 

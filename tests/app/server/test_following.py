@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from app.chat.activity import AwaitingTurn, BeingWritten, Reading
 from app.server.following import Following, GenerationNow
+from engine.conversation.rounds import committed
+from engine.conversation.stats import tally
 from engine.events import Done, Event, Failed, Prefill, Waiting
-from engine.rounds import committed
-from engine.stats import tally
 from tests.support.app.traces import traces
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.server.local_server import ServerState
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import Counted, Loaded, Loading, Ready, Unloaded
+from engine.process.protocol import Counted, Loaded, Loading, Ready, Unloaded
 from engine.request import ChatMessage, Request
 from tests.support.app.served import Serve
 

@@ -4,9 +4,9 @@ import pytest
 
 from engine.bench import figures
 from engine.bench.figures import Spread, Timed, ratio, spread_of, verdicts_of_flags
+from engine.conversation.stats import against_plain, tally
 from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
-from engine.stats import against_plain, tally
 
 # A drafted "a b c" of which "a b" stand, then a plain token, then a draft that ends the text.
 EVENTS: list[Event] = [

@@ -17,12 +17,12 @@ from engine.bench.render import markdown, show_on_console
 from engine.bench.report import ALL, Measurements
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
-from engine.decoder import Decoder
+from engine.conversation.loading import load
+from engine.core.decoder import Decoder
 from engine.draft_length import MeasuredRound
 from engine.draft_length.costs import Calibration, PassCosts
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
-from engine.loading import load
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder

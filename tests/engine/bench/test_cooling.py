@@ -17,8 +17,8 @@ from engine.bench.options import BenchOptions
 from engine.bench.render import remarks
 from engine.bench.report import Measurements
 from engine.bench.runners import PLAIN, Measurement, Workload
+from engine.conversation.stats import tally
 from engine.events import Stats
-from engine.stats import tally
 
 
 def told(speeds: list[float], *, limit: float = 0.1) -> SlowdownMonitor:

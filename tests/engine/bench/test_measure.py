@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.speculate
-from engine.accept import by_block
 from engine.bench.measure import (
     Bandwidth,
     CurvePoint,
@@ -24,7 +23,8 @@ from engine.bench.measure import (
     reads_all_weights,
     weight_bytes,
 )
-from engine.decoder import Decoder
+from engine.core.accept import by_block
+from engine.core.decoder import Decoder
 from tests.support.engine.tiny import build
 
 

@@ -37,8 +37,8 @@ from engine.bench.report import (
 )
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.cli.main import main
+from engine.conversation.stats import tally
 from engine.near_ties import Fork
-from engine.stats import tally
 from models.errors import Problem
 from models.typed_json import decode
 from tests.support.mostly_slow import examples

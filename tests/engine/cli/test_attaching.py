@@ -13,17 +13,17 @@ import pytest
 from filelock import FileLock
 from rich.console import Console
 
-from engine import kept_blocks
 from engine.cli.attaching import Attachments, read_attached
 from engine.cli.chat import TerminalChat, typed_path
+from engine.conversation import kept_blocks
+from engine.conversation.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.pair import require_pair
+from engine.conversation.session import Session
 from engine.documents import Document, Section
 from engine.documents.reading import Cancelled
 from engine.events import Done, Event, Prefill, Stats, Text, from_json
-from engine.kept_blocks import KeptBlocks, held_bytes, kept_blocks_folder
-from engine.loading import LoadedModel, load
-from engine.pair import require_pair
 from engine.request import ChatMessage, Overflow, Request, Sampling, chat
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import inspect
 from models.records import Fit
@@ -379,7 +379,7 @@ def test_no_more_is_given_than_memory_has_room_for(
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
     assert "whole" in generate("--attach", file).err
-    monkeypatch.setattr("engine.pair.require_pair", little)
+    monkeypatch.setattr("engine.conversation.pair.require_pair", little)
     assert "1 passage of 3" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err
 

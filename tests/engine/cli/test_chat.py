@@ -12,11 +12,11 @@ from rich.console import Console
 
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat, save
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
-from engine.loading import LoadedModel, load
 from engine.request import ChatMessage, Request, Sampling, chat
-from engine.session import Session
 from models.errors import Problem
 from models.in_words import clean
 from models.model_folder import ModelFolder

@@ -8,7 +8,7 @@ import pytest
 
 from engine.cli.child_session import ChildSession
 from engine.events import Done, Text
-from engine.protocol import Load, Macs
+from engine.process.protocol import Load, Macs
 from engine.request import ChatMessage, Request, chat
 from models.errors import Problem
 from models.model_folder import ModelFolder

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import engine.pair_costs
+import engine.conversation.pair_costs
 from engine.cli.main import open_session
+from engine.conversation.loading import load
 from engine.drafters.head_network import save_head
-from engine.host import CommandQueue, Host
-from engine.loading import load
-from engine.protocol import Load, Loaded, Response
+from engine.process.host import CommandQueue, Host
+from engine.process.protocol import Load, Loaded, Response
 from models.drafters import folders as drafter_folders
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -34,7 +34,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(drafter_folders, "_SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr("models.installed.store._SHIPPED", tmp_path / "shipped")
-    monkeypatch.setattr(engine.pair_costs, "calibrate", lambda *_, **__: None)
+    monkeypatch.setattr(engine.conversation.pair_costs, "calibrate", lambda *_, **__: None)
     found = {}
     for name, seed in _SEEDS.items():
         tiny.write_folder("llama", tmp_path / name, seed=seed)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from engine.events import from_json
-from engine.macs import LedMacs
+from engine.process.macs import LedMacs
 from models.errors import Problem
 from tests.support.engine.ended import PROMPT, ROOT, Command, assert_refused, events_of, text_of
 from tests.support.engine.scripted_cluster import LOST, Connecting, ScriptedCluster
@@ -36,7 +36,7 @@ def hosts(tmp_path: Path) -> Path:
 def connect(monkeypatch: pytest.MonkeyPatch) -> Connecting:
     connect = Connecting()
     made: Any = partial(LedMacs, connect=connect)  # type: ignore[arg-type]
-    monkeypatch.setattr("engine.macs.LedMacs", made)
+    monkeypatch.setattr("engine.process.macs.LedMacs", made)
     return connect
 
 

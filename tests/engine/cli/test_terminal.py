@@ -19,6 +19,8 @@ from engine.cli.terminal import (
     legend,
     row_starts,
 )
+from engine.conversation.rounds import judged
+from engine.conversation.stats import NoRatio, against_plain
 from engine.events import (
     Done,
     Draft,
@@ -34,8 +36,6 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.rounds import judged
-from engine.stats import NoRatio, against_plain
 from models.in_words import clean
 from tests.support.app.traces import trees
 

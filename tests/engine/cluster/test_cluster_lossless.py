@@ -15,12 +15,14 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from engine.cache import QuantizedCaches
 from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader
 from engine.cluster.share import Mode
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -29,9 +31,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Event
-from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request, Sampling
-from engine.session import Session
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import contents
 from tests.support.engine.ranks import Held, Ranks, alone, leading, started

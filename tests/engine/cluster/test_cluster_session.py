@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from engine.cache import QuantizedCaches
 from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.pair import identify
+from engine.conversation.scheduler import Job, Scheduler
+from engine.conversation.session import Session
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters.lookup import LookupDrafter
 from engine.events import Done, PromptLogprobs, to_json
-from engine.host import failure
-from engine.loading import LoadedModel
-from engine.pair import identify
+from engine.process.host import failure
 from engine.request import Request, Sampling, asked
-from engine.scheduler import Job, Scheduler
-from engine.session import Session
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
 from tests.support.engine.helpers import build_wide

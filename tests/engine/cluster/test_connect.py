@@ -15,9 +15,9 @@ from engine.cluster.connect import Cluster
 from engine.cluster.followers import Deadlines
 from engine.cluster.hosts import ClusterHost, Hosts
 from engine.cluster.links import this_mac
-from engine.loading import load
+from engine.conversation.loading import load
+from engine.conversation.session import Session
 from engine.request import Request, Sampling, asked
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import between, scripted_follower

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter
-from engine.loading import LoadedModel
 from engine.request import Sampling
 from engine.speculate import RoundDraft, Task, speculate
 from models.sharing import Mode

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cache import QuantizedCaches
 from engine.cluster import group as collectives
 from engine.cluster import orders
 from engine.cluster.follower import Follower, OutOfStep
 from engine.cluster.leader import PASSES_BETWEEN_COMPARISONS, Leader, LeadingDecoder
 from engine.cluster.share import ModelPart, RankShare
+from engine.core.cache import QuantizedCaches
 from models.errors import Problem
 from tests.engine.cluster import test_cluster_mutants as mutants
 from tests.support.engine.helpers import BLOCK, CORE, build_wide, contents

@@ -15,8 +15,8 @@ from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import RankShare, load_part
-from engine.decoder import Decoder
-from engine.loading import LoadedModel, load
+from engine.conversation.loading import LoadedModel, load
+from engine.core.decoder import Decoder
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from models.sharing import Mode

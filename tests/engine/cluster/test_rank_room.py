@@ -12,8 +12,8 @@ from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import RankShare, load_part
+from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.session import Session
 from models.drafters.folders import describe_drafter
 from models.files import models_folder
 from models.limits import LONGEST_COPY
@@ -23,7 +23,7 @@ from models.memory.shares import plan
 from models.model_folder import ModelFolder
 from models.sharing import Mode
 from models.starter import STARTER
-from tests.engine.test_pair_room import CLOSE, ROOT, random_model
+from tests.engine.conversation.test_pair_room import CLOSE, ROOT, random_model
 from tests.support.engine.peak_memory import fill
 from tests.support.engine.ranks import started
 

@@ -13,7 +13,7 @@ from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prom
 
 from engine.cluster.group import Group
 from engine.cluster.share import ModelPart, RankShare, keep
-from engine.loading import LoadedModel
+from engine.conversation.loading import LoadedModel
 from models.drafters.kinds import Tap
 from models.errors import Problem
 from models.memory.shape import read_shape

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine.cluster.waits import Waits
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import begin, fetch, finish, wait
 from tests.support.engine.tiny import build
 

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from engine.core.decoder import Decoder
 from engine.cpu.blas import MatrixLibrary, choose_blas, keep_narrow
-from engine.decoder import Decoder
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import examples, mostly_slow
 

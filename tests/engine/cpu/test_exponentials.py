@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models import activations, base, llama
 
+from engine.core.decoder import Decoder
 from engine.cpu.blas import choose_blas
 from engine.cpu.exponentials import STAND_INS, attend, softmax
-from engine.decoder import Decoder
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 

@@ -9,12 +9,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.conversation.loading import LoadedModel, load
 from engine.distil.answering import Answerer
 from engine.distil.head_learner import HeadLearner
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import shape_for
-from engine.loading import LoadedModel, load
 from models.model_folder import ModelFolder
 from tests.support.engine.sessions import loaded, tiny_model
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_learner, openings

@@ -7,12 +7,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
 from engine.distil import answering as module
 from engine.distil.answering import LIKELIEST, Answerer, TokenizedPrompt
 from engine.distil.store import RecordedAnswer
-from engine.loading import LoadedModel
 from engine.request import Request
-from engine.session import Session
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.sessions import loaded, tiny_model, tokens_of

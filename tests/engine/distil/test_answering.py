@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.conversation.loading import LoadedModel
 from engine.distil import answering as module
 from engine.distil.answering import (
     Answering,
@@ -23,7 +24,6 @@ from engine.distil.answering import (
 from engine.distil.budget import WorkBudget
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import shape_for
-from engine.loading import LoadedModel
 from models.errors import Problem
 from tests.support.engine.story_samples import asked_of, openings
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
+from engine.conversation.loading import LoadedModel
 from engine.distil.answering import Answerer
 from engine.distil.head_learner import HeadLearner
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead, head_drafter
-from engine.loading import LoadedModel
 from tests.support.engine.lively import (
     KEPT,
     SHAPE,

@@ -9,6 +9,8 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
 from engine.distil import answering, budget, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
@@ -18,9 +20,7 @@ from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import load_head, save_head
 from engine.events import Done
-from engine.loading import LoadedModel
 from engine.request import Request
-from engine.session import Session
 from models.drafters.folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
+from engine.conversation.loading import LoadedModel
 from engine.distil import store as store_module
 from engine.distil.head_learner import STEPS, HeadLearner
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer
 from engine.distil.training import Progress, Trainer, batches, epoch
-from engine.loading import LoadedModel
 from models.errors import Problem
 from tests.support.engine.story_samples import new_story_learner
 

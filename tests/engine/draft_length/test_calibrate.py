@@ -11,7 +11,7 @@ import pytest
 
 import engine.draft_length.calibrate
 import engine.speculate
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.device import CPU, GPU, Backend
 from engine.draft_length import DraftChoice, MeasuredRound
 from engine.draft_length.calibrate import calibrate

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter
@@ -24,7 +25,6 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.other_tokenizer import OtherTokenizerDrafter, Translation
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
 from tests.support.engine.chi_square import excess
 from tests.support.engine.drawn_texts import (
     DRAFTING,

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.core.model_parts
 import engine.drafters.block
-import engine.model_parts
 import engine.speculate
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic, Fixed
@@ -24,7 +25,6 @@ from engine.drafters.block import BlockDrafter, ContextCache
 from engine.drafters.cascade import Cascade
 from engine.drafters.lookup import LookupDrafter
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
 from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
 from tests.support.engine.chi_square import excess
 from tests.support.engine.first_two import SAMPLINGS, assert_the_targets
@@ -177,7 +177,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
 
 
 def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.model_parts, "RECORDED", 4)
+    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
     target = Decoder(shallow("llama"))
     drafter = block_drafter(target, "dspark")
     tokens = list(TOKENS)

@@ -11,12 +11,12 @@ import pytest
 from mlx_lm.utils import save_model
 
 import engine.drafters.block_folders
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding_scale
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.block_folders import block_network, load_block
 from engine.drafters.dflash import BlockAttention, BoundNetwork, DFlash
-from engine.model_parts import embedding_scale
 from models.drafters.blocks import BlockShape, rotation_of
 from models.drafters.folders import describe_drafter
 from models.errors import Problem

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.sampling import distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -25,7 +26,6 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.rows import Rows
 from engine.drafters.suffix import SuffixDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, scores
 from engine.tree import COMMITTED, Tree
 from models.errors import Problem
 from tests.support.engine.chi_square import excess

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.block_folders import block_network as published_network

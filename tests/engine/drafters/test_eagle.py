@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.sampling import Candidates, History, distribution, scores
 from engine.drafters import Drafter, DrafterRefused, chain
 from engine.drafters.eagle import Eagle3, load_network
 from engine.drafters.eagle_layers import FusedLayer
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.request import Sampling
-from engine.sampling import Candidates, History, distribution, scores
 from models.drafters.folders import describe_drafter
 from models.drafters.kinds import DrafterDescription
 from models.errors import Problem

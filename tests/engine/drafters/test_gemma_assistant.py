@@ -12,8 +12,9 @@ import mlx.nn as nn
 import pytest
 
 import engine.drafters.caches
-from engine.cache import QuantizedCaches, keys_and_values
-from engine.decoder import Decoder
+from engine.core.cache import QuantizedCaches, keys_and_values
+from engine.core.decoder import Decoder
+from engine.core.model_parts import HiddenStates
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter
@@ -23,7 +24,6 @@ from engine.drafters.gemma_assistant import (
     ClusteredOutput,
     load_gemma_assistant,
 )
-from engine.model_parts import HiddenStates
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter
 from tests.lab.parity import gemma_assistant as parity

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import engine.drafters.levels
+from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.levels import ReadLevel, by_depth, draft_tree, without_replacement
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY

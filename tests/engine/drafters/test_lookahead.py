@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engine.drafters.lookahead
+from engine.conversation.loading import load
 from engine.draft_length import DraftChoice
 from engine.draft_length.policy import FixedTree
 from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.lookahead import LookaheadDrafter, NGramPool
 from engine.drafters.lookup import LookupDrafter
-from engine.loading import load
 from engine.request import Sampling
 from engine.tree import Tree
 from models.model_folder import ModelFolder

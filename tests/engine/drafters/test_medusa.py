@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import final_norm
+from engine.core.sampling import History, distribution, scores
 from engine.drafters import DrafterRefused
 from engine.drafters.medusa import (
     MEDUSA_WEIGHTS_NAME,
@@ -20,9 +22,7 @@ from engine.drafters.medusa import (
     MedusaHeads,
     load_medusa,
 )
-from engine.model_parts import final_norm
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
 from models.drafters.folders import describe_drafter
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import GREEDY, plainly, proposed, run_greedily, up_to

@@ -11,12 +11,12 @@ import pytest
 from mlx.utils import tree_flatten
 
 import engine.drafters.mtp
-from engine.decoder import Decoder
+from engine.conversation.loading import load
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp, load_network
 from engine.drafters.states import StateDrafter
-from engine.loading import load
 from engine.request import Sampling
 from models.drafters.folders import describe_drafter, own_module
 from models.errors import Problem

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, NoDrafter, other_tokenizer
 from engine.drafters.chain import draft_chain

@@ -7,7 +7,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters.pard import ParallelDrafter
 from engine.request import Sampling

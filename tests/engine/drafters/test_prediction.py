@@ -8,7 +8,7 @@ import mlx.nn as nn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.cascade import Cascade

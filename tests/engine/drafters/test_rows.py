@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.sampling import Candidates, candidates, distribution, scores
 from engine.drafters.rows import Rows
 from engine.request import Sampling
-from engine.sampling import Candidates, candidates, distribution, scores
 
 VOCABULARY = 12
 ids = st.integers(0, VOCABULARY - 1)

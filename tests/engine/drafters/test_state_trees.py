@@ -12,8 +12,8 @@ import pytest
 from mlx.utils import tree_map
 from numpy.typing import NDArray
 
-from engine.accept import AcceptanceRule, by_block, by_token
-from engine.decoder import Decoder
+from engine.core.accept import AcceptanceRule, by_block, by_token
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays, Drafter, levels
 from engine.drafters.eagle import load_eagle

@@ -5,13 +5,13 @@ from itertools import product
 import mlx.core as mx
 import pytest
 
+import engine.core.model_parts
 import engine.drafters.states
-import engine.model_parts
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import output_rows
 from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import BoundHead, head_drafter
 from engine.drafters.states import StateDrafter
-from engine.model_parts import output_rows
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import GREEDY, plainly, proposed, task, up_to, write
@@ -134,7 +134,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
 
 
 def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.model_parts, "RECORDED", 4)
+    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 4)
     target, drafter, _ = pair()
     tokens = list(TOKENS)
     target.read(mx.array(tokens[:-1]))

@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from engine.conversation.template import render
 from engine.replies.syntax import Family, ReplySyntax, syntax_of
 from engine.request import ChatMessage, Prompt
-from engine.template import render
 
 TEMPLATES = Path(__file__).parents[2] / "data" / "templates"
 

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.grammar import Grammars
+from engine.core.grammar import Grammars
 from engine.replies.grammars import Choice, grammar_for
 from engine.replies.syntax import ReplySyntax, syntax_of
 from engine.replies.tools import Tool

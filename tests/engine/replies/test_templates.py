@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from engine.conversation.template import render
 from engine.request import ChatMessage, Prompt, ToolCall
-from engine.template import render
 from tests.engine.replies.reading import cut, read
 from tests.engine.replies.rendering import (
     CASES,

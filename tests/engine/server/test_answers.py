@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.events import Prefill
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.request import Grammar
 from engine.server import answers
 from engine.server.reading import ReplyReader

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engine.events import Failed, Text
-from engine.protocol import Load, Macs
+from engine.process.protocol import Load, Macs
 from engine.request import Prompt, Request
 from engine.server.child import EngineChild
 from engine.server.link import EngineLink

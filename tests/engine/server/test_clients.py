@@ -10,7 +10,7 @@ import pytest
 from httpx2 import AsyncClient, Response
 from llguidance import LLMatcher, LLTokenizer
 
-from engine.protocol import Count, Generate
+from engine.process.protocol import Count, Generate
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import LOADED, Script, Step, script, told
 

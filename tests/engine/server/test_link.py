@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.events import Done, Failed, Text
-from engine.protocol import Cancel, Generate
+from engine.process.protocol import Cancel, Generate
 from engine.request import ChatMessage, Prompt, Request
 from engine.server.link import EngineFailed
 from tests.support.engine.asking import run

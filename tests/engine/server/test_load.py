@@ -11,7 +11,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from engine.protocol import Generate, Load
+from engine.process.protocol import Generate, Load
 from engine.server.app import App
 from engine.server.child import EngineChild
 from engine.server.guard import Guard, hosts_of

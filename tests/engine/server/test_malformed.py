@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient
 
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.server.bodies import DEEPEST
 from tests.support.engine.asking import asking, run
 

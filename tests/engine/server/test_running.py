@@ -16,9 +16,9 @@ import psutil
 import pytest
 from httpx2 import AsyncClient
 
-from engine.client import GUEST
 from engine.events import Text
-from engine.protocol import Cancel, Generate, parse_command
+from engine.process.client import GUEST
+from engine.process.protocol import Cancel, Generate, parse_command
 from engine.server.running import Place
 from engine.server.status import STATUSES, ServerStatus
 from models.errors import Problem

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.server.service import MOST_WAITING
 from tests.support.engine.asking import asking, run
 from tests.support.engine.scripted_host import LOADED, Step, script

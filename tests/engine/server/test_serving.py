@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from engine.protocol import Cancel, Generate
+from engine.process.protocol import Cancel, Generate
 from engine.request import Prompt
 from engine.server.exchange import LARGEST_BODY_BYTES
 from engine.server.serving import MOST_CONNECTIONS, TimedProtocol, bound

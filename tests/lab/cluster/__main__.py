@@ -28,7 +28,7 @@ from engine.bench.machine import this_machine
 from engine.bench.prompts import BUILTIN
 from engine.cluster.connect import Cluster
 from engine.cluster.hosts import ClusterHost, Hosts
-from engine.loading import load
+from engine.conversation.loading import load
 from models.drafters.folders import find_head
 from models.errors import Problem
 from models.installed.resolve import open_target

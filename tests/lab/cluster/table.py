@@ -10,14 +10,14 @@ from statistics import median
 from time import perf_counter
 
 from engine.bench.figures import committed_ids, without_first_round
+from engine.conversation.loading import LoadedModel
+from engine.conversation.pair import make_policy
+from engine.conversation.session import Session
+from engine.conversation.stats import tally
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.policy import Automatic
 from engine.events import Event, Verdict
-from engine.loading import LoadedModel
-from engine.pair import make_policy
 from engine.request import ChatMessage, Request, Sampling
-from engine.session import Session
-from engine.stats import tally
 
 _WARM_UP_TOKENS = 2
 

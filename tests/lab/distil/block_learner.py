@@ -14,6 +14,8 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
+from engine.conversation.loading import LoadedModel
+from engine.core.model_parts import embedding, embedding_scale, final_norm, output_rows
 from engine.device import fetch
 from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
@@ -22,8 +24,6 @@ from engine.drafters.block import ContextCache
 from engine.drafters.dflash import BlockAttention, BlockLayer, DFlash
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.head_network import shape_for
-from engine.loading import LoadedModel
-from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
 from models.drafters.blocks import BlockShape, Rotation
 
 WEIGHTS_NAME = "model.safetensors"

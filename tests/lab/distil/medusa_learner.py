@@ -9,14 +9,14 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
+from engine.conversation.loading import LoadedModel
+from engine.core.model_parts import embedding, final_norm, output_rows
 from engine.device import fetch
 from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME, MedusaHeads
-from engine.loading import LoadedModel
-from engine.model_parts import embedding, final_norm, output_rows
 from models.drafters.medusa import MedusaShape
 
 _HEADS, _LAYERS = 4, 1

@@ -10,8 +10,8 @@ from typing import Any
 
 import mlx.nn as nn
 
-from engine.batch import can_share
-from engine.decoder import Decoder
+from engine.core.batch import can_share
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed, FixedTree
 from engine.drafters import Drafter

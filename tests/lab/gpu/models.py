@@ -15,7 +15,7 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 
-from engine.loading import LoadedModel
+from engine.conversation.loading import LoadedModel
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 

@@ -11,14 +11,14 @@ import mlx.core as mx
 
 import engine.device
 import engine.speculate
-from engine.accept import by_block
 from engine.bench.runners import Measurement, Runner, SlipstreamRunner, Workload
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.core.accept import by_block
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
-from engine.loading import LoadedModel
 from engine.speculate import RoundDraft, RoundVerdict, speculate
 from tests.lab.gpu.lossless import Target
 from tests.support.engine.helpers import task

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.block_folders import block_network
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import (

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.eagle import load_network
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.states import continued

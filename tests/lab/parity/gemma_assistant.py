@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftChoice
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.request import Sampling

@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.mtp import load_network
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.by_torch import by_torch

@@ -3,7 +3,7 @@
 import mlx.core as mx
 import numpy as np
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.states import StateNetwork
 from tests.lab.parity.subjects import PROMPT, Arrays, numbers, of_tokens
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from engine.accept import by_block
 from engine.bench.runners import Peer, SlipstreamRunner
-from engine.decoder import Decoder
+from engine.core.accept import by_block
+from engine.core.decoder import Decoder
 from engine.draft_length import (
     DraftCandidate,
     DraftChoice,

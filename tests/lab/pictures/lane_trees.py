@@ -16,7 +16,7 @@ from app.rounds.lane import DraftLane
 from app.start import make_application
 from app.theme.palette import DARK, LIGHT
 from app.theme.style import qt_palette
-from engine.rounds import branches
+from engine.conversation.rounds import branches
 from tests.support.app.traces import made_round, tree_round
 
 SIZES = (4, 8, 32)

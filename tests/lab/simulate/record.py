@@ -13,18 +13,18 @@ from zlib import crc32
 
 import mlx.core as mx
 
-from engine.accept import as_written, by_token, last_accepted, outcomes
 from engine.bench.prompts import Prompt, load_prompts
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.pair import make_drafter
+from engine.conversation.session import Session
+from engine.core.accept import as_written, by_token, last_accepted, outcomes
+from engine.core.decoder import Decoder
+from engine.core.sampling import Candidates, choose, distribution, draw, scores
 from engine.device import fetch
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.states import StateDrafter
-from engine.loading import LoadedModel, load
-from engine.pair import make_drafter
 from engine.request import Sampling, asked
-from engine.sampling import Candidates, choose, distribution, draw, scores
-from engine.session import Session
 from engine.tree import Tree
 from models.errors import Problem
 from models.installed.resolve import resolve_drafters

@@ -1,7 +1,7 @@
 """Stands in for the engine in the benchmark of the window: plays made-up rounds at a given speed.
 
-Its arguments: characters, tokens per second. It speaks `engine.protocol`; knows no model, no MLX
-and no Qt.
+Its arguments: characters, tokens per second. It speaks `engine.process.protocol`; knows no model,
+no MLX and no Qt.
 """
 
 import sys
@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from engine import protocol
+from engine.conversation.stats import update
 from engine.events import Done, DoneReason, Failed, Prefill, Stats
-from engine.protocol import (
+from engine.process import protocol
+from engine.process.protocol import (
     Cancel,
     Command,
     Generate,
@@ -26,7 +27,6 @@ from engine.protocol import (
     SetDrafter,
 )
 from engine.request import Sampling
-from engine.stats import update
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 
 Say = Callable[[Response], None]

@@ -1,5 +1,5 @@
 """What a pair needs by the figures, and when it is refused. The slow test that these figures are
-right is in tests/engine/test_pair_room.py."""
+right is in tests/engine/conversation/test_pair_room.py."""
 
 import math
 from dataclasses import replace

@@ -82,7 +82,7 @@ def test_what_lies_where(tmp_path: Path):
         f"Contents/Resources/python/{LIBRARY}/os.py",
         f"{PACKAGES}/tiny/a.py",
         f"{PACKAGES}/app/__main__.py",
-        f"{PACKAGES}/engine/host.py",
+        f"{PACKAGES}/engine/process/host.py",
         f"{PACKAGES}/models/starter.py",
         f"{PACKAGES}/resources/icons/slipstream.png",
         f"{PACKAGES}/resources/drafters/smollm2-135m/head.safetensors",

@@ -40,10 +40,10 @@ from types import ModuleType
 engine = sys.modules["engine"] = ModuleType("engine")
 engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 
-from engine import protocol
 from engine.cluster.states import RankState
 from engine.events import Done, Failed, Prefill, Stats, Text, Waiting, from_json
-from engine.protocol import (
+from engine.process import protocol
+from engine.process.protocol import (
     Cancel,
     Command,
     Count,

@@ -31,7 +31,7 @@ from types import ModuleType
 engine = sys.modules["engine"] = ModuleType("engine")
 engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 
-from engine.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
+from engine.process.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
 from engine.request import Prompt
 from engine.server.status import (
     STATUSES,

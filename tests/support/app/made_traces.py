@@ -4,6 +4,7 @@ import random
 import re
 from zlib import crc32
 
+from engine.conversation.stats import tally
 from engine.events import (
     Done,
     Draft,
@@ -17,7 +18,6 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.stats import tally
 
 _TOKEN = re.compile(r" ?\w{1,7}|\n+|\s+|[^\w\s]")
 ROUND_SECONDS = 0.011

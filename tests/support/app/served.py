@@ -11,7 +11,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer, ServerState
 from app.settings import Settings
-from engine.protocol import Response, response_from_json
+from engine.process.protocol import Response, response_from_json
 from tests.support.app.engine_listener import TIMEOUT_SECONDS, Listener
 from tests.support.app.window_maker import fake_host, fake_server
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from engine.conversation.rounds import Round, joined
+from engine.conversation.stats import tally
+from engine.conversation.text import AnswerText, TokenTexts
 from engine.events import (
     Done,
     Draft,
@@ -21,9 +24,6 @@ from engine.events import (
     WrittenToken,
     from_json,
 )
-from engine.rounds import Round, joined
-from engine.stats import tally
-from engine.text import AnswerText, TokenTexts
 from engine.tree import Tree
 
 DATA = Path(__file__).parents[2] / "app" / "data"

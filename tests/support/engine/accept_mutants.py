@@ -2,7 +2,7 @@
 
 import mlx.core as mx
 
-from engine import accept
+from engine.core import accept
 from engine.tree import Tree
 from tests.support.engine.acceptance import Verdict, drawing
 

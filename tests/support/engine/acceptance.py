@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from engine.accept import AcceptanceRule, Judged, outcomes
-from engine.sampling import Candidates, draw
+from engine.core.accept import AcceptanceRule, Judged, outcomes
+from engine.core.sampling import Candidates, draw
 from engine.tree import Tree
 
 

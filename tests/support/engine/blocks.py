@@ -9,7 +9,8 @@ import mlx.nn as nn
 import pytest
 from mlx.utils import tree_map_with_path
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, embedding_scale, output_layer
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, DFlash2
 from engine.drafters.dspark import (
@@ -19,7 +20,6 @@ from engine.drafters.dspark import (
     MarkovHead,
     RecurrentMarkovHead,
 )
-from engine.model_parts import embedding, embedding_scale, output_layer
 from models.drafters.blocks import BlockShape, Rotation, SelectorShape
 from models.drafters.folders import DrafterFolder
 

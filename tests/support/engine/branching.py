@@ -6,10 +6,10 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.sampling import History, distribution, scores
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
-from engine.sampling import History, distribution, scores
 from engine.tree import COMMITTED, Tree
 
 Row = NDArray[np.float64]

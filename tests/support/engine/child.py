@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine import host
 from engine.events import Done, Failed
-from engine.protocol import Command, Loaded, Response, command_to_json, response_from_json
+from engine.process import host
+from engine.process.protocol import Command, Loaded, Response, command_to_json, response_from_json
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
@@ -22,7 +22,7 @@ class Child:
         self.log = log
         self._log = log.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.host"],
+            [sys.executable, "-m", "engine.process.host"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

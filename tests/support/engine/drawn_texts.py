@@ -8,8 +8,8 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.accept import AcceptanceRule, by_block
-from engine.decoder import Decoder
+from engine.core.accept import AcceptanceRule, by_block
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftLengthPolicy
 from engine.drafters import Drafter
 from engine.drafters.model import ModelDrafter

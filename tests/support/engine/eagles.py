@@ -6,10 +6,10 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding
 from engine.drafters import Drafter
 from engine.drafters.eagle import load_eagle
-from engine.model_parts import embedding
 from models.drafters.folders import describe_drafter
 from tests.lab.parity.subjects import Arrays, Subject
 

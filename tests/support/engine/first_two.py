@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import trunk
+from engine.core.sampling import Candidates, History, distribution, scores
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, chain
-from engine.model_parts import trunk
 from engine.request import Sampling
-from engine.sampling import Candidates, History, distribution, scores
 from engine.speculate import RoundDraft, Task, speculate
 from tests.support.engine.chi_square import excess
 from tests.support.engine.helpers import MakeDrafter

@@ -7,7 +7,7 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.gemma4_text import ModelArgs
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.caches import CacheDrafter
 from engine.drafters.gemma_assistant import Assistant, AssistantNetwork
 from tests.lab.parity.gemma_assistant import ASSISTANT, LARGE, SMALL

@@ -3,7 +3,7 @@
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.drafters.head_network import BoundHead, head_drafter, new_head, shape_for
 from engine.drafters.states import StateDrafter
 

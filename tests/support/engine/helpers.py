@@ -18,9 +18,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
-from engine.batch import can_share
-from engine.cache import QuantizedCaches, keys_and_values
-from engine.decoder import Decoder
+from engine.core.batch import can_share
+from engine.core.cache import QuantizedCaches, keys_and_values
+from engine.core.decoder import Decoder
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed, FixedTree

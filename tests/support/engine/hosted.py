@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from unittest import mock
 
-from engine.host import CommandQueue, Host
-from engine.protocol import Command, Response
+from engine.process.host import CommandQueue, Host
+from engine.process.protocol import Command, Response
 
 
 def hosted(

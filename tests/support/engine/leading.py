@@ -18,10 +18,10 @@ from engine.cluster.connect import Cluster
 from engine.cluster.followers import Deadlines, follower_command
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
 from engine.events import Text
-from engine.loading import LoadedModel
 from engine.request import Request, Sampling, asked
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from engine import host
+from engine.process import host
 from tests.support.engine import leading
 
 ROOT = Path(host.__file__).parents[1]

@@ -14,10 +14,10 @@ import numpy as np
 from mlx_lm.models.base import create_attention_mask, scaled_dot_product_attention
 from numpy.typing import NDArray
 
-from engine.batch import can_share
-from engine.decoder import Decoder
+from engine.core.batch import can_share
+from engine.core.decoder import Decoder
+from engine.core.sampling import distribution, scores
 from engine.request import Sampling
-from engine.sampling import distribution, scores
 
 
 class _TokenBefore(nn.Module):

@@ -3,10 +3,10 @@
 import mlx.core as mx
 from mlx.utils import tree_map
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding
 from engine.drafters.medusa import MedusaDrafter, MedusaHeads
 from engine.drafters.rows import Rows
-from engine.model_parts import embedding
 from models.drafters.medusa import MedusaShape
 
 

@@ -9,10 +9,10 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
+from engine.core.model_parts import new_layer
 from engine.drafters.mtp import MtpModule, MtpNetwork
 from engine.drafters.states import StateDrafter
-from engine.model_parts import new_layer
 from tests.support.engine import tiny
 from tests.support.engine.tiny import GAIN, Config, build
 

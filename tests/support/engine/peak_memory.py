@@ -16,11 +16,11 @@ import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
 # isort: split
 import mlx.core as mx
 
+from engine.conversation.loading import load
+from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
 from engine.events import Verdict
-from engine.loading import load
 from engine.request import Request, Sampling
-from engine.session import Session
 from models.model_folder import ModelFolder
 
 _TURNS = 4

@@ -6,7 +6,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from tests.support.engine.helpers import task, write

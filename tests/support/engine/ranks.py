@@ -36,7 +36,7 @@ from engine.cluster.follower import Follower
 from engine.cluster.group import Group
 from engine.cluster.leader import Leader, LeadingDecoder
 from engine.cluster.share import Mode, ModelPart, RankShare, divide, keep
-from engine.loading import LoadedModel
+from engine.conversation.loading import LoadedModel
 from tests.support.engine.sessions import END, loaded
 from tests.support.engine.tiny import byte_tokenizer
 

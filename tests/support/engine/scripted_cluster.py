@@ -7,8 +7,8 @@ from typing import Any
 from engine.cluster.hosts import Hosts
 from engine.cluster.share import Mode
 from engine.cluster.states import RankState
-from engine.decoder import Decoder
-from engine.loading import LoadedModel, load
+from engine.conversation.loading import LoadedModel, load
+from engine.core.decoder import Decoder
 from models.errors import Problem
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from engine import events, protocol
+from engine import events
 from engine.cluster.states import RankState
 from engine.events import (
     Done,
@@ -38,7 +38,8 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.protocol import (
+from engine.process import protocol
+from engine.process.protocol import (
     LONGEST_RESPONSE_BYTES,
     Cancel,
     Count,

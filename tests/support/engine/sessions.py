@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
+from engine.conversation.stats import tally
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -16,10 +19,7 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
-from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request
-from engine.session import Session
-from engine.stats import tally
 from engine.tree import COMMITTED
 from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained_drafter

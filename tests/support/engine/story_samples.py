@@ -7,7 +7,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
+from engine.core.decoder import Decoder
+from engine.core.model_parts import embedding, output_rows
 from engine.distil.answering import TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
 from engine.distil.measure import ChainAcceptance
@@ -15,10 +18,7 @@ from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter
 from engine.drafters.head_network import BoundHead, new_head, shape_for
-from engine.loading import LoadedModel
-from engine.model_parts import embedding, output_rows
 from engine.request import Request
-from engine.session import Session
 from tests.support.engine.sessions import done_of, tokens_of
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"

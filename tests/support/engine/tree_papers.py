@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.accept import AcceptanceRule
+from engine.core.accept import AcceptanceRule
 from engine.tree import COMMITTED, Tree
 from tests.support.engine.acceptance import Verdict, as_rule
 from tests.support.engine.small_worlds import Drafts, Judged

@@ -9,7 +9,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from hypothesis import strategies as st
 
-from engine.decoder import Decoder
+from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling

@@ -14,9 +14,9 @@ from mlx_lm.utils import _get_classes, load_model
 
 from engine.cli.models import convert as subject
 from engine.cli.models.convert import Quantization, convert, needed_bytes
-from engine.loading import load
+from engine.conversation.loading import load
+from engine.conversation.session import Session
 from engine.request import ChatMessage, Request
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
 from tests.support.engine import tiny

@@ -11,12 +11,12 @@ from mlx.utils import tree_flatten
 from engine.cli.models.convert import Quantization
 from engine.cli.models.convert_drafter import convert_drafter
 from engine.cli.models.convert_source import convert_source, installed_at
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.pair import make_drafter
+from engine.core.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.mtp import load_mtp
-from engine.loading import LoadedModel, load
-from engine.pair import make_drafter
 from models.drafters.folders import describe_drafter, own_module
 from models.drafters.kinds import KIND_NAMES, check
 from models.errors import Problem

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.events import Failed
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.request import Grammar, ToolCall
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Script, Step, script

@@ -19,7 +19,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.protocol import Generate
+from engine.process.protocol import Generate
 from engine.request import Prompt
 from tests.support.engine.asking import asking, events, run
 from tests.support.engine.scripted_host import Script, Step, script

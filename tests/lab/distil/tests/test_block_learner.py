@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten, tree_map
 
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.core.decoder import Decoder
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
@@ -19,7 +20,6 @@ from engine.drafters.block import BlockDrafter
 from engine.drafters.block_folders import block_network
 from engine.drafters.dflash import BoundNetwork, DFlash
 from engine.drafters.rows import Rows
-from engine.loading import LoadedModel
 from models.drafters.folders import describe_drafter
 from tests.lab.distil.block_learner import BlockLearner
 from tests.support.engine.lively import cross_entropy

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.conversation.loading import LoadedModel
+from engine.conversation.session import Session
 from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done
-from engine.loading import LoadedModel
 from engine.request import Request
-from engine.session import Session
 from models.drafters.folders import describe_drafter
 from models.drafters.kinds import Demands
 from models.model_folder import ModelFolder

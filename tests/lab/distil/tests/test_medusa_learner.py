@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.decoder import Decoder
+from engine.conversation.loading import LoadedModel
+from engine.core.decoder import Decoder
 from engine.distil.loss import make_batch
 from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.medusa import MedusaDrafter, load_medusa
 from engine.drafters.rows import Rows
-from engine.loading import LoadedModel
 from models.drafters.folders import describe_drafter
 from tests.lab.distil.medusa_learner import MedusaLearner
 from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, cross_entropy, row_of

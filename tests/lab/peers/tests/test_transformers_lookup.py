@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from engine.bench import runners
 from engine.bench.options import BenchOptions
 from engine.bench.runners import Workload
+from engine.conversation.loading import load
 from engine.draft_length import DraftCandidate, DraftChoice, Reason, Why
-from engine.loading import load
 from engine.request import Sampling
 from tests.lab.peers.transformers_lookup import (
     EveryRound,

@@ -7,13 +7,13 @@ import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
+from engine.conversation.loading import load
+from engine.conversation.session import Session
 from engine.device import BACKENDS, CPU
 from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import save_head
 from engine.events import Draft, Verdict
-from engine.loading import load
 from engine.request import ChatMessage, Request
-from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.lab.simulate.__main__ import main

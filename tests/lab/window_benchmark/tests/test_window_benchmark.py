@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rounds.trace import Trace
+from engine.conversation.stats import tally
 from engine.events import Done, Prefill, Stats
-from engine.protocol import Cancel, Response
-from engine.stats import tally
+from engine.process.protocol import Cancel, Response
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
 from tests.lab.window_benchmark.host import CommandRunner, play
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text

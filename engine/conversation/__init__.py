@@ -1,0 +1,1 @@
+"""A conversation with a pair: prompts in, events out."""

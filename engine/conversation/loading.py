@@ -1,0 +1,138 @@
+"""Loads a model folder as a model that runs here. A bad folder raises a `Problem`.
+
+Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout of folders.
+"""
+
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.utils import load_model as load_weights
+from mlx_lm.utils import load_tokenizer
+
+from engine.conversation.default_sampling import default_sampling
+from engine.core.decoder import Decoder
+from engine.cpu import weights
+from engine.cpu.rotary import with_rotary
+from engine.device import backend
+from engine.request import BALANCED, Sampling
+from models.errors import Problem
+from models.memory.machine import this_machine
+from models.model_folder import ModelFolder
+
+_UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in memory.
+
+    `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
+    `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
+    sampled where nothing was chosen. `decoder` makes what reads with it: here, or on several Macs.
+    """
+
+    folder: ModelFolder
+    model: nn.Module
+    tokenizer: Any
+    ends: frozenset[int]
+    context_length: int
+    precision: str
+    sampling: Sampling = BALANCED
+    decoder: Callable[..., Decoder] = Decoder
+
+    @property
+    def alone(self) -> bool:
+        """Whether all of it is here, so that others than `decoder` can read with it too."""
+        return self.decoder is Decoder
+
+
+def load(
+    folder: ModelFolder,
+    *,
+    expand: bool | None = None,
+    cut: Callable[[nn.Module], None] = lambda model: None,
+) -> LoadedModel:
+    """Load an MLX model. Raises `Problem` for anything that is wrong with it.
+
+    On Metal weights stay as they are. On the CPU quantized products cost the same for every row,
+    so weights are expanded to float32 if the memory allows: only then drafting pays. `expand` says
+    so where it was decided already; `cut` leaves a part of the model, before anything is read.
+    """
+    folder.check()
+    try:
+        with redirect_stdout(StringIO()) as printed:  # some modules print and exit
+            model, config = load_weights(folder.path, lazy=True)
+        own = backend().own_functions
+        if own and (_has_room(model) if expand is None else expand):
+            precision = _expand(model)
+        else:
+            precision = _precision(model)
+        cut(model)
+        if own:
+            with_rotary(model)
+        # Evaluated all at once, packed and expanded weights would be in memory together.
+        arrays = [array for module in model.modules() for array in _arrays(module)]
+        for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
+            mx.eval(array)
+        tokenizer = load_tokenizer(
+            folder.path, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
+        )
+    except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
+        reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = " ".join(reason.split())[:200] or type(error).__name__
+        raise Problem(
+            f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
+            "Choose a model that mlx-lm supports, or fetch it again.",
+        ) from error
+    return LoadedModel(
+        folder=folder,
+        model=model,
+        tokenizer=tokenizer,
+        ends=frozenset(tokenizer.eos_token_ids),
+        context_length=folder.context_length or _UNKNOWN_CONTEXT,
+        precision=precision,
+        sampling=default_sampling(folder),
+    )
+
+
+def _has_room(model: nn.Module) -> bool:
+    """Whether all weights fit as float32 into half of the free memory."""
+    values = sum(_values(module) for module in model.modules())
+    return 4 * values <= free_memory_bytes() / 2
+
+
+def _expand(model: nn.Module) -> str:
+    before = _precision(model)
+    weights.expand(model)
+    return before if before == "float32" else f"float32 from {before}"
+
+
+def _precision(model: nn.Module) -> str:
+    bits = sorted({module.bits for module in model.modules() if hasattr(module, "bits")})
+    if bits:
+        return "/".join(map(str, bits)) + "-bit"
+    types = {str(array.dtype) for module in model.modules() for array in _arrays(module)}
+    return "/".join(sorted(kind.removeprefix("mlx.core.") for kind in types))
+
+
+def _arrays(module: nn.Module) -> list[mx.array]:
+    """The parameters of a module itself, not of those inside it."""
+    return [value for value in module.values() if isinstance(value, mx.array)]
+
+
+def _values(module: nn.Module) -> int:
+    """How many weights a module itself holds."""
+    if hasattr(module, "bits"):
+        return int(module.weight.size * 32 // module.bits)
+    return sum(array.size for array in _arrays(module))
+
+
+def free_memory_bytes() -> int:
+    """Bytes that models can take without swapping. Returns 0 except on Linux."""
+    machine = this_machine()
+    return 0 if machine.unified else machine.available_bytes

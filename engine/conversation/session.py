@@ -1,0 +1,497 @@
+"""A conversation with a pair: prompts in, events out. The beginning that two prompts share is read
+once.
+
+Joins the loop (`engine.speculate`), which knows token ids, with text and events.
+"""
+
+import secrets
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import takewhile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from engine.conversation.answer_events import AnswerEvents
+from engine.conversation.kept_blocks import KeptBlocks
+from engine.conversation.kept_prefixes import KeptPrefix, KeptPrefixes, Unkept
+from engine.conversation.loading import LoadedModel
+from engine.conversation.overflow import fit, without
+from engine.conversation.pair import make_drafter
+from engine.conversation.pair_costs import PairCosts, Remark, plain_passes
+from engine.conversation.prompt_logprobs import prompt_logprobs
+from engine.conversation.skippable import skippable
+from engine.conversation.sources import Sources
+from engine.conversation.stats import ENOUGH_PLAIN_ROUNDS, update
+from engine.conversation.template import encode_prompt
+from engine.conversation.text import AnswerText, TokenTexts, ending_of
+from engine.core.accept import AcceptanceRule, by_block
+from engine.core.batch import can_share
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
+from engine.core.grammar import Grammars
+from engine.draft_length import DraftLengthPolicy
+from engine.draft_length.calibrations import CalibrationStore
+from engine.draft_length.policy import Automatic, FixedTree
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.earlier_answers import LEAD, EarlierAnswers
+from engine.drafters.prediction import PredictionDrafter
+from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
+from engine.request import ChatMessage, Prompt, Request, TooLong, chat
+from engine.speculate import (
+    Company,
+    Pass,
+    RoundDraft,
+    Task,
+    alone,
+    candidates_for,
+    draft_and_verify,
+    while_it_works,
+)
+from models.errors import Problem
+from models.installed.resolve import Drafters, resolve_drafters
+
+_DEFAULT = Request()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The objects that conversations with the same target have in common."""
+
+    target: LoadedModel
+    accept: AcceptanceRule
+    calibrations: CalibrationStore | None
+    token_texts: TokenTexts
+    grammars: Grammars
+    earlier: EarlierAnswers | None
+    prefixes: KeptPrefixes | None
+
+
+class Session:
+    """One conversation, used by one thread. `accept` is the acceptance rule for sampling.
+
+    Attributes: `drafter` and `policy`, which may be changed between answers. `disturbed`: whether
+    other programs kept the machine busy during the latest answer, so that nothing of it is stored.
+    """
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        *,
+        drafter: str | Drafters = "none",
+        policy: DraftLengthPolicy | None = None,
+        quantized: QuantizedCaches | None = None,
+        accept: AcceptanceRule = by_block,
+        calibrations: CalibrationStore | None = None,
+        earlier: Path | None = None,
+        kept: KeptBlocks | None = None,
+    ) -> None:
+        """`earlier`: the folder of earlier answers, which are drafted from; new ones are added.
+        `kept`: where the caches of prompts about documents are kept, if a request asks for it."""
+        trial = cache(partial(can_share, target.model))  # one for all sessions with this model
+        decoder = target.decoder(target.model, quantized=quantized, trial=trial)
+        tokenizer, size = target.tokenizer, decoder.vocabulary
+        shared = _Shared(
+            target=target,
+            accept=accept,
+            calibrations=calibrations,
+            token_texts=TokenTexts(tokenizer),
+            grammars=Grammars(tokenizer, vocabulary=size, ends=target.ends),
+            earlier=None
+            if earlier is None
+            else EarlierAnswers(earlier, tokenizer.get_vocab(), size=size),
+            prefixes=None if kept is None else KeptPrefixes(kept, target, decoder),
+        )
+        nothing = PairCosts(None, target, Drafters("none", ()))
+        self._set_up(shared, decoder, NoDrafter(), policy or Automatic(), nothing)
+        self.use_drafter(drafter)
+
+    def _set_up(
+        self,
+        shared: _Shared,
+        decoder: Decoder,
+        drafter: Drafter,
+        policy: DraftLengthPolicy,
+        costs: PairCosts,
+        *,
+        tokens: Sequence[int] = (),
+    ) -> None:
+        """Set all that a conversation consists of. `decoder` has read `tokens`."""
+        self._shared, self.target = shared, shared.target
+        self.decoder, self.drafter, self.policy, self._costs = decoder, drafter, policy, costs
+        self.disturbed = False
+        self._kept: KeptPrefix | None = None  # of the latest prompt
+        self._tokens = list(tokens)  # committed; the models have read a prefix of them
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The ids of all committed tokens: prompt and answer."""
+        return tuple(self._tokens)
+
+    def use_drafter(self, drafter: str | Drafters) -> None:
+        """Draft with this drafter from now on; a name is looked up first: see
+        `engine.conversation.pair`."""
+        if isinstance(drafter, str):
+            drafter = resolve_drafters(drafter, self.target.folder)
+        self.drafter = make_drafter(
+            drafter, target=self.target, decoder=self.decoder, earlier=self._shared.earlier
+        )
+        self._costs = PairCosts(self._shared.calibrations, self.target, drafter)
+        self.policy.restart()
+
+    def calibrate(
+        self,
+        *,
+        progress: Callable[[float], None] = lambda share: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        again: bool = False,
+    ) -> list[Remark]:
+        """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
+        which take up to 5 seconds. `progress` gets the share that is done; `again` measures even if
+        costs are stored. For another policy, find out whether the target can read its trees.
+
+        Returns remarks that a person should read; mostly none.
+        """
+        if isinstance(self.drafter, NoDrafter):
+            return []
+        trees = isinstance(self.policy, Automatic | FixedTree)
+        in_vain = trees and not self.decoder.branches  # tried now, not while a draft is timed
+        if not isinstance(self.policy, Automatic):
+            return [Remark.ONLY_CHAINS] if in_vain else []
+        self.policy, remarks = self._costs.calibrate(
+            self.decoder,
+            self.drafter,
+            self._tokens,
+            progress=progress,
+            cancelled=cancelled,
+            again=again,
+        )
+        return remarks
+
+    def another(self) -> "Session":
+        """A session for another conversation. It shares the weights, and begins with what was
+        learned about the pair."""
+        return self._beside(self.decoder.another())
+
+    def copy(self) -> "Session":
+        """As `another`, with a copy of what this one has read."""
+        decoder, _recorded = self.decoder.copy()
+        return self._beside(decoder)
+
+    def _beside(self, decoder: Decoder) -> "Session":
+        other = Session.__new__(Session)
+        other._set_up(
+            self._shared,
+            decoder,
+            self.drafter.beside(decoder),
+            self.policy.another(),
+            self._costs,
+            tokens=self._tokens[: decoder.length],
+        )
+        return other
+
+    def plain(self) -> "Session":
+        """A session for another conversation, without drafts, to compare speeds with."""
+        return Session(self.target, quantized=self.decoder.timeline.quantized)
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that it has read."""
+        return self.decoder.length
+
+    def shared(self, prompt: Sequence[int]) -> int:
+        """The number of tokens that `prompt` begins with and that have been read."""
+        return min(common(self._tokens, prompt), self.length)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt. A chat is written by the model's own chat template.
+
+        If the last message is the assistant's, the answer continues it.
+        """
+        return encode_prompt(self.target.tokenizer, prompt)
+
+    def answer(
+        self,
+        messages: Sequence[ChatMessage],
+        request: Request = _DEFAULT,
+        *,
+        options: str = "",
+        generation: str = "",
+        cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
+    ) -> Iterator[Event]:
+        """Answer a chat, with these `options` of its template: see `begin`."""
+        answer = self.prepare(chat(messages, options=options), request, generation=generation)
+        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
+
+    def complete(
+        self,
+        prompt: Sequence[int],
+        request: Request = _DEFAULT,
+        *,
+        generation: str = "",
+        cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
+    ) -> Iterator[Event]:
+        """Continue `prompt`, token ids: see `begin`."""
+        answer = self.prepare(Prompt(tokens=tuple(prompt)), request, generation=generation)
+        return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
+
+    def _alone(self, answer: "Answer", **options: Any) -> Iterator[Event]:
+        return alone(self.decoder, self.begin(answer, **options))
+
+    def room(self, request: Request) -> int:
+        """The tokens that a chat may have before messages are left out for the answer's sake."""
+        return request.room(self.target.context_length)
+
+    def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
+        """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
+        messages = prompt.messages
+        if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
+            raise Problem("The prompt is empty.", "Write something to answer.")
+        tokenizer = self.target.tokenizer
+        encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)
+        tokens, gap = fit(
+            prompt,
+            overflow=request.overflow,
+            limit=self.room(request),
+            encode=self.encode,
+            encode_text=encode_text,
+        )
+        sources = Sources(tokenizer, without(prompt, gap), tokens, left_out=gap)
+        context = self.target.context_length
+        if not tokens:
+            raise Problem("The prompt is empty.", "Write something to answer.")
+        if len(tokens) >= context:
+            raise TooLong(len(tokens), context)
+        sampling = request.sampling or self.target.sampling
+        task = Task(
+            sampling=sampling,
+            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
+            max_tokens=min(request.max_tokens, context - len(tokens)),
+            ends=self.target.ends,
+            accept=self._shared.accept,
+            logprobs=request.logprobs,
+        )
+        if request.grammar is not None:
+            task = replace(task, constraint=self._shared.grammars.constrain(request.grammar))
+        return Answer(
+            generation,
+            tokens,
+            gap,
+            sources,
+            task,
+            AnswerText(tokenizer, request.stops, special=request.special, ends=self.target.ends),
+            prediction=encode_text(request.prediction) if request.prediction else [],
+            prompt_logprobs=request.prompt_logprobs,
+            keep_as=frozenset(request.keep_as),
+            skippable=partial(skippable, messages, sources),
+        )
+
+    def begin(
+        self,
+        answer: "Answer",
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
+        company: Company | None = None,
+    ) -> Generator[Event | Pass]:
+        """The events of an answer, and the passes that it asks for: see `engine.speculate`.
+
+        `cancelled` is called at least once a round. The speed of an answer with drafts is compared
+        with plain rounds. If it has too few of its own, plain passes are measured behind its last
+        text while `compare` returns True. `clock` gives the seconds of the rounds; it may rest
+        while the answer does. `company`: the other answers that are written meanwhile.
+
+        May be closed early, which is the same as cancelling.
+        """
+        task = replace(answer.task, company=company or Company(), clock=clock)
+        with self.decoder.busy():
+            done = yield from self._write(
+                replace(answer, task=task), cancelled=cancelled, compare=compare
+            )
+        yield done
+
+    def plain_passes(
+        self,
+        request: Request = _DEFAULT,
+        *,
+        passes: int = ENOUGH_PLAIN_ROUNDS,
+        going_on: Callable[[], bool] = lambda: True,
+    ) -> tuple[float, ...]:
+        """The seconds of plain passes, measured behind the last answer, which stays as it is.
+
+        Empty without an answer or room for the tokens, and if `going_on` returns False.
+        """
+        if not self._tokens or len(self._tokens) + passes + 2 > self.target.context_length:
+            return ()
+        sampling = request.sampling or self.target.sampling
+        return plain_passes(self.decoder, self._tokens, sampling, passes=passes, going_on=going_on)
+
+    def _write(
+        self,
+        answer: "Answer",
+        *,
+        cancelled: Callable[[], bool],
+        compare: Callable[[], bool],
+    ) -> Generator[Event | Pass, None, Done]:
+        """The events of an answer and its passes; returns the last event."""
+        generation, task, earlier = answer.generation, answer.task, self._shared.earlier
+        drafter = self.drafter
+        if answer.prediction:
+            prediction = PredictionDrafter(answer.prediction, start=len(answer.tokens))
+            drafter = Cascade(prediction, drafter)
+        stats, contention, self.disturbed = Stats(), self._costs.watch(), False
+        if earlier is not None:
+            earlier.refresh()
+        if answer.prompt_logprobs:
+            texts, most = self._shared.token_texts, answer.task.logprobs or 0
+            judged = prompt_logprobs(self.decoder, answer.tokens, texts, most=most)
+            self._tokens = answer.tokens[:-1]
+            yield PromptLogprobs(generation, judged)
+        for prefill in self._prefill(answer):
+            stats = update(stats, prefill)
+            yield prefill
+            if cancelled():
+                return Done(generation, "cancelled", stats)
+
+        ending: DoneReason = "length"
+        telling = AnswerEvents(generation, self._shared.token_texts, answer.text, answer.sources.of)
+        last = task.clock()
+        loop = draft_and_verify(self.decoder, drafter, self.policy, self._tokens, task)
+        with closing(while_it_works(loop, task.company)) as items:
+            for item in items:
+                if isinstance(item, Pass):
+                    yield item
+                    continue
+                now = task.clock()
+                for event in telling.push(item, now - last, accompanied=task.company.in_turns):
+                    stats = update(stats, event)
+                    yield event
+                if isinstance(item, RoundDraft):
+                    continue
+                last = now
+                if answer.text.stopped or item.committed[-1] in task.ends:
+                    ending = "stop"
+                    break
+                if cancelled():
+                    ending = "cancelled"
+                    break
+        self.decoder.free_pool(len(self._tokens))
+        yield from telling.finish()
+        if earlier is not None and ending != "cancelled" and not cancelled():
+            # Before `Done`: a chat that is deleted behind it is forgotten here, too.
+            earlier.learn(self._tokens[max(len(answer.tokens) - LEAD, 0) :])
+        self.disturbed = self._costs.learn(
+            self.policy, contention, accompanied=task.company.in_turns
+        )
+        few = stats.plain < ENOUGH_PLAIN_ROUNDS
+        if stats.proposed and few and ending != "cancelled" and compare() and not cancelled():
+            reference = self.plain_passes(
+                Request(sampling=task.sampling), going_on=lambda: compare() and not cancelled()
+            )
+            stats = replace(stats, reference_seconds=reference)
+        ending = "stop" if answer.text.stopped else ending
+        return Done(generation, ending, stats, cut=answer.text.cut)
+
+    def keep(self) -> bool:
+        """Write some of the latest prompt to disk, if its request asked for it and there is time: a
+        part of a second's work. Returns whether there may be more to write."""
+        return self._kept is not None and self._kept.write()
+
+    @property
+    def unkept(self) -> Unkept | None:
+        """Why `keep` has kept nothing of the latest prompt, though its request asked for it."""
+        return None if self._kept is None else self._kept.unkept
+
+    def _prefill(self, answer: "Answer") -> Iterator[Prefill]:
+        """Read all but the last token of the prompt: behind the tokens that it shares with the
+        text so far, or behind its kept prefix, if that is longer."""
+        began, prompt, gap = perf_counter(), answer.tokens, answer.left_out
+        held = min(self.shared(prompt), len(prompt) - 1)
+        before, self._kept, prefixes = self._kept, None, self._shared.prefixes
+        if prefixes is not None:
+            self._kept = prefixes.of(
+                prompt, answer.keep_as, decoder=self.decoder, held=held, before=before
+            )
+        if self._kept is not None:
+            held = self._kept.start(held)
+        self._tokens = list(prompt)
+        self.decoder.rewind(held)
+        self.drafter.rewind(held)
+        self.drafter.leave_out(answer.skippable)
+
+        first = Prefill(
+            answer.generation,
+            processed=self.decoder.length,
+            total=len(prompt),
+            reused=self.decoder.length,
+            seconds=0.0,
+            left_out_from=gap.start,
+            left_out=len(gap),
+            context=self.target.context_length if gap else 0,
+        )
+        reused = first.reused
+
+        def read(processed: int) -> Prefill:
+            seconds = perf_counter() - began
+            return replace(first, processed=processed, reused=reused, seconds=seconds)
+
+        yield replace(first, ending=ending_of(self.target.tokenizer, prompt))
+        if self._kept is not None:
+            for reused in self._kept.read(first.reused):
+                yield read(reused)
+            reused = self.decoder.length
+        for length in self.decoder.prefill(prompt):
+            yield read(length)
+        if self._drafter_reads(prompt):
+            for _ in self.drafter.prepare(prompt):
+                yield read(len(prompt) - 1)
+        self.decoder.bookmark()
+        yield read(len(prompt))
+
+    def _drafter_reads(self, prompt: list[int]) -> bool:
+        """Whether the drafter reads the prompt at once, and not with its first draft."""
+        if not isinstance(self.policy, Automatic):
+            return True
+        candidates = candidates_for(self.decoder, self.drafter, prompt)
+        return self.policy.worth_reading(candidates, context=len(prompt))
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """The number of tokens that two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that can be begun.
+
+    Attributes: `tokens`, the prompt; `left_out`, the numbers of the messages that it is without;
+    `sources`, where the others stand in it; `task` and `text`, what the loop writes and how it is
+    read; `prediction`, tokens to draft from; `keep_as` as in `Request`; `skippable` finds the
+    tokens of the prompt that a drafter need not read.
+    """
+
+    generation: str
+    tokens: list[int]
+    left_out: range
+    sources: Sources
+    task: Task
+    text: AnswerText
+    prediction: list[int]
+    prompt_logprobs: bool
+    keep_as: frozenset[str] = frozenset()
+    skippable: Callable[[], Sequence[range]] = tuple
+
+    @property
+    def most_tokens(self) -> int:
+        """The greatest length of prompt and answer together."""
+        return len(self.tokens) + self.task.max_tokens

@@ -1,0 +1,1 @@
+"""One round: sampling, acceptance, a target that reads and takes back. Knows token ids alone."""

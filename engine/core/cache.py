@@ -1,0 +1,489 @@
+"""A model's caches as one timeline that can be extended and rewound.
+
+mlx-lm gives a list of caches, one per layer: full attention, sliding window, quantized,
+recurrent, or mixed. A `Timeline` holds them with one length in tokens. Its law: after `rewind(n)`
+the caches are equal to caches that read the first `length` tokens afresh.
+
+- Full-attention and quantized caches are cut at any length.
+- Sliding windows have caches of our own (`AlignedCache`): mlx-lm's ring forgets what a rejected
+  token overwrote, and its key order, hence its rounding, depends on the block sizes. On the
+  CPU full attention has them too: sums over more than 384 keys round by their number.
+- Recurrent states cannot be cut. Inside a round they are computed again up to the length, from
+  the round's mark and the inputs that a `Tape` recorded. Otherwise they go back to the newest
+  mark at or before the length, and the tokens between are read again with the next pass.
+
+Knows nothing of tokens, models or sampling.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models.cache import (
+    ArraysCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+
+from engine.core.recurrent import Tape, states_of
+from engine.device import backend
+from models.limits import BOOKMARKS, CACHE_BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedCaches:
+    """Quantize full-attention caches once `start` tokens are in them."""
+
+    bits: int = 8
+    group_size: int = 64
+    start: int = 5000
+
+
+class AlignedCache(KVCache):
+    """Keys and values in temporal order, of a sliding `window` or of everything (None).
+
+    Attention sees positions `[base, end)`, which move in steps of `block`; a mask makes the
+    window exact and hides positions that are not read yet. A pass that crosses no step (`room`)
+    gives every query the same keys, at the same places, as it would have had alone: the rounding
+    is identical, token by token or in blocks. Holds up to two blocks more than the window.
+
+    If passes of a round cross a step, the positions that the window drops are held from `hold` to
+    `forget`, so that the passes can be taken back.
+    """
+
+    def __init__(self, window: int | None, *, block: int) -> None:
+        super().__init__()
+        self.keys: mx.array | None
+        self.values: mx.array | None
+        self.window = window
+        self.block = block
+        self.base = 0
+        self._dropped: list[tuple[Any, Any, int]] | None = None  # in a round: keys, values, base
+
+    def _base_for(self, position: int) -> int:
+        """The first position that is kept for a query at `position`."""
+        if self.window is None:
+            return 0
+        return max(0, (position + 1 - self.window) // self.block * self.block)
+
+    def _end_for(self, length: int) -> int:
+        """The position behind the last key, once `length` tokens are read.
+
+        One less than a whole number of blocks: BLAS is a third slower for multiples of eight.
+        """
+        return -(-(length + 1) // self.block) * self.block - 1
+
+    @property
+    def room(self) -> int:
+        """How many rows the next pass may have."""
+        steps = [self._end_for(self.offset + 1)]
+        if self.window is not None:
+            steps.append(self._base_for(self.offset) + self.block + self.window - 1)
+        return min(steps) - self.offset
+
+    @property
+    def floor(self) -> int:
+        """The shortest length above 0 that this cache can be cut to."""
+        base = self._dropped[0][2] if self._dropped else self.base
+        return base + self.window - 1 if base and self.window else 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether a round is under way."""
+        return self._dropped is not None
+
+    def hold(self) -> None:
+        """Begin a round: hold the positions that the window drops from now on."""
+        self._dropped = []
+
+    def forget(self) -> None:
+        """End the round: release the held positions. Later passes are not taken back."""
+        self._dropped = None
+
+    def trim(self, n: int) -> int:
+        """Remove the newest `n` positions, down to `floor` at least. Returns `n`."""
+        self.offset -= n
+        while self._dropped and self.window and self.offset < self.base + self.window - 1:
+            self.keys, self.values, self.base = self._dropped.pop()
+        return n
+
+    def span(self, rows: int) -> tuple[int, int]:
+        """(base, end): the key positions visible to a pass of `rows` rows."""
+        return self._base_for(self.offset), self._end_for(self.offset + rows)
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Append (batch, heads, rows, dim); returns the keys and values at `[base, end)`."""
+        base, end = self.span(keys.shape[2])
+        if base > self.base and self._dropped is not None:
+            self._dropped.append((self.keys, self.values, self.base))
+        self.keys = self._put(self.keys, keys, base, end - base)
+        self.values = self._put(self.values, values, base, end - base)
+        self.base = base
+        self.offset += keys.shape[2]
+        return self.keys_and_values()
+
+    def _put(self, old: mx.array | None, new: mx.array, base: int, size: int) -> mx.array:
+        """`size` positions from `base` on: those of `old`, with `new` written at `offset`."""
+        batch, heads, rows, dim = new.shape
+        if old is None:
+            old = mx.zeros((batch, heads, size, dim), new.dtype)
+        elif base > self.base or size < old.shape[2]:
+            old = old[..., base - self.base : base - self.base + size, :]
+        if old.shape[2] < size:
+            more = mx.zeros((batch, heads, size - old.shape[2], dim), new.dtype)
+            old = mx.concatenate([old, more], axis=2)
+        first = self.offset - base
+        old[..., first : first + rows, :] = new
+        return old
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """The keys and values that the latest pass saw, (batch, heads, end - base, dim) each."""
+        return self.keys, self.values
+
+    def make_mask(
+        self, rows: int, window_size: int | None = None, return_array: bool = False
+    ) -> mx.array:
+        """A boolean mask (rows, end - base) for the next `rows` queries."""
+        queries = mx.arange(self.offset, self.offset + rows)[:, None]
+        keys = mx.arange(*self.span(rows))
+        mask = keys <= queries
+        window = window_size or self.window
+        return mask if window is None else mask & (keys > queries - window)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A way back to `length`: a copy of each layer, or None for a layer that can be cut."""
+
+    length: int
+    copies: tuple[Any, ...]
+
+    def serves(self, layers: list[Any]) -> bool:
+        """Whether `layers` can still return to it."""
+        pairs = zip(layers, self.copies, strict=True)
+        return all(saved is not None or self.length >= _floor(layer) for layer, saved in pairs)
+
+
+class _Round:
+    """The mark where a round began, and the tape of its passes.
+
+    Attributes: `mark`; `tape`, None if it cannot serve all layers.
+    """
+
+    def __init__(self, mark: _Mark) -> None:
+        self.mark = mark
+        kinds = {type(saved) for saved in mark.copies if saved is not None}
+        self.tape = Tape() if kinds == {ArraysCache} else None
+
+    def mark_for(self, length: int) -> _Mark:
+        """The mark at `length`, or as near before it as the tape reaches."""
+        if self.tape is None:
+            return self.mark
+        rows = min(length - self.mark.length, self.tape.rows)
+        states = iter(self.tape.replay(states_of(self.mark.copies), rows))
+        copies = [saved and _copy(saved) for saved in self.mark.copies]
+        for saved in filter(None, copies):
+            saved.cache = [next(states) for _ in saved.cache]
+        return _Mark(self.mark.length + rows, tuple(copies))
+
+    def forget_after(self, length: int) -> None:
+        if self.tape:
+            self.tape.cut(length - self.mark.length)
+
+
+class Timeline:
+    """A list of caches with one length.
+
+    Attributes: `layers`, the caches that the model is called with; `length` in tokens; `quantized`.
+    """
+
+    def __init__(self, layers: Sequence[Any], *, quantized: QuantizedCaches | None = None) -> None:
+        self.layers = list(layers)
+        self.length = 0
+        self.quantized = quantized
+        self._bookmarks: list[_Mark] = []
+        self._round: _Round | None = None
+        self._start = _Mark(0, tuple(_copy(layer) for layer in self.layers))
+
+    @classmethod
+    def of(
+        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = CACHE_BLOCK
+    ) -> "Timeline":
+        """Make an empty timeline for a model that mlx-lm loaded."""
+        layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
+        return cls(layers, quantized=quantized)
+
+    def copy(self) -> "Timeline":
+        """Return a timeline with the same tokens. The two share memory until one is written to."""
+        other = copy.copy(self)
+        other.layers = [_copy(layer) for layer in self.layers]
+        other._bookmarks, other._round = list(self._bookmarks), None
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the caches."""
+        return sum(layer.nbytes for layer in self.layers)
+
+    def room(self) -> int:
+        """How many rows the next pass may have, at least 1.
+
+        Shapes change (a window's base moves, quantization starts) between passes only, at the same
+        token for any block sizes. Example: 100 tokens read, a block of 128 gives room for 27 rows.
+        """
+        rooms = []
+        if backend().exact_rows:
+            rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
+        if self.quantized and self.length < self.quantized.start:
+            rooms.append(self.quantized.start - self.length)
+        return min(rooms, default=1 << 30)
+
+    def open(self) -> list[Any]:
+        """The caches for the next pass. Call `advance` with its rows afterwards."""
+        if self.quantized and self.length >= self.quantized.start:
+            self.layers = [_quantize(layer, self.quantized) for layer in self.layers]
+        return self.layers
+
+    @property
+    def tape(self) -> Tape | None:
+        """The tape for the next pass, if it is part of a round: see `Recurrences`."""
+        begun = self._round
+        if begun is None or begun.tape is None:
+            return None
+        return begun.tape if begun.mark.length + begun.tape.rows == self.length else None
+
+    def advance(self, rows: int) -> None:
+        """Count the `rows` tokens of a pass."""
+        self.length += rows
+
+    def lengthen(self, rows: int) -> bool:
+        """Append `rows` positions of zeros to the full-attention caches. Returns False, and does
+        nothing, if none of them holds anything, or if they are quantized."""
+        if self.quantized and self.length >= self.quantized.start:
+            return False
+        layers = filter(_keeps_all, self.layers)
+        grown = [each for each in layers if isinstance(each.keys, mx.array)]
+        for layer in grown:
+            batch, heads, _, width = layer.keys.shape
+            keys = mx.zeros((batch, heads, rows, width), layer.keys.dtype)
+            values = mx.zeros((batch, heads, rows, layer.values.shape[-1]), layer.values.dtype)
+            layer.update_and_fetch(keys, values)
+        if grown:
+            self.advance(rows)
+        return bool(grown)
+
+    def mark(self) -> None:
+        """Mark the present length for the round that follows. Free if every layer can be cut."""
+        for layer in filter(_is_window, self.layers):
+            layer.hold()
+        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
+        self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
+
+    def forget(self) -> None:
+        """End the round: later passes are not taken back to before the present length."""
+        for layer in filter(_is_window, self.layers):
+            layer.forget()
+
+    def bookmark(self) -> None:
+        """Mark the present length for longer, at the end of a turn's prompt. Keeps the last few."""
+        copies = tuple(None if _keeps_all(layer) else _copy(layer) for layer in self.layers)
+        if any(copies):
+            older = [mark for mark in self._bookmarks if mark.length < self.length]
+            self._bookmarks = [*older, _Mark(self.length, copies)][-BOOKMARKS:]
+
+    def rewind(self, length: int) -> None:
+        """Forget every token past the first `length`; `self.length` may become shorter than that.
+
+        If a layer can neither be cut nor computed again, `self.length` becomes that of the newest
+        mark, and the tokens between must be read again.
+        """
+        if length >= self.length:
+            return
+        self._forget_marks_after(length)
+        mark = self._mark_for(length)
+        _restore(self.layers, mark)
+        self.length = mark.length
+        self._forget_marks_after(self.length)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the full-attention layers are quantized by now."""
+        return any(isinstance(layer, QuantizedKVCache) for layer in self.layers)
+
+    def held(self, start: int, end: int) -> list[mx.array] | None:
+        """The keys and values at positions `[start, end)`, layer by layer.
+
+        (batch, heads, positions, dim) each; a quantized layer has three arrays in place of each.
+        None if a layer does not hold every position from the first one on.
+        """
+        if not all(map(_holds_all, self.layers)):
+            return None
+        pairs: Any = [(layer.keys, layer.values) for layer in self.layers]
+        parts: Any = tree_flatten(pairs)
+        return [part[..., start:end, :] for _, part in parts]
+
+    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
+        """Fill an empty timeline with the first `length` positions, as `held` returned them."""
+        parts = iter(held)
+        for i, layer in enumerate(self.layers):
+            if quantized and self.quantized and _keeps_all(layer):
+                layer = self.layers[i] = QuantizedKVCache(
+                    self.quantized.group_size, self.quantized.bits
+                )
+                layer.floor = self.quantized.start
+                layer.keys, layer.values = [tuple(islice(parts, 3)) for _ in range(2)]
+            else:
+                layer.keys, layer.values = next(parts), next(parts)
+            layer.offset = length
+        self.length = length
+
+    def move(self, positions: Sequence[int], to: int) -> None:
+        """Move the tokens at `positions` (ascending) to the positions from `to` on."""
+        for layer in self.layers:
+            _move(layer, mx.array(list(positions)), to)
+
+    def _forget_marks_after(self, length: int) -> None:
+        self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]
+        if self._round and self._round.mark.length > length:
+            self._round = None
+        elif self._round:
+            self._round.forget_after(length)
+
+    def _mark_for(self, length: int) -> _Mark:
+        """The newest mark with at most `length` tokens that every layer can return to."""
+        if all(_can_be_cut(layer) and length >= _floor(layer) for layer in self.layers):
+            return _Mark(length, (None,) * len(self.layers))
+        marks = [self._start, *self._bookmarks]
+        if self._round:
+            marks.append(self._round.mark_for(length))
+        usable = [mark for mark in marks if mark.serves(self.layers)]
+        return max(usable, key=lambda mark: mark.length)
+
+    @contextmanager
+    def borrow(self, count: int) -> Iterator[list[Any]]:
+        """Lend the first `count` caches for passes that leave no trace, at most `room()` rows."""
+        layers = self.open()[:count]
+        windows = [layer for layer in layers if _is_window(layer) and not layer.holds]
+        for layer in windows:
+            layer.hold()
+        copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in layers)
+        try:
+            yield layers
+        finally:
+            _restore(layers, _Mark(self.length, copies))
+            for layer in windows:
+                layer.forget()
+
+
+def _restore(layers: list[Any], mark: _Mark) -> None:
+    for i, saved in enumerate(mark.copies):
+        if saved is None:
+            layers[i].trim(layers[i].offset - mark.length)
+        elif type(saved) is type(layers[i]):
+            vars(layers[i]).update(vars(_copy(saved)))  # in place: others may hold the layer
+        else:
+            layers[i] = _copy(saved)
+
+
+def _move(layer: Any, positions: mx.array, to: int) -> None:
+    """Move an attention cache's keys and values at `positions` to the positions from `to` on."""
+    base = layer.base if isinstance(layer, AlignedCache) else 0
+
+    def moved(held: mx.array) -> mx.array:
+        held[..., to - base : to - base + positions.size, :] = held[..., positions - base, :]
+        return held
+
+    layer.keys, layer.values = tree_map(moved, (layer.keys, layer.values))
+
+
+def _ours(layer: Any, block: int) -> Any:
+    """The cache to use in place of mlx-lm's `layer`.
+
+    On a GPU full attention keeps mlx-lm's cache: rows are not exact there, and its kernels suit it.
+    """
+    if type(layer) is RotatingKVCache:
+        return AlignedCache(layer.max_size, block=block)
+    if type(layer) is KVCache and backend().exact_rows:
+        return AlignedCache(None, block=block)
+    return layer
+
+
+def _keeps_all(layer: Any) -> bool:
+    """Whether a layer can be cut at any length, ever."""
+    if isinstance(layer, AlignedCache):
+        return layer.window is None
+    return type(layer) in (KVCache, QuantizedKVCache)
+
+
+def _is_window(layer: Any) -> bool:
+    return isinstance(layer, AlignedCache) and layer.window is not None
+
+
+def _can_be_cut(layer: Any) -> bool:
+    """Whether a layer can be cut at any recent length."""
+    return isinstance(layer, AlignedCache) or _keeps_all(layer)
+
+
+def _holds_all(layer: Any) -> bool:
+    """Whether a layer holds every position from the first one on."""
+    return _keeps_all(layer) or (isinstance(layer, AlignedCache) and layer.base == 0)
+
+
+def _floor(layer: Any) -> int:
+    """The shortest length that the layer can be cut to."""
+    return getattr(layer, "floor", 0)
+
+
+def _quantize(layer: Any, to: QuantizedCaches) -> Any:
+    if not _keeps_all(layer) or isinstance(layer, QuantizedKVCache):
+        return layer
+    quantized = layer.to_quantized(group_size=to.group_size, bits=to.bits)
+    quantized.floor = layer.offset  # the positions before were read at full precision
+    return quantized
+
+
+def _copy(layer: Any) -> Any:
+    """A copy that later passes leave alone.
+
+    Arrays are values, but `a[i:j] = b` rebinds the handle that a cache holds, so a copy needs
+    handles of its own; no data moves before one of the two is written.
+    """
+    if isinstance(layer, ArraysCache):
+        copied = copy.copy(layer)
+        copied.cache = list(layer.cache)
+        return copied
+    if isinstance(layer, KVCache) and layer.keys is not None:
+        copied = copy.copy(layer)
+        copied.keys, copied.values = mx.array(layer.keys), mx.array(layer.values)
+        if _is_window(copied):
+            copied.forget()
+        return copied
+    return copy.deepcopy(layer)
+
+
+def keys_and_values(layer: Any) -> tuple[mx.array, mx.array]:
+    """An attention cache's keys and values, oldest first, (batch, heads, positions, dim) each.
+
+    Of a sliding window: only the positions that the next token sees.
+    """
+    if isinstance(layer, QuantizedKVCache):
+        return _dequantized(layer, layer.keys), _dequantized(layer, layer.values)
+    first, base = 0, 0
+    if isinstance(layer, AlignedCache):
+        base = layer.base
+        first = 0 if layer.window is None else max(0, layer.offset + 1 - layer.window)
+    held = slice(first - base, layer.offset - base)
+    return layer.keys[..., held, :], layer.values[..., held, :]
+
+
+def _dequantized(layer: QuantizedKVCache, whole: tuple[mx.array, ...]) -> mx.array:
+    packed, scales, biases = (part[..., : layer.offset, :] for part in whole)
+    return mx.dequantize(packed, scales, biases, group_size=layer.group_size, bits=layer.bits)

@@ -1,0 +1,230 @@
+"""A model that reads a sequence of tokens and can take some back: target and drafting model alike.
+
+Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from engine.core.cache import QuantizedCaches, Timeline
+from engine.core.model_parts import HiddenStates, StateRecorder, recording, standing_in
+from engine.core.recurrent import Recurrences
+from engine.core.split_attention import LEAST_KEYS, in_parts
+from engine.cpu.chunks import TimedChunks
+from engine.cpu.passes import stand_ins
+from engine.device import backend
+from models.drafters.kinds import Tap
+from models.limits import CACHE_BLOCK, PREFILL_ROWS
+
+CHUNK_SECONDS = 1.0
+_MOST_UNREAD = 8
+_IN_PARTS = {"scaled_dot_product_attention": in_parts}
+_POOL_TOKENS = 256  # after these MLX's pool is freed: it holds caches' old buffers
+
+
+class Decoder:
+    """Reads the committed tokens of one conversation.
+
+    Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
+    in the next pass: usually just the last token, which the model wrote itself.
+
+    Attributes: `model`; `depth`, the number of its layers, in all processes together; `timeline`,
+    its caches; `block`, the tokens by which they grow; `recorder` of its hidden states;
+    `vocabulary`, the number of its logits; `chunk_seconds`, see `prefill`; `group`, the processes
+    that read together, and how; empty if this one reads alone. `trial` finds out whether the model
+    can read trees.
+    """
+
+    group = ""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        quantized: QuantizedCaches | None = None,
+        block: int = CACHE_BLOCK,
+        trial: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.model = model
+        self.depth = len(model.layers)
+        self.block = block
+        self._trial = trial
+        self.timeline = Timeline.of(model, quantized=quantized, block=block)
+        self._recurrences = Recurrences(model)
+        weights: Any = tree_flatten(model.parameters())
+        self._weights_per_layer = sum(each.size for _, each in weights) / max(1, self.depth)
+        probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
+        self.vocabulary: int = probe.shape[-1]
+        self.recorder = StateRecorder(model)
+        # Where kernels round by the number of rows, these must not depend on a clock.
+        self._timed = TimedChunks(PREFILL_ROWS) if backend().exact_rows else None
+        self.chunk_seconds = CHUNK_SECONDS
+        self._in_blocks = 0
+        self._pool_freed_at = 0
+
+    def another(self) -> "Decoder":
+        """A decoder with caches of its own, for another conversation with the same model."""
+        quantized = self.timeline.quantized
+        return Decoder(self.model, quantized=quantized, block=self.block, trial=self._trial)
+
+    def copy(self) -> tuple["Decoder", list[HiddenStates]]:
+        """Another decoder that has read the same tokens, and its recordings. A drafter that uses
+        them must hold them, as for `record`."""
+        other = self.another()
+        other.timeline, other._in_blocks = self.timeline.copy(), self._in_blocks
+        return other, self.recorder.copy_to(other.recorder)
+
+    @cached_property
+    def branches(self) -> bool:
+        """Whether the model can read trees, and share its passes: tried when it is first asked."""
+        return self._trial()
+
+    @property
+    def length(self) -> int:
+        """The number of committed tokens that the caches hold."""
+        return self.timeline.length
+
+    def as_afresh(self, length: int) -> int:
+        """The number of the first `length` tokens that were read as `prefill` would read them anew.
+        Kernels that round by the number of rows must have read blocks of `PREFILL_ROWS`."""
+        held = min(length, self.length)
+        return held if self._timed else min(held // PREFILL_ROWS * PREFILL_ROWS, self._in_blocks)
+
+    def record(self, taps: Sequence[Tap]) -> HiddenStates:
+        """The hidden states at `taps` of all tokens that are read from now on. They are taken back
+        with the tokens.
+
+        They are recorded while somebody holds them. Raises `Problem` if the model has no such
+        layers.
+        """
+        return self.recorder.record(taps, length=self.length)
+
+    def read(self, tokens: mx.array) -> mx.array:
+        """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
+
+        An id that the model does not have is read as its last one.
+        """
+        tokens, before = mx.minimum(tokens, self.vocabulary - 1), self.length
+        with (
+            self.one_pass(tokens.size) as caches,
+            recording([(self.recorder, before, tokens.size)]),
+        ):
+            logits: mx.array = self.model(tokens[None], cache=caches)[0]
+        return logits
+
+    @contextmanager
+    def one_pass(self, rows: int) -> Iterator[list[Any]]:
+        """The caches for a pass over `rows` tokens that is made meanwhile.
+
+        If the pass fails, nothing was read.
+        """
+        before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
+        self.timeline.advance(rows)
+        try:
+            with (
+                self._recurrences.recording(tape, caches, rows=rows),
+                standing_in(self.model, self._stand_ins(before + rows)),
+            ):
+                yield caches
+        except BaseException:
+            self.rewind(before)  # some layers may have read, some not
+            raise
+
+    def _stand_ins(self, length: int) -> Mapping[str, Callable[..., Any]]:
+        """The functions that a pass up to `length` calls in the place of mlx-lm's, by name."""
+        if backend().own_functions:
+            return stand_ins(self._weights_per_layer)
+        return _IN_PARTS if length >= LEAST_KEYS else {}
+
+    def prefill(self, tokens: list[int]) -> Iterator[int]:
+        """Read all of `tokens` but the last, in chunks. Yields the length after each.
+
+        On a GPU a chunk ends at the next multiple of `PREFILL_ROWS`. On the CPU it has as many
+        tokens as can be read in about `chunk_seconds`, so that a person can watch it and stop it.
+        """
+        self.timeline.forget()
+        block = self.length  # where the one that is being read began
+        while self.length < len(tokens) - 1:
+            border = self.length // PREFILL_ROWS * PREFILL_ROWS + PREFILL_ROWS
+            most = self._timed.rows if self._timed else border - self.length
+            rows = min(len(tokens) - 1 - self.length, most, self.timeline.room())
+            began = perf_counter()
+            self.read(mx.array(tokens[self.length : self.length + rows]))
+            mx.eval([layer.state for layer in self.timeline.layers])
+            mx.clear_cache()
+            if self._timed:
+                self._timed.read(rows, perf_counter() - began, wanted=self.chunk_seconds)
+            if self.length == border:
+                if block == self._in_blocks:
+                    self._in_blocks = border
+                block = border
+            yield self.length
+
+    def fill(self, length: int, held: Sequence[mx.array], *, quantized: bool) -> None:
+        """Hold the first `length` tokens from the arrays that `Timeline.held` gave of them: see
+        `Timeline.fill`. There are no recordings of these tokens."""
+        self.rewind(0)
+        self.timeline.fill(length, held, quantized=quantized)
+        self._in_blocks = length
+
+    def read_from_start(self, tokens: list[int]) -> Iterator[mx.array]:
+        """Read all of `tokens` but the last anew, in chunks. Yields the logits of each."""
+        self.rewind(0)
+        while self.length < len(tokens) - 1:
+            rows = min(len(tokens) - 1 - self.length, PREFILL_ROWS, self.timeline.room())
+            yield self.read(mx.array(tokens[self.length : self.length + rows]))
+            mx.clear_cache()
+
+    def begin_round(self, tokens: list[int]) -> int:
+        """Prepare for a round that can be taken back. Returns the rows that are left for a draft.
+
+        Recurrent caches that cannot be computed again take back whole rounds, so rejections leave
+        more and more unread tokens. Those are read for good before they slow down every pass.
+        """
+        if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
+            for _ in self.prefill(tokens):
+                pass
+        if abs(len(tokens) - self._pool_freed_at) >= _POOL_TOKENS:
+            self.free_pool(len(tokens))
+        self.timeline.mark()
+        return self.timeline.room() - (len(tokens) - self.length)
+
+    def free_pool(self, length: int) -> None:
+        """Free the buffers that MLX keeps for later, with `length` tokens committed. Without this,
+        the caches that an 8B model outgrows in 4,000 tokens would fill 7 GB of a GPU's pool."""
+        mx.clear_cache()
+        self._pool_freed_at = length
+
+    def lengthen(self, tokens: int) -> bool:
+        """Make passes cost as much as behind `tokens` more. False if they would not cost more."""
+        return self.timeline.lengthen(tokens)
+
+    def bookmark(self) -> None:
+        """Make this place one that `rewind` can return to for longer: the end of a prompt."""
+        self.timeline.bookmark()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Passes follow each other inside. Behind it nothing is read for a while."""
+        yield
+
+    def keep(self, length: int, positions: Sequence[int]) -> None:
+        """Keep the first `length` tokens that were read, and behind them an accepted path: those at
+        `positions`, which rise."""
+        if list(positions) != list(range(length, length + len(positions))):
+            self.timeline.move(positions, length)
+            self.recorder.move(positions, length)
+        self.rewind(length + len(positions))
+
+    def rewind(self, length: int) -> None:
+        """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
+        self.timeline.rewind(length)
+        self.recorder.cut(self.length)
+        self._in_blocks = min(self._in_blocks, self.length // PREFILL_ROWS * PREFILL_ROWS)

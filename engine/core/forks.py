@@ -1,0 +1,43 @@
+"""Measures what lies behind a greedy text that leaves the plain one: see `engine.near_ties`."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import mlx.core as mx
+
+from engine.core.decoder import Decoder
+from engine.device import fetch
+from engine.near_ties import Fork
+
+_ROWS = (2, 3, 5, 9, 17)  # of a pass over a draft
+
+
+def first_fork(decoder: Decoder, plain: Sequence[int], written: Sequence[int]) -> Fork | None:
+    """Where `written` leaves the `plain` text; None where it does not, or where one of them only
+    ends. Both begin with their prompt.
+
+    `decoder` has read a prefix of the plain one, and holds what stands before the fork afterwards.
+    """
+    pairs = enumerate(zip_longest(plain, written))
+    at = next((at for at, (ours, theirs) in pairs if ours != theirs), None)
+    if at is None or at >= min(len(plain), len(written)):
+        return None
+    tokens = list(plain[:at])
+    single = _read(decoder, tokens, 1)
+    blocks = [_read(decoder, tokens, rows) for rows in _ROWS if rows <= len(tokens)]
+    best = mx.sort(mx.topk(single, 2))
+    margin, *apart = fetch(best[1] - best[0], *(mx.max(mx.abs(each - single)) for each in blocks))
+    return Fork(at, plain[at], written[at], margin, 2.0 * max(apart, default=0.0))
+
+
+def _read(decoder: Decoder, tokens: list[int], rows: int) -> mx.array:
+    """The logits behind `tokens`, (vocabulary,), float32; so many of them are read at once, or as
+    many as there is room for."""
+    decoder.rewind(len(tokens) - rows)
+    for _ in decoder.prefill(tokens[: len(tokens) - rows + 1]):
+        pass
+    unread = tokens[decoder.length :]
+    while len(unread) > decoder.timeline.room():
+        decoder.read(mx.array(unread[:1]))
+        unread = unread[1:]
+    return decoder.read(mx.array(unread))[-1].astype(mx.float32)

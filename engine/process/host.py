@@ -1,0 +1,558 @@
+"""The child process: commands in, responses out, as `engine.process.protocol` defines them.
+
+The main thread owns MLX. It lets the scheduler write the answers side by side, and takes the
+commands that have come between two rounds. A command that loads or unloads waits until no answer
+runs. A reader thread parses the lines, refuses those that hold no command, and notes a cancelled
+generation at once.
+"""
+
+import os
+import platform
+import signal
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import BinaryIO, NoReturn
+
+import mlx.core as mx
+import mlx_lm
+
+from engine.cluster.states import RankState, divided
+from engine.conversation.kept_blocks import KeptBlocks, kept_blocks_folder
+from engine.conversation.kept_prefixes import Unkept
+from engine.conversation.loading import LoadedModel
+from engine.conversation.pair import make_policy, require_pair
+from engine.conversation.scheduler import Job, Scheduler
+from engine.conversation.session import Session
+from engine.conversation.text import ending_of
+from engine.core.cache import QuantizedCaches
+from engine.device import Wired, backend, free_memory, held_bytes
+from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from engine.drafters.earlier_answers import earlier_answers_folder
+from engine.events import Done, Failed, Stats
+from engine.pipes import claim_pipes
+from engine.process import protocol
+from engine.process.macs import LedMacs
+from engine.process.protocol import (
+    Count,
+    Counted,
+    Generate,
+    Load,
+    Macs,
+    Memory,
+    Response,
+    SetDrafter,
+    Unload,
+    Work,
+)
+from engine.request import TooLong
+from models.errors import Problem
+from models.installed.last_used import mark_used
+from models.installed.resolve import Drafters, resolve_drafters, resolve_target
+from models.memory.fit import DEFAULT_CONTEXT, MOST_CONTEXT
+from models.memory.shape import read_shape
+from models.model_folder import ModelFolder
+from models.records import Fit
+from models.this_process import Awake, open_many_files
+
+_GRACE_SECONDS = 5  # for a running command to notice that it must end
+
+Send = Callable[[Response], None]
+
+
+class Disconnected(Exception):
+    """The other end no longer reads the responses."""
+
+
+class ResponseLines:
+    """Writes responses as whole lines, from any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def send(self, response: Response) -> None:
+        """Write one line. Raises Disconnected."""
+        with self._lock:
+            self._write(response)
+
+    def send_last(self, responses: Sequence[Response]) -> None:
+        """Write these, and nothing else: a thread that tries waits for the end of the process."""
+        self._lock.acquire()
+        with suppress(Disconnected):
+            for response in responses:
+                self._write(response)
+
+    def _write(self, response: Response) -> None:
+        try:
+            self._stream.write(protocol.response_to_json(response).encode() + b"\n")
+            self._stream.flush()
+        except OSError as error:
+            raise Disconnected from error
+
+
+class CommandQueue:
+    """The commands that are not done yet. One thread fills it, another empties it.
+
+    Has no locks of its own, so that a signal handler may call `stop`. Attributes: `stopped`;
+    `owed`, the commands without a last response, by their ids.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._queue: SimpleQueue[Work | Count | None] = SimpleQueue()
+        self._cancelled: set[str] = set()
+        self.owed: dict[str, Work | Count] = {}
+        self.stopped = False
+
+    def read(self, stream: BinaryIO) -> None:
+        """Queue the commands in `stream` until `quit` or its end; then `stop`."""
+        with suppress(Disconnected, OSError):
+            for line in read_lines(stream):
+                try:
+                    command = protocol.parse_command(line)
+                except protocol.InvalidCommand as bad:
+                    self._send(Failed(bad.id, bad.message, bad.remedy))
+                    continue
+                if isinstance(command, protocol.Quit):
+                    break
+                if isinstance(command, protocol.Cancel):
+                    self._cancelled.add(command.id)
+                else:
+                    self._cancelled.discard(command.id)  # an id may be used again
+                    self.owed[command.id] = command
+                    self._queue.put(command)
+        self.stop()
+
+    def stop(self) -> None:
+        """Cancel everything, generations that are still queued included."""
+        self.stopped = True
+        self._queue.put(None)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether `take` returns at once."""
+        return not self._queue.empty()
+
+    def take(self) -> Work | Count | None:
+        """Wait for the next command. None at the end."""
+        return self._queue.get()
+
+    def note(self, response: Response) -> None:
+        """Note that a response may end a command."""
+        match response:
+            case Done(id) | Failed(id) | protocol.Loaded(id) | Counted(id):
+                self.owed.pop(id, None)
+            case protocol.Unloaded(id) if isinstance(self.owed.get(id), Unload):
+                del self.owed[id]
+
+    def cancelled(self, generation: str) -> bool:
+        """Whether a generation must end."""
+        return self.stopped or generation in self._cancelled
+
+
+def read_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream, with their ends. A long line is cut off one byte past the limit."""
+    while line := stream.readline(protocol.LONGEST_LINE_BYTES + 1):
+        rest = line
+        while len(line) > protocol.LONGEST_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = stream.readline(1 << 20)
+        yield line
+
+
+class Host:
+    """Runs the commands of a queue on the thread that calls `run`."""
+
+    def __init__(
+        self,
+        queue: CommandQueue,
+        send: Send,
+        *,
+        end: Callable[[Sequence[Response]], None] = lambda last: None,
+        macs: Callable[..., LedMacs] = LedMacs,
+    ) -> None:
+        """`end` ends the process with its last responses, from any thread: when one of several Macs
+        is lost."""
+        self._queue = queue
+        self._tell = send
+        self._end = end
+        self._led = macs(changed=self._on_change, lost=self._on_loss)
+        self._reading = False  # whether an answer is being written
+        self._target: LoadedModel | None = None
+        self._drafter = self._draft_length = ""
+        self._memory, self._macs = Memory(), Macs()
+        self._parallel, self._exact, self._batching, self._room = 1, False, False, 0
+        self._unkept: Unkept | None = None  # as it was printed last
+        self._scheduler: Scheduler | None = None  # replaced after an unexpected error
+        self._later: deque[Work] = deque()  # waits until no answer runs; and all behind it
+        self._awake, self._wired = Awake(), Wired()
+
+    def run(self) -> None:
+        """Run commands until the queue ends. Raises Disconnected."""
+        try:
+            self._run()
+        finally:
+            self._awake.keep(False)
+            self._wired.keep(False)
+
+    def _run(self) -> None:
+        ended = False
+        while not ended or self._answering or self._later:
+            self._awake.keep(self._busy)
+            self._wired.keep(self._answering)
+            if not ended and (self._queue.waiting or not (self._busy or self._keep())):
+                command = self._queue.take()
+                ended = command is None
+                if command is not None:
+                    self._take(command)
+            elif self._later and (isinstance(self._later[0], Generate) or not self._answering):
+                self._do_safely(self._later.popleft())
+            else:
+                self._step()
+
+    @property
+    def _busy(self) -> bool:
+        return self._answering or bool(self._later)
+
+    @property
+    def _answering(self) -> bool:
+        return self._scheduler is not None and self._scheduler.busy
+
+    def _keep(self) -> bool:
+        """Write caches of prompts about documents. Returns whether there may be more to write.
+        Prints once why nothing is written."""
+        if self._scheduler is None:
+            return False
+        try:
+            more = self._scheduler.keep()
+        except Exception as error:  # a prompt that is not kept is read again
+            traceback.print_exception(error)
+            return False
+        unkept = self._scheduler.session.unkept
+        if unkept not in (None, self._unkept):
+            self._unkept = unkept
+            print(unkept.value, file=sys.stderr)
+        return more
+
+    def _take(self, command: Work | Count) -> None:
+        """Do a command now, or keep it for later."""
+        if isinstance(command, Count) or (isinstance(command, Generate) and not self._later):
+            self._do_safely(command)
+        else:
+            self._later.append(command)
+
+    def _step(self) -> None:
+        assert self._scheduler is not None
+        self._reading = True
+        for event in self._scheduler.step():
+            self._send(event)
+        self._reading = False
+
+    def _do_safely(self, command: Work | Count) -> None:
+        try:
+            self._do(command)
+        except Disconnected:
+            raise
+        except Exception as error:
+            reads = not isinstance(command, Count | Generate)
+            torn = reads and not isinstance(error, Problem)
+            self._send(self._failure(command.id, error, torn=torn))
+
+    def _send(self, response: Response) -> None:
+        self._queue.note(response)
+        self._tell(response)
+
+    def _failure(self, id: str, error: Exception, *, torn: bool) -> Failed:
+        """The response to a failed command. If several Macs may have been `torn` from a pass, they
+        are out of step, and this process ends."""
+        cluster = self._led.cluster
+        if isinstance(error, Problem):  # of this answer alone, unless it left the Macs in mid-pass
+            torn = torn and cluster is not None and cluster.over
+        if torn and cluster is not None and isinstance(error, RuntimeError):  # of the connection
+            self._on_loss(cluster.why(error))
+        failed = failure(id, error)
+        if torn and cluster is not None:
+            self._on_loss(Problem(failed.message, failed.remedy))
+        return failed
+
+    def _on_change(self, ranks: tuple[RankState, ...]) -> None:
+        with suppress(Disconnected):  # the next response finds out
+            self._tell(protocol.Ranks(ranks))
+
+    def _on_loss(self, problem: Problem) -> None:
+        """Fail all commands that are not done, and end the process. Called from any thread: the one
+        that reads may never come back."""
+        ids = [*self._queue.owed, ""]
+        self._end([Failed(id, problem.message, problem.remedy) for id in ids])
+
+    def _do(self, command: Work | Count) -> None:
+        match command:
+            case Generate() if self._queue.cancelled(command.id):
+                self._send(Done(command.id, "cancelled", Stats()))
+            case Generate():
+                self._generate(command)
+            case _ if self._queue.stopped:
+                pass
+            case Count():
+                session = self._usable_scheduler().session
+                tokens = session.encode(command.prompt)
+                ending = ending_of(session.target.tokenizer, tokens)
+                self._send(Counted(command.id, len(tokens), ending))
+            case Load():
+                self._load(command)
+            case SetDrafter():
+                self._change_drafting(command)
+            case Unload():
+                self._led.leave()
+                self._unload(command.id)
+
+    def _load(self, command: Load) -> None:
+        # A command that is refused before loading leaves the old model loaded.
+        folder = resolve_target(command.target)
+        policy = make_policy(command.draft_length)
+        drafters = resolve_drafters(command.drafter, folder)
+        caches = quantized_caches(folder, command.memory)
+        self._led.check(command.macs)
+        alone = not command.macs.hosts
+        here = require_room(folder, drafters, command.memory) if alone else None
+        loading = protocol.Loading(
+            command.id, command.target, command.drafter, command.draft_length, measured=0.0
+        )
+        self._send(loading)
+        if self._target is not None:
+            self._unload(command.id)  # first, as there may be no room for both
+        target = self._led.load(folder, command.macs, drafters=drafters, memory=command.memory)
+        if command.memory.context:
+            shorter = min(command.memory.context, target.context_length)
+            target = replace(target, context_length=shorter)
+        mark_used(folder.path)
+        session = Session(
+            target,
+            drafter=drafters,
+            policy=policy,
+            quantized=caches,
+            calibrations=CalibrationStore(calibration_folder()),
+            earlier=earlier_answers_folder() if command.learn else None,
+            kept=kept_blocks(command.keep_bytes),
+        )
+        remark = self._calibrate(session, loading)
+        if self._led.cluster is not None:
+            remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
+        self._target, self._memory, self._macs = target, command.memory, command.macs
+        self._drafter, self._draft_length = command.drafter, command.draft_length
+        self._parallel, self._exact = command.parallel, command.exact
+        self._room = room_tokens(self._led.fits or ((here,) if here is not None else ()))
+        several = command.parallel > 1 and not command.exact
+        self._batching = several and session.decoder.branches
+        self._schedule(session)
+        self._send_loaded(command.id, remark)
+
+    def _change_drafting(self, command: SetDrafter) -> None:
+        session = self._usable_scheduler().session
+        drafter = self._drafter if command.drafter is None else command.drafter
+        length = self._draft_length if command.draft_length is None else command.draft_length
+        if command.measure and (drafter == "none" or length != "auto"):
+            raise Problem(
+                "There is nothing to measure: only an automatic draft length needs it.",
+                "Choose a drafter and the draft length Auto first.",
+            )
+        policy = make_policy(
+            length
+        )  # a new one in any case: the old one has measured the old drafter
+        folder = session.target.folder
+        drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
+        if drafters is not None and self._led.cluster is not None:
+            self._led.draft_with(drafters, self._memory)
+        elif drafters is not None:
+            require_room(folder, drafters, self._memory)
+        loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
+        self._send(loading)
+        if drafters is not None:
+            session.use_drafter(drafters)
+        session.policy = policy
+        remark = self._calibrate(session, loading, again=command.measure)
+        self._drafter, self._draft_length = drafter, length
+        self._schedule(session)
+        self._send_loaded(command.id, remark)
+
+    def _calibrate(
+        self, session: Session, loading: protocol.Loading, *, again: bool = False
+    ) -> str:
+        """Calibrate, and report every tenth of it. Returns the remarks as a line."""
+        reported = -1
+
+        def report(share: float) -> None:
+            nonlocal reported
+            if int(10 * share) > reported:
+                reported = int(10 * share)
+                self._send(replace(loading, measured=share))
+
+        remarks = session.calibrate(
+            progress=report, cancelled=lambda: self._queue.cancelled(loading.id), again=again
+        )
+        return " ".join(remark.value for remark in remarks)
+
+    def _generate(self, command: Generate) -> None:
+        scheduler = self._usable_scheduler()
+        job = Job(
+            command.id,
+            command.prompt,
+            command.request,
+            cancelled=lambda: self._queue.cancelled(command.id),
+            compare=lambda: scheduler.alone and not self._queue.waiting and not self._later,
+            first=bool(command.conversation),
+            rival=protocol.rival_of(command.id) if command.race else "",
+        )
+        for event in scheduler.add(job):
+            self._send(event)
+
+    def _schedule(self, session: Session) -> None:
+        """Answer with this session, and others beside it, from now on."""
+        self._scheduler = Scheduler(
+            session,
+            parallel=self._parallel,
+            room=self._room,
+            batching=self._batching,
+            fail=lambda id, error: self._failure(id, error, torn=self._reading),
+        )
+
+    def _unload(self, id: str) -> None:
+        self._scheduler = self._target = None
+        free_memory()
+        self._send(protocol.Unloaded(id))
+
+    def _usable_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            raise Problem("No model is loaded.", "Load one first.")
+        return self._scheduler
+
+    def _send_loaded(self, id: str, remark: str) -> None:
+        session = self._usable_scheduler().session
+        target = session.target
+        self._send(
+            protocol.Loaded(
+                id,
+                str(target.folder.path),
+                self._drafter,
+                self._draft_length,
+                target.precision,
+                target.context_length,
+                session.decoder.vocabulary,
+                remark,
+                memory=self._memory,
+                sampling=target.sampling,
+                parallel=self._parallel,
+                exact=self._exact,
+                batching=self._batching,
+                macs=self._macs,
+            )
+        )
+
+
+def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> Fit | None:
+    """The memory that a pair and one conversation need, once this process has freed what it holds.
+    Raises Problem unless there is room; None if their sizes are not known."""
+    return require_pair(
+        folder,
+        drafters,
+        context=memory.context or DEFAULT_CONTEXT,
+        cache_bits=memory.cache_bits or None,
+        freed_bytes=held_bytes(),
+    )
+
+
+def kept_blocks(most_bytes: int | None) -> KeptBlocks | None:
+    """The store of caches of prompts about documents; None if nothing is to be kept."""
+    return None if most_bytes == 0 else KeptBlocks(kept_blocks_folder(), most_bytes=most_bytes)
+
+
+def room_tokens(fits: Sequence[Fit]) -> int:
+    """The most tokens of all conversations together in the caches of each Mac."""
+
+    def on(mac: Fit) -> int:
+        each = (mac.cache_bytes + mac.drafter_cache_bytes) / mac.context
+        spare = mac.available_bytes - mac.needed_bytes
+        return mac.context + int(spare / max(each, 1.0))
+
+    return min(map(on, fits), default=MOST_CONTEXT)
+
+
+def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:
+    """The caches that were asked for; None for the model's own. Raises Problem if this model's
+    cannot be quantized."""
+    if not memory.cache_bits:
+        return None
+    caches, shape = QuantizedCaches(bits=memory.cache_bits), read_shape(folder.config)
+    full = any(layer.kind == "full" for layer in shape.layers)
+    if not full or shape.head_dim % caches.group_size:
+        raise Problem(
+            f"The caches of {folder.name} cannot be quantized.",
+            "Choose the model\u2019s own numbers for them.",
+        )
+    return caches
+
+
+def failure(id: str, error: Exception) -> Failed:
+    """The response to a failed command. An unexpected error is also written to standard error."""
+    if isinstance(error, TooLong):
+        where = {"tokens": error.tokens, "context": error.context}
+        return Failed(id, error.message, error.remedy, "too long", **where)
+    if isinstance(error, Problem):
+        return Failed(id, error.message, error.remedy, "request")
+    with suppress(OSError):
+        traceback.print_exception(error)
+    reason = next(iter(str(error).splitlines()), "").rstrip(".")
+    message = f"{type(error).__name__}: {reason}." if reason else f"{type(error).__name__}."
+    return Failed(id, message, "Try again; if it fails again, load the model again.")
+
+
+def ready() -> protocol.Ready:
+    """The greeting."""
+    return protocol.Ready(
+        protocol=protocol.PROTOCOL,
+        python=platform.python_version(),
+        mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
+        mlx_lm=mlx_lm.__version__,
+        device=f"{mx.device_info()['device_name']} ({backend().name})",
+    )
+
+
+def main() -> NoReturn:
+    """Serve until `quit`, SIGTERM, or the end of standard input or output."""
+    open_many_files()
+    commands, responses = claim_pipes()
+    writer = ResponseLines(responses)
+    send = writer.send
+    queue = CommandQueue(send)
+
+    def stop() -> None:
+        queue.stop()
+        signal.alarm(_GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
+
+    def read() -> None:
+        try:
+            queue.read(commands)
+        finally:
+            stop()
+
+    def end(last: Sequence[Response]) -> NoReturn:
+        signal.alarm(_GRACE_SECONDS)
+        writer.send_last(last)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
+    signal.signal(signal.SIGTERM, lambda *_: stop())
+    with suppress(Disconnected):
+        send(ready())
+        Thread(target=read, name="reader", daemon=True).start()
+        Host(queue, send, end=end).run()
+    os._exit(0)  # at once, as nothing ends the reader thread's read
+
+
+if __name__ == "__main__":
+    main()

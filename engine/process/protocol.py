@@ -1,0 +1,337 @@
+"""The language of the window and the engine's child process: one JSON object a line.
+
+Commands go in, responses come out: the events of `engine.events` as they are, and a few more that
+are about the process itself. Knows no MLX, so that the window can import it.
+
+The window numbers its commands: `id`. The responses to a command carry its id, events as their
+`generation`; a `Failed` without an id is the response to a line that holds no command.
+
+Generations run side by side, as many as `Load.parallel` says. Whatever changes what is loaded waits
+for those before it, and those behind it wait for it.
+
+    load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed; on
+                 several Macs, Ranks whenever the state of one changes, then and later
+    drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
+    generate  -> Waiting..., Prefill..., PromptLogprobs where asked for, (Draft, Verdict, Text)...,
+                 Done | Failed; the same events of the plain answer, where it is a race, with the
+                 generation `rival_of(id)`
+    count     -> Counted | Failed, at once, also while answers are written
+    cancel    -> no response of its own; the generation with that id ends, `cancelled`
+    unload    -> Unloaded; from several Macs too, which end
+    quit      -> the process ends, as it does when its standard input does
+
+Where one of several Macs is lost, what is not done fails with the line that names it, as does the
+process itself, which ends: MLX has one group in the life of a process.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from engine import events
+from engine.cluster.states import RankState
+from engine.request import Prompt, Request, Sampling
+from models.errors import Problem
+from models.json_lines import Language, named_by_class
+from models.typed_json import WrongJson
+
+PROTOCOL = 6  # since a target may be on several Macs
+CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
+MOST_PARALLEL = 64
+_PLAIN = "/plain"
+LONGEST_LINE_BYTES = 8 << 20  # of a command, with its end
+LONGEST_RESPONSE_BYTES = 8 * LONGEST_LINE_BYTES  # a prompt's log probabilities are one line
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a conversation may take: at most `context` tokens, 0 for as many as the model allows;
+    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
+
+    context: int = 0
+    cache_bits: int = 0
+
+    def __post_init__(self) -> None:
+        if self.context < 0 or self.context == 1:
+            raise Problem(
+                f"A context of {self.context} tokens is too short.", "Choose at least 2, or 0."
+            )
+        if self.cache_bits not in CACHE_BITS:
+            raise Problem(
+                f"Caches cannot have numbers of {self.cache_bits} bits.", "Choose 8, 4 or 0."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Macs:
+    """Where a target is: on the Macs in the file `hosts`, an absolute path; empty for this one
+    alone. `trusted`: whoever is on the links between them is trusted. `mode`: how it is divided;
+    "auto" for what fits."""
+
+    hosts: str = ""
+    trusted: bool = False
+    mode: Literal["auto", "pipeline", "tensor"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load the model folder `target`, in place of what is loaded.
+
+    `drafter` and `draft_length` are written as for `engine.conversation.pair`. At most `parallel`
+    generations run side by side. Those that do share passes of the target, where the model allows
+    it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
+    the others. `learn`: earlier answers are drafted from, and these are kept for that: see
+    `engine.drafters.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents;
+    None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
+    on these alone, and on none once they are unloaded: another process can.
+    """
+
+    id: str
+    target: str
+    drafter: str = "none"
+    draft_length: str = "auto"
+    memory: Memory = field(default_factory=Memory)
+    parallel: int = 4
+    exact: bool = False
+    learn: bool = False
+    keep_bytes: int | None = None
+    macs: Macs = field(default_factory=Macs)
+
+    def __post_init__(self) -> None:
+        if self.keep_bytes is not None and self.keep_bytes < 0:
+            message = f"{self.keep_bytes} bytes cannot be kept of documents."
+            raise Problem(message, "Give 0 or more.")
+        if not 1 <= self.parallel <= MOST_PARALLEL:
+            raise Problem(
+                f"{self.parallel} generations cannot run side by side.",
+                f"Choose a number from 1 to {MOST_PARALLEL}.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SetDrafter:
+    """Draft in another way from the next answer on; None keeps the drafter or the length.
+
+    With `measure` the pair is calibrated again. Its name on the wire is "drafting".
+    """
+
+    id: str
+    drafter: str | None = None
+    draft_length: str | None = None
+    measure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer a prompt. `conversation`: which chat it is; empty where it belongs to none.
+
+    A `race` is answered twice, in turns and with nothing beside it: as always, and without drafts.
+    The plain answer's `Done` comes before the other's; where one fails, there is only the `Failed`
+    of this id.
+    """
+
+    id: str
+    conversation: str
+    prompt: Prompt
+    request: Request = field(default_factory=Request)
+    race: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Count the tokens of a prompt."""
+
+    id: str
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End the generation with this id, running or waiting. Nothing happens where it is over."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Give the memory back."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """Cancel everything and end."""
+
+
+Work = Load | SetDrafter | Generate | Unload
+Command = Work | Count | Cancel | Quit
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The first line: the process takes commands. `protocol` is the version of this language."""
+
+    protocol: int
+    python: str
+    mlx: str
+    mlx_lm: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Loading has begun, and may take a while.
+
+    A pair that is new on this machine is calibrated at the end: later ones say in `measured` which
+    share of that is done, from 0 to 1.
+    """
+
+    id: str
+    target: str
+    drafter: str
+    draft_length: str
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What is loaded now. `vocabulary` is how many logits the target gives.
+
+    `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
+    line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
+    `sampling` is the target's default. `parallel`, `exact` and `macs` as they were asked for;
+    `batching`: whether generations share passes.
+    """
+
+    id: str
+    target: str
+    drafter: str
+    draft_length: str
+    precision: str
+    context_length: int
+    vocabulary: int
+    remark: str
+    memory: Memory
+    sampling: Sampling
+    parallel: int
+    exact: bool
+    batching: bool
+    macs: Macs
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """Nothing is loaded any more, until the next `Loaded`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tokens the prompt of the `Count` with this id has, and its `ending` as for
+    `engine.events.Prefill`."""
+
+    id: str
+    tokens: int
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The state of each of several Macs, rank 0's first; none once they are left."""
+
+    ranks: tuple[RankState, ...]
+
+
+ProcessEvent = Ready | Loading | Loaded | Unloaded | Counted | Ranks
+Response = events.Event | ProcessEvent
+
+COMMANDS = Language[Command](
+    "command",
+    {
+        "load": Load,
+        "drafting": SetDrafter,
+        "generate": Generate,
+        "count": Count,
+        "unload": Unload,
+        "cancel": Cancel,
+        "quit": Quit,
+    },
+    longest_bytes=LONGEST_LINE_BYTES,
+)
+RESPONSES = Language[Response](
+    "event",
+    named_by_class(*get_args(events.Event), *get_args(ProcessEvent)),
+    longest_bytes=LONGEST_RESPONSE_BYTES,
+)
+
+
+class InvalidCommand(Problem):
+    """A line that holds no command. `place` is the field with the `fault`, such as `load.target`.
+
+    `id` is that of the command that the line was meant to be, or empty.
+    """
+
+    def __init__(self, wrong: WrongJson, *, id: str) -> None:
+        super().__init__(wrong.message, wrong.remedy)
+        self.fault, self.place = wrong.mistake, wrong.place
+        self.id = id
+
+
+def rival_of(generation: str) -> str:
+    """The generation of the plain answer in a race."""
+    return generation + _PLAIN
+
+
+def command_of(generation: str) -> str:
+    """The id of the command that a generation belongs to."""
+    return generation.removesuffix(_PLAIN)
+
+
+def command_to_json(command: Command) -> str:
+    """One line of JSON: `{"command": "load", ...}`, fields as in the dataclass."""
+    return COMMANDS.to_json(command)
+
+
+def parse_command(line: bytes) -> Command:
+    """The command that a line holds. Raises InvalidCommand where there is none."""
+    id = ""
+    try:
+        fields = COMMANDS.fields(line)
+        # A cancel that cannot be read has not failed the generation.
+        if isinstance(fields.get("id"), str) and fields.get("command") != "cancel":
+            id = fields["id"]
+        name = fields.get("command")
+        if isinstance(name, str) and name in COMMANDS.kinds:
+            _refuse_half_characters(fields, name)
+        command = COMMANDS.message(fields)
+        if getattr(command, "id", None) == "":
+            place = f"{name}.id"
+            remedy = "Give each command an id of its own."
+            raise WrongJson("wrong value", place, f"{place} is empty.", remedy)
+    except WrongJson as wrong:
+        raise InvalidCommand(wrong, id=id) from None
+    return command
+
+
+def response_to_json(response: Response) -> str:
+    """One line of JSON: `{"event": "loaded", ...}`, as `engine.events.to_json`."""
+    return RESPONSES.to_json(response)
+
+
+def response_from_json(line: str) -> Response:
+    """The response that `response_to_json` wrote. Raises WrongJson on anything else."""
+    return RESPONSES.read(line.encode())
+
+
+def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
+    """JSON can escape half of a surrogate pair, which no tokenizer and no file can take."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        message, remedy = (
+            f"{name} holds half a character.",
+            "Escape both halves of a surrogate pair.",
+        )
+        raise WrongJson("wrong value", name, message, remedy) from None

@@ -1,0 +1,93 @@
+"""What holds where nothing was chosen: the folder's word, else a balanced sampling."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.conversation.default_sampling import BALANCED_SMALL, SMALL, default_sampling
+from engine.request import BALANCED, Sampling
+from models.model_folder import ModelFolder
+
+LARGE = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+}
+
+
+def folder(path: Path, stated: object, config: Any = LARGE) -> ModelFolder:
+    (path / "config.json").write_text(json.dumps(config))
+    text = stated if isinstance(stated, str) else json.dumps(stated)
+    (path / "generation_config.json").write_text(text)
+    return ModelFolder(path)
+
+
+STATED: tuple[tuple[object, Sampling], ...] = (
+    (
+        {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "top_k": 20},
+        Sampling(temperature=0.6, top_p=0.95, top_k=20),
+    ),
+    (
+        {"temperature": 0.7, "repetition_penalty": 1.1, "min_p": 0.05},
+        Sampling(temperature=0.7, repetition_penalty=1.1, min_p=0.05),
+    ),
+    # transformers reads a temperature that is missing as 1
+    (
+        {"do_sample": True, "top_k": 64},
+        Sampling(top_k=64, temperature=1.0),
+    ),
+    ({"do_sample": False, "temperature": 0.6}, BALANCED),
+    ({"do_sample": True}, BALANCED),
+    ({"do_sample": True, "repetition_penalty": 1.1}, BALANCED),
+    ({"top_p": 0.9}, BALANCED),
+    ({"temperature": 0}, BALANCED),
+    ({"temperature": True}, BALANCED),
+    ({"temperature": "hot"}, BALANCED),
+    ({"temperature": 0.7, "top_p": 7}, BALANCED),
+    ({"temperature": 0.7, "top_k": 2.5}, BALANCED),
+    ("[1, 2]", BALANCED),
+    ("{", BALANCED),
+    ({"eos_token_id": 2}, BALANCED),
+)
+
+
+def test_the_folder_says_how_it_is_sampled(tmp_path: Path) -> None:
+    found = [(stated, default_sampling(folder(tmp_path, stated))) for stated, _ in STATED]
+    assert found == [*STATED]
+
+
+def test_small_models_are_penalized_for_repeating_themselves(tmp_path: Path) -> None:
+    small = LARGE | {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30}
+    assert default_sampling(folder(tmp_path, {}, small)) == BALANCED_SMALL
+    assert SMALL > 30 * 576 * 1536
+    stated = Sampling(temperature=0.5)
+    assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small)) == stated
+
+
+def test_a_folder_without_files_is_balanced(tmp_path: Path) -> None:
+    assert default_sampling(ModelFolder(tmp_path)) == BALANCED
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(
+    ["do_sample", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(KEYS, JSON))
+def test_whatever_the_file_says_there_is_a_sampling_that_is_not_greedy(
+    tmp_path: Path, stated: dict[str, Any]
+) -> None:
+    assert not default_sampling(folder(tmp_path, stated)).greedy

@@ -1,0 +1,680 @@
+"""What was read of a document and kept on disk: answers and caches are as if it were read anew."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import engine.conversation.kept_prefixes
+import engine.core.decoder
+from engine.conversation.kept_blocks import KeptBlocks, block_names, forget, held_bytes
+from engine.conversation.kept_prefixes import KeptPrefix, Unkept
+from engine.conversation.loading import LoadedModel, load
+from engine.conversation.session import Session
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters.lookup import LookupDrafter
+from engine.events import Event, Prefill
+from engine.request import Request, Sampling
+from models.files import models_folder
+from models.model_folder import inspect
+from models.starter import STARTER
+from tests.support.engine import tiny
+from tests.support.engine.helpers import assert_as_fresh, build_wide
+from tests.support.engine.sessions import (
+    VOCABULARY,
+    check_caches,
+    check_laws,
+    done_of,
+    reused_of,
+    tokens_of,
+    use,
+)
+from tests.support.mostly_slow import examples, mostly_slow
+
+ROWS = 16
+A, B = "a" * 64, "b" * 64
+DOCUMENT = [65 + 7 * i % 26 for i in range(5 * ROWS + 3)]  # and five whole blocks
+GREEDY = Request(sampling=Sampling(), max_tokens=12, keep_as=(A,))
+SAMPLED = replace(GREEDY, sampling=Sampling(temperature=1.0, seed=5))
+QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=3 * ROWS + 5)
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.core.decoder, "PREFILL_ROWS", ROWS)
+        patch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", ROWS)
+        yield
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedModel]:
+    """A loaded target of an architecture; its files are only there to be told apart."""
+    made: dict[str, LoadedModel] = {}
+
+    def target(architecture: str) -> LoadedModel:
+        if architecture not in made:
+            folder = tmp_path_factory.mktemp(architecture)
+            tiny.write_folder(architecture.removesuffix(" wide"), folder, layers=2)
+            made[architecture] = load(inspect(folder))
+            if architecture.endswith(" wide"):
+                plain = architecture.removesuffix(" wide")
+                wide = build_wide(plain, vocabulary=VOCABULARY, layers=2)
+                made[architecture] = replace(made[architecture], model=wide)
+        return made[architecture]
+
+    return target
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "kept"
+
+
+def new(
+    target: LoadedModel, folder: Path | None, *, quantized: QuantizedCaches | None = None
+) -> Session:
+    """A session of a process that has read nothing yet."""
+    kept = None if folder is None else KeptBlocks(folder, most_bytes=1 << 30)
+    session = Session(target, kept=kept, quantized=quantized)
+    session.drafter, session.policy = LookupDrafter(), Fixed(3)
+    return session
+
+
+def answer(session: Session, prompt: Sequence[int], request: Request = GREEDY) -> list[Event]:
+    """The events, their laws and the caches checked, then what is to be kept is kept."""
+    events = list(session.complete(prompt, request))
+    check_laws(events, session.target.tokenizer)
+    check(session)
+    if session.keep():
+        while session.keep():
+            pass
+        check(session)
+    return events
+
+
+def check(session: Session) -> None:
+    decoder = session.decoder
+    fresh = Decoder(decoder.model, quantized=decoder.timeline.quantized, block=decoder.block)
+    assert_as_fresh(decoder, session._tokens, fresh)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/*.safetensors"))
+
+
+# Exactly what reading it anew would give
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", mostly_slow(["llama", "qwen2", "qwen3"], quick=["llama"]))
+@pytest.mark.parametrize("request_", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+def test_another_question_is_answered_as_without(
+    targets: Any, folder: Path, architecture: str, request_: Request
+) -> None:
+    target = targets(architecture)
+    answer(new(target, folder), [*DOCUMENT, 1, 2, 3])
+    for question in ([1, 2, 3], [7, 7, 90, 60], [5] * 70):
+        expected = answer(new(target, None), [*DOCUMENT, *question], request_)
+        given = answer(new(target, folder), [*DOCUMENT, *question], request_)
+        assert tokens_of(given) == tokens_of(expected)
+        assert reused_of(given) == 5 * ROWS
+        assert reused_of(expected) == 0
+
+
+@pytest.mark.slow
+def test_in_blocks_as_long_as_they_really_are(
+    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.core.decoder, "PREFILL_ROWS", 512)
+    monkeypatch.setattr(engine.conversation.kept_prefixes, "PREFILL_ROWS", 512)
+    target, document = targets("llama"), [65 + 7 * i % 26 for i in range(1030)]
+    answer(new(target, folder), [*document, 1])
+    assert len(files(folder)) == 2
+    given = answer(new(target, folder), [*document, 2])
+    assert reused_of(given) == 1024
+    assert tokens_of(given) == tokens_of(answer(new(target, None), [*document, 2]))
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    "start",
+    mostly_slow([ROWS + 3, 2 * ROWS, 3 * ROWS + 5, 7 * ROWS], quick=[2 * ROWS, 3 * ROWS + 5]),
+)
+def test_quantized_caches_are_kept_as_they_are(targets: Any, folder: Path, start: int) -> None:
+    target = targets("llama wide")
+    caches = replace(QUANTIZED, start=start)
+    for question in ([1, 2, 3], [4, 5], [6] * 2 * ROWS):
+        prompt = [*DOCUMENT, *question]
+        expected = answer(new(target, None, quantized=caches), prompt)
+        given = answer(new(target, folder, quantized=caches), prompt)
+        assert tokens_of(given) == tokens_of(expected)
+    assert reused_of(given) >= 4 * ROWS
+
+
+def test_caches_that_are_quantized_behind_the_last_block_are_not_kept(
+    targets: Any, folder: Path
+) -> None:
+    """Their blocks were read with other keys and values than are there in the end."""
+    session = new(targets("llama wide"), folder, quantized=replace(QUANTIZED, start=5 * ROWS))
+    answer(session, [*DOCUMENT, 1])
+    assert not folder.exists()
+
+
+def test_what_is_read_before_caches_are_quantized_serves_any(targets: Any, folder: Path) -> None:
+    target = targets("llama wide")
+    answer(new(target, folder), [*DOCUMENT, 1])
+    given = answer(new(target, folder, quantized=QUANTIZED), [*DOCUMENT, 2])
+    assert reused_of(given) == QUANTIZED.start // ROWS * ROWS
+
+
+def test_windows_that_have_not_moved_are_kept(targets: Any, folder: Path) -> None:
+    target = targets("gemma3_text")  # whose windows have 16 tokens
+    session = new(target, folder)
+    answer(session, DOCUMENT)
+    assert len(files(folder)) == 5
+    assert reused_of(answer(new(target, folder), [*DOCUMENT, 3])) == 5 * ROWS
+    session = new(target, folder)
+    answer(session, [3, *DOCUMENT, *DOCUMENT])
+    assert session.unkept is Unkept.LAYERS
+    assert len(files(folder)) == 5
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5", "lfm2", "mamba"])
+def test_recurrent_states_are_not_kept_and_it_is_said(
+    targets: Any, folder: Path, architecture: str
+) -> None:
+    session = new(targets(architecture), folder)
+    answer(session, DOCUMENT)
+    assert session.unkept is Unkept.LAYERS
+    assert not folder.exists()
+
+
+def test_what_several_macs_read_together_is_not_kept_and_it_is_said(
+    targets: Any, folder: Path
+) -> None:
+    class Grouped(Decoder):
+        group = "pipeline 2+2 over ring"
+
+    answer(new(targets("llama"), folder), DOCUMENT)
+    count = len(files(folder))
+    session = new(replace(targets("llama"), decoder=Grouped), folder)
+    assert reused_of(answer(session, DOCUMENT)) == 0
+    assert session.unkept is Unkept.ON_SEVERAL_MACS
+    assert len(files(folder)) == count
+
+
+def test_weights_without_files_are_not_told_from_others(targets: Any, folder: Path) -> None:
+    target = targets("llama")
+    lost = replace(target, folder=replace(target.folder, path=Path("gone")))
+    session = new(lost, folder)
+    answer(session, DOCUMENT)
+    assert session.unkept is Unkept.NO_FILES
+    assert not folder.exists()
+
+
+def test_other_weights_have_other_names(targets: Any, folder: Path) -> None:
+    answer(new(targets("llama"), folder), DOCUMENT)
+    assert reused_of(answer(new(targets("qwen2"), folder), DOCUMENT)) == 0
+    changed = targets("llama")
+    weights = next(changed.folder.path.glob("*.safetensors"))
+    again = replace(changed, folder=inspect(changed.folder.path))
+    assert reused_of(answer(new(again, folder), DOCUMENT)) > 0
+    weights.touch()  # as if they were other ones that begin alike
+    assert reused_of(answer(new(again, folder), DOCUMENT)) == 0
+
+
+@dataclass
+class Chats:
+    """Prompts of many conversations, in sessions that come and go; each is checked."""
+
+    target: LoadedModel
+    folder: Path
+    quantized: QuantizedCaches | None = None
+    session: Session = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.session = new(self.target, self.folder, quantized=self.quantized)
+
+    def ask(self, prompt: list[int]) -> None:
+        request = replace(GREEDY, max_tokens=3)
+        expected = new(self.target, None, quantized=self.quantized)
+        assert tokens_of(answer(self.session, prompt, request)) == tokens_of(
+            list(expected.complete(prompt, request))
+        )
+
+
+PARTS = st.lists(st.sampled_from([3, ROWS, ROWS, 2 * ROWS, 5]), min_size=1, max_size=5)
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), PARTS),
+        st.tuples(st.just("ask"), PARTS),
+        st.tuples(st.just("restart"), st.just([])),
+        st.tuples(st.just("go on"), st.just([4])),
+        st.tuples(st.just("damage"), st.lists(st.integers(0, 9999), min_size=2, max_size=2)),
+        st.tuples(st.just("lose"), st.lists(st.integers(0, 99), min_size=1, max_size=1)),
+    ),
+    min_size=3,
+    max_size=7,
+)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=examples(10),
+)
+@given(acts=ACTS, quantized=st.booleans())
+def test_whatever_came_before(
+    targets: Any, tmp_path_factory: pytest.TempPathFactory, acts: Any, quantized: bool
+) -> None:
+    """Prompts that begin alike, files that are lost or damaged, and processes that end."""
+    folder = tmp_path_factory.mktemp("kept") / "blocks"
+    chats = Chats(targets("llama wide"), folder, QUANTIZED if quantized else None)
+    prompt = [1]
+    for act, numbers in acts:
+        found = files(folder)
+        match act:
+            case "ask":
+                prompt = [1]
+                for i, size in enumerate(numbers):
+                    prompt += [60 + i] * size
+                chats.ask(prompt)
+            case "go on":
+                prompt = [*chats.session._tokens, 3, *numbers] if chats.session._tokens else prompt
+                chats.ask(prompt)
+            case "damage" if found:
+                path = found[numbers[0] % len(found)]
+                data = bytearray(path.read_bytes())
+                data[numbers[1] % len(data)] ^= 1
+                path.write_bytes(bytes(data))
+            case "lose" if found:
+                found[numbers[0] % len(found)].unlink()
+            case "restart":
+                chats.restart()
+
+
+# Mutants
+
+
+def conversation(target: LoadedModel, folder: Path) -> None:
+    """What fails where what is kept is not exactly what it is taken for."""
+    first, *others = (DOCUMENT[i * ROWS : (i + 1) * ROWS] for i in range(4))
+    turned = [first, *others[::-1], others[0]]
+    for caches in (None, QUANTIZED, replace(QUANTIZED, start=QUANTIZED.start - ROWS)):
+        for blocks in ([first, *others, first], turned):
+            prompt = [token for block in blocks for token in block] + [9]
+            for _ in range(2):
+                session = new(target, folder, quantized=caches)
+                list(session.complete(prompt, GREEDY))
+                check(session)
+                while session.keep():
+                    pass
+
+
+def test_the_conversation_that_mutants_fail(targets: Any, folder: Path) -> None:
+    conversation(targets("llama wide"), folder)
+    assert len(files(folder)) == 3 * 2 * 5 - 3  # they begin alike
+
+
+Patch = pytest.MonkeyPatch
+
+
+def blocks_in_another_order(patch: Patch) -> None:
+    find = KeptBlocks.find
+    patch.setattr(KeptBlocks, "find", lambda *given: find(*given)[::-1])
+
+
+def names_that_leave_out_the_kind_of_caches(patch: Patch) -> None:
+    def names(prefix: KeptPrefix, *, quantized: bool) -> list[str]:
+        return block_names(prefix._of.depends_on, prefix._tokens, rows=ROWS)
+
+    patch.setattr(KeptPrefix, "_names", names)
+
+
+def names_of_each_block_alone(patch: Patch) -> None:
+    def names(of: str, tokens: Sequence[int], *, rows: int) -> list[str]:
+        starts = range(0, len(tokens), rows)
+        return [block_names(of, tokens[i : i + rows], rows=rows)[0] for i in starts]
+
+    patch.setattr(engine.conversation.kept_prefixes, "block_names", names)
+
+
+def blocks_that_are_one_row_off(patch: Patch) -> None:
+    held = engine.core.cache.Timeline.held
+
+    def off(timeline: Any, start: int, end: int) -> Any:
+        return held(timeline, start + 1, end + 1) if end - start == ROWS else held(timeline, 0, 1)
+
+    patch.setattr(engine.core.cache.Timeline, "held", off)
+
+
+@pytest.mark.cpu  # elsewhere fewer blocks are kept
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        blocks_in_another_order,
+        names_that_leave_out_the_kind_of_caches,
+        names_of_each_block_alone,
+        blocks_that_are_one_row_off,
+    ],
+)
+def test_mutants_fail_the_conversation(
+    mutant: Callable[[Patch], None], targets: Any, folder: Path, monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError, match="differ"):
+        conversation(targets("llama wide"), folder)
+
+
+# What is kept, and when
+
+
+def test_only_prompts_that_say_so_are_kept(
+    targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(new(targets("llama"), folder), DOCUMENT)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    given = answer(new(targets("llama"), folder), DOCUMENT, replace(GREEDY, keep_as=()))
+    assert reused_of(given) == 0
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize(("length", "count"), [(ROWS + 9, 0), (2 * ROWS, 0), (2 * ROWS + 1, 2)])
+def test_little_is_not_kept(targets: Any, folder: Path, length: int, count: int) -> None:
+    answer(new(targets("llama"), folder), DOCUMENT[:length])
+    assert len(files(folder)) == count
+
+
+def test_one_block_more_is_not_kept(targets: Any, folder: Path) -> None:
+    """As the end of a question about the same document."""
+    answer(new(targets("llama"), folder), [*DOCUMENT, *[1] * ROWS])
+    assert len(files(folder)) == 6
+    answer(new(targets("llama"), folder), [*DOCUMENT, *[2] * ROWS])
+    assert len(files(folder)) == 6
+
+
+def test_nothing_is_written_before_the_answer_is_over(targets: Any, folder: Path) -> None:
+    session = new(targets("llama"), folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert not folder.exists()
+    pieces = 1
+    while session.keep():
+        assert len(files(folder)) == pieces
+        pieces += 1
+    assert pieces - 1 == len(files(folder)) == 5
+
+
+def test_a_turn_that_goes_on_finishes_what_was_to_be_kept_and_adds_nothing(
+    targets: Any, folder: Path
+) -> None:
+    session = new(targets("llama"), folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert session.keep()
+    again = [*session._tokens, *[5] * 4 * ROWS]
+    events = list(session.complete(again, GREEDY))
+    assert reused_of(events) > 5 * ROWS
+    while session.keep():
+        pass
+    assert len(files(folder)) == 5
+    check(session)
+
+
+def test_another_conversation_ends_what_was_to_be_kept(targets: Any, folder: Path) -> None:
+    session = new(targets("llama"), folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert session.keep()
+    other = [90, *DOCUMENT]
+    answer(session, other, replace(GREEDY, keep_as=(B,)))
+    assert len(files(folder)) == 1 + 5
+    assert reused_of(answer(new(targets("llama"), folder), other)) == 5 * ROWS
+
+
+def test_a_session_beside_it_writes_nothing_of_it(targets: Any, folder: Path) -> None:
+    session = new(targets("llama"), folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert not session.another().keep()
+    assert not session.copy().keep()
+    assert session.keep()
+
+
+def test_what_is_forgotten_meanwhile_is_not_written(targets: Any, folder: Path) -> None:
+    session = new(targets("llama"), folder)
+    list(session.complete(DOCUMENT, GREEDY))
+    assert session.keep()
+    forget(folder, A)
+    assert not session.keep()
+    assert held_bytes(folder) == 0
+
+
+def test_a_disk_without_room(targets: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> bool:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(KeptBlocks, "write", refused)
+    session = new(targets("llama"), folder)
+    answer(session, DOCUMENT)
+    assert session.unkept is Unkept.NO_ROOM
+    assert not session.keep()
+
+
+def test_a_limit_keeps_the_beginning(targets: Any, folder: Path) -> None:
+    target = targets("llama")
+    answer(new(target, folder), DOCUMENT)
+    size = held_bytes(folder)
+    for path in files(folder):
+        path.unlink()
+    session = Session(target, kept=KeptBlocks(folder, most_bytes=size * 3 // 5 + 1000))
+    answer(session, DOCUMENT)
+    assert 2 <= len(files(folder)) <= 3
+    given = answer(new(target, folder), DOCUMENT)
+    assert reused_of(given) == ROWS * len(files(folder)) or len(files(folder)) == 5
+    tight = Session(target, kept=KeptBlocks(folder, most_bytes=size // 5))
+    answer(tight, [91, *DOCUMENT])
+    assert tight.unkept is Unkept.NO_ROOM
+
+
+@pytest.mark.parametrize("patience", mostly_slow([0, 1, 2, 3, 5, 7], quick=[2, 7]))
+def test_cancelling_anywhere(targets: Any, folder: Path, patience: int) -> None:
+    target = targets("llama")
+    expected = tokens_of(answer(new(target, folder), DOCUMENT))
+    for session in (new(target, folder), new(target, folder.with_name("other"))):
+        asked = iter(range(1000))
+        events = list(
+            session.complete(
+                DOCUMENT, GREEDY, cancelled=lambda asked=asked: next(asked) >= patience
+            )
+        )
+        assert done_of(events).reason == "cancelled"
+        check(session)
+        while session.keep():
+            check(session)
+        assert tokens_of(answer(session, DOCUMENT)) == expected
+
+
+@pytest.mark.parametrize("count", mostly_slow(range(1, 9), quick=[3, 8]))
+def test_closing_anywhere(targets: Any, folder: Path, count: int) -> None:
+    target = targets("llama")
+    expected = tokens_of(answer(new(target, folder), DOCUMENT))
+    session = new(target, folder)
+    stream = session.complete(DOCUMENT, GREEDY)
+    for _ in range(count):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    check(session)
+    assert tokens_of(answer(session, DOCUMENT)) == expected
+
+
+def test_the_prompt_is_told_as_it_is_found(targets: Any, folder: Path) -> None:
+    target = targets("llama")
+    answer(new(target, folder), DOCUMENT)
+    prefills = [e for e in answer(new(target, folder), DOCUMENT) if isinstance(e, Prefill)]
+    found = [(e.processed, e.reused) for e in prefills if e.processed == e.reused]
+    assert found == [(i * ROWS, i * ROWS) for i in range(6)]
+    assert prefills[0].ending
+
+
+# Drafters
+
+
+KINDS = ["model", "early-exit", "head", "cascade", "trees", "suffix"]
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, quick=["model", "head", "trees"]))
+def test_every_drafter_drafts_behind_it(targets: Any, folder: Path, kind: str) -> None:
+    target = targets("llama")
+    answer(new(target, folder), DOCUMENT)
+    expected = tokens_of(answer(new(target, None), [*DOCUMENT, 9]))
+    for prompt in ([*DOCUMENT, 9], [*DOCUMENT[: 5 * ROWS], DOCUMENT[5 * ROWS]]):
+        session = use(new(target, folder), kind, "llama")
+        given = answer(session, prompt)
+        assert reused_of(given) == 5 * ROWS
+        check_caches(session)
+        if prompt[-1] == 9:
+            assert tokens_of(given) == expected
+            assert done_of(given).stats.proposed > 0 or kind == "suffix"
+
+
+# Where one row is not read as many are
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], Session]:
+    """A session that reads as on a GPU, where a chunk's rows depend on how many they are."""
+
+    def like_metal(session: Session) -> Session:
+        session.decoder._timed, session.decoder._prefill_rows = False, ROWS
+        return session
+
+    return like_metal
+
+
+def test_only_blocks_that_were_read_whole_are_kept(
+    targets: Any, folder: Path, in_blocks: Any
+) -> None:
+    session = in_blocks(new(targets("llama"), folder))
+    short = DOCUMENT[: ROWS // 2]
+    answer(session, short, replace(GREEDY, keep_as=(), max_tokens=1))
+    events = answer(session, DOCUMENT)
+    assert reused_of(events) == 0, "a block that was begun is read again"
+    assert len(files(folder)) == 5
+
+    other = in_blocks(new(targets("llama"), folder.with_name("other")))
+    for _ in other.decoder.prefill(DOCUMENT[: ROWS // 2]):
+        pass
+    for _ in other.decoder.prefill(DOCUMENT):
+        pass
+    assert other.decoder.as_afresh(80) == 0
+    other.decoder.rewind(0)
+    for _ in other.decoder.prefill(DOCUMENT):
+        pass
+    assert other.decoder.as_afresh(80) == 80
+    assert other.decoder.as_afresh(70) == 64
+    other.decoder.rewind(40)
+    assert other.decoder.as_afresh(80) == 32
+    assert other.decoder.copy()[0]._in_blocks == 32
+    assert other.decoder.another()._in_blocks == 0
+
+
+def test_a_turn_that_goes_on_reads_nothing_again(
+    targets: Any, folder: Path, in_blocks: Any
+) -> None:
+    session = in_blocks(new(targets("llama"), folder))
+    answer(session, DOCUMENT)
+    length = session.length
+    events = answer(session, [*session._tokens, 4, 5, 6])
+    assert reused_of(events) == length
+
+
+def test_chunks_end_where_blocks_do(targets: Any, in_blocks: Any) -> None:
+    session = in_blocks(new(targets("llama"), None))
+    ends = [0, *session.decoder.prefill(DOCUMENT[:10]), *session.decoder.prefill(DOCUMENT)]
+    assert set(range(0, len(DOCUMENT), ROWS)) <= set(ends)
+
+
+def test_a_document_behind_other_instructions_of_the_same_beginning(
+    targets: Any, folder: Path, in_blocks: Any
+) -> None:
+    """Kept are those blocks too that stand behind what another conversation had read."""
+    session = in_blocks(new(targets("llama"), folder))
+    instructions = [70 + i % 20 for i in range(ROWS + 5)]
+    answer(session, [*instructions, 1, 2], replace(GREEDY, keep_as=()))
+    given = answer(session, [*instructions, *DOCUMENT])
+    assert reused_of(given) == ROWS
+    assert len(files(folder)) == 6
+    mx.synchronize()
+
+
+# The next process
+
+_CHILD = """
+import json, sys
+from pathlib import Path
+from time import perf_counter
+from engine.events import Prefill, Text
+from engine.conversation.kept_blocks import KeptBlocks
+from engine.conversation.loading import load
+from engine.request import Request, Sampling, asked
+from engine.conversation.session import Session
+from models.model_folder import inspect
+target, drafter, folder, question = sys.argv[1:]
+document = Path("CONTRIBUTING.md").read_text(encoding="utf-8")[:4_200]
+kept = KeptBlocks(Path(folder)) if folder else None
+session = Session(load(inspect(Path(target))), drafter=drafter, kept=kept)
+request = Request(sampling=Sampling(), max_tokens=16, keep_as=("a" * 64,))
+began, first, events = perf_counter(), None, []
+for event in session.answer(asked(f"{document}\\n\\n{question}").messages, request):
+    events.append(event)
+    if isinstance(event, Text) and first is None:
+        first = perf_counter() - began
+stats, written = events[-1].stats, perf_counter()
+while session.keep():
+    pass
+print(json.dumps({
+    "text": "".join(event.delta for event in events if isinstance(event, Text)),
+    "first_text_seconds": first, "prompt": stats.prompt_tokens, "reused": stats.reused_tokens,
+    "proposed": stats.proposed, "accepted": stats.accepted, "drafter": session.drafter.name,
+    "keeping_seconds": perf_counter() - written,
+}))
+"""
+
+
+def in_a_process(folder: Path | None, question: str) -> dict[str, Any]:
+    """What a process of its own answered about a document, and how fast."""
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    command = [sys.executable, "-c", _CHILD, str(target), "head", str(folder or ""), question]
+    root = Path(__file__).parents[3]
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    print({name: value for name, value in told.items() if name != "text"})
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+def test_a_second_conversation_about_a_document_starts_at_once(tmp_path: Path) -> None:
+    folder, question = tmp_path / "kept", "Which words does the glossary list first?"
+    first = in_a_process(folder, "What is a draft?")
+    without = in_a_process(None, question)
+    again = in_a_process(folder, question)
+    print(f"{held_bytes(folder):,} bytes on disk")
+    assert first["reused"] == without["reused"] == 0
+    assert again["reused"] == 1024 < again["prompt"]
+    assert again["text"] == without["text"]

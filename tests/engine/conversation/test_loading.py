@@ -1,0 +1,317 @@
+"""What a folder's weights become, and that every bad folder is a `Problem`."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import save_model
+
+from engine.conversation import loading
+from engine.conversation.loading import free_memory_bytes, load
+from engine.device import GPU
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from tests.support.engine import tiny
+from tests.support.engine.backends import computing_as
+from tests.support.mostly_slow import mostly_slow
+
+PLENTY = 1 << 40
+TOKENS = mx.array([[72, 101, 108, 108, 111, 258, 7, 0]])
+
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets how much memory is free: plenty, unless called."""
+
+    def set_free(size_bytes: int) -> None:
+        monkeypatch.setattr(loading, "free_memory_bytes", lambda: size_bytes)
+
+    set_free(PLENTY)
+    return set_free
+
+
+def parameters(model: nn.Module) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))
+
+
+def expanded(folder: Path, to: Path, *, mode: str = "affine") -> nn.Module:
+    """The model in `folder` with its weights as float32, expanded here and loaded by mlx-lm."""
+    packed = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(packed, dict)
+    config = json.loads((folder / "config.json").read_text())
+    settings = config.pop("quantization", {})
+    weights: dict[str, mx.array] = {}
+    for name, weight in packed.items():
+        layer = name.removesuffix(".weight")
+        if f"{layer}.scales" in packed and name != layer:
+            own = settings.get(layer, settings)
+            scales, biases = packed[f"{layer}.scales"], packed.get(f"{layer}.biases")
+            if biases is not None:
+                scales, biases = scales.astype(mx.float32), biases.astype(mx.float32)
+            weight = mx.dequantize(
+                weight, scales, biases, group_size=own["group_size"], bits=own["bits"], mode=mode
+            )
+        elif name.endswith((".scales", ".biases")):
+            continue
+        weights[name] = weight.astype(mx.float32)
+    tiny.byte_tokenizer(to)
+    mx.save_safetensors(str(to / "model.safetensors"), weights)
+    (to / "config.json").write_text(json.dumps(config))
+    model: nn.Module = mlx_lm.load(str(to))[0]
+    return model
+
+
+STORED = [
+    ("llama", mx.float32, None, "float32"),
+    ("llama", mx.bfloat16, None, "float32 from bfloat16"),
+    ("llama", mx.float16, None, "float32 from float16"),
+    ("llama", mx.float32, 4, "float32 from 4-bit"),
+    ("llama", mx.bfloat16, 4, "float32 from 4-bit"),
+    ("llama", mx.float16, 8, "float32 from 8-bit"),
+    ("gemma3_text", mx.bfloat16, 4, "float32 from 4-bit"),  # its head is its embedding
+    ("qwen3_5", mx.bfloat16, 4, "float32 from 4-bit"),
+    ("qwen3_5", mx.bfloat16, None, "float32 from bfloat16/float32"),
+]
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "bits", "precision"),
+    mostly_slow(STORED, quick=[*STORED[:4], *STORED[-3::2]]),
+)
+def test_on_the_cpu_weights_become_float32(
+    architecture: str, dtype: mx.Dtype, bits: int | None, precision: str, tmp_path: Path
+) -> None:
+    tiny.write_folder(architecture, tmp_path / "model", layers=2, dtype=dtype, bits=bits)
+    loaded = load(ModelFolder(tmp_path / "model"))
+    assert loaded.precision == precision
+    assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
+    reference = expanded(tmp_path / "model", tmp_path / "expanded")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+    if dtype == mx.float32:
+        packed, _ = mlx_lm.load(str(tmp_path / "model"))
+        assert mx.allclose(loaded.model(TOKENS), packed(TOKENS), atol=1e-3)
+
+
+@pytest.mark.cpu
+def test_layers_of_different_widths(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny.write_folder("llama", folder, layers=2)
+    model = tiny.build("llama", vocabulary=260, layers=2)
+    head = {"group_size": 32, "bits": 8}
+
+    def wide_head(path: str, layer: nn.Module) -> bool | dict[str, int]:
+        return head if path == "lm_head" else hasattr(layer, "to_quantized")
+
+    nn.quantize(model, group_size=32, bits=4, class_predicate=wide_head)
+    save_model(folder, model)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": 32, "bits": 4, "lm_head": head}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    loaded = load(ModelFolder(folder))
+    assert loaded.precision == "float32 from 4/8-bit"
+    reference = expanded(folder, tmp_path / "expanded")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+
+
+@pytest.mark.cpu
+def test_microscaled_weights(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny.write_folder("llama", folder, layers=2)
+    model = tiny.build("llama", vocabulary=260, layers=2)
+    nn.quantize(model, group_size=32, bits=4, mode="mxfp4")
+    save_model(folder, model)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    loaded = load(ModelFolder(folder))
+    assert loaded.precision == "float32 from 4-bit"
+    assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
+    reference = expanded(folder, tmp_path / "expanded", mode="mxfp4")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "precision"),
+    [(mx.bfloat16, None, "bfloat16"), (mx.float16, 4, "4-bit"), (mx.float32, 8, "8-bit")],
+)
+def test_without_memory_weights_stay_packed(
+    dtype: mx.Dtype,
+    bits: int | None,
+    precision: str,
+    tmp_path: Path,
+    memory: Callable[[int], None],
+) -> None:
+    tiny.write_folder("llama", tmp_path, layers=2, dtype=dtype, bits=bits)
+    memory(0)
+    loaded = load(ModelFolder(tmp_path))
+    assert loaded.precision == precision
+    theirs, _ = mlx_lm.load(str(tmp_path))
+    ours, theirs = parameters(loaded.model), parameters(theirs)
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype
+        assert mx.array_equal(array, theirs[name])
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("bits", [None, 3, 4, 8])
+def test_half_of_the_free_memory_is_enough(
+    bits: int | None, tmp_path: Path, memory: Callable[[int], None]
+) -> None:
+    tiny.write_folder("llama", tmp_path, layers=2, dtype=mx.bfloat16, bits=bits)
+    values = sum(
+        array.size for array in parameters(tiny.build("llama", vocabulary=260, layers=2)).values()
+    )
+    memory(2 * 4 * values - 2)
+    assert "float32" not in load(ModelFolder(tmp_path)).precision
+    memory(2 * 4 * values)
+    assert "float32" in load(ModelFolder(tmp_path)).precision
+
+
+def test_on_metal_weights_stay_as_they_are(tmp_path: Path) -> None:
+    tiny.write_folder("llama", tmp_path, layers=2, bits=4)
+    with computing_as(GPU):
+        loaded = load(ModelFolder(tmp_path))
+    assert loaded.precision == "4-bit"
+    assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
+
+
+def test_free_memory() -> None:
+    assert 0 <= free_memory_bytes() < 1 << 50
+
+
+# Beside the weights
+
+
+def change_json(path: Path, **changes: Any) -> None:
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | changes))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("written") / "model"
+    tiny.write_folder("llama", folder, layers=1)
+    return folder
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written, tmp_path / "model"))
+
+
+def test_a_loaded_model(folder: Path) -> None:
+    loaded = load(ModelFolder(folder))
+    assert loaded.folder.path == folder
+    assert loaded.ends == {256}
+    assert loaded.context_length == 4096
+    assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_every_end_that_the_model_states(name: str, folder: Path) -> None:
+    # Families whose turns end with a token of their own state it there, and nowhere else.
+    for value, ends in ((258, {256, 258}), ([256, 258, 259], {256, 258, 259})):
+        change_json(folder / name, eos_token_id=value)
+        assert load(ModelFolder(folder)).ends == ends
+
+
+def test_context_length(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config["max_position_embeddings"]
+    for key in ("max_position_embeddings", "n_positions"):
+        (folder / "config.json").write_text(json.dumps(config | {key: 77}))
+        assert load(ModelFolder(folder)).context_length == 77
+
+
+def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
+    tiny.write_folder("mamba", tmp_path, layers=2)
+    assert load(ModelFolder(tmp_path)).context_length > 1_000_000
+
+
+# Folders that are no models
+
+
+def told(folder: Path) -> str:
+    """What is said of a folder; nothing if it can be loaded."""
+    try:
+        load(ModelFolder(folder))
+    except Problem as problem:
+        return str(problem)
+    return ""
+
+
+def test_architectures_that_are_none(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for model_type in ("nonesuch", "olmo", "cache", "base", "", "..", "a.b", "x/y"):
+        change_json(folder / "config.json", model_type=model_type)
+        with pytest.raises(Problem, match="cannot be loaded") as problem:
+            pytest.fail(f"{model_type!r} is {load(ModelFolder(folder))}")
+        assert repr(model_type)[1:-1] in problem.value.message
+        assert "mlx-lm" in problem.value.remedy
+    assert capfd.readouterr() == ("", ""), "a host's output is its protocol"
+
+
+JUNK: tuple[Any, ...] = (None, True, -1, 0, 1.5, "x", "\x1b[2J\n", [], [1], {}, {"x": 1}, 1 << 40)
+
+
+KEYS = (
+    "hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads",
+    "num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps",
+    "rope_theta", "rope_scaling", "tie_word_embeddings", "vocab_size", "eos_token_id",
+    "quantization", "quantization_config", "layer_types", "architectures", "text_config",
+    "torch_dtype", "dtype",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", mostly_slow(KEYS, quick=["num_attention_heads", "quantization"]))
+def test_a_config_with_junk_is_a_problem_or_a_model(key: str, folder: Path) -> None:
+    for value in JUNK:
+        if (key, value) == ("num_hidden_layers", 1 << 40):
+            continue  # builds layers until the memory is full
+        change_json(folder / "config.json", **{key: value})
+        assert "\n" not in told(folder), value
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_tokenizer_files_with_junk(name: str, folder: Path) -> None:
+    for data in (b"", b"[", b"{}", b"[]", b"3", b"\xff\xfe", b'{"model": 3}'):
+        (folder / name).write_bytes(data)
+        said = told(folder)
+        may_do = name == "tokenizer_config.json" and not said
+        assert may_do or "cannot be loaded" in said, data
+
+
+def test_a_tokenizer_config_with_junk(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    whole = path.read_text()
+    for junk in ("chat_template_type", "tool_parser_type", "eos_token"):
+        path.write_text(whole)
+        change_json(path, **{junk: 7 if junk == "eos_token" else "nonsense"})
+        assert "cannot be loaded" in told(folder), junk
+
+
+def test_a_generation_config_with_junk_is_passed_over(folder: Path) -> None:
+    (folder / "generation_config.json").write_text("[")
+    assert load(ModelFolder(folder)).ends == {256}
+
+
+def test_weights_that_are_missing(folder: Path) -> None:
+    weights = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(weights, dict)
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    with pytest.raises(Problem, match=r"cannot be loaded: .*up_proj"):
+        load(ModelFolder(folder))

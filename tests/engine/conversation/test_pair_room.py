@@ -1,0 +1,347 @@
+"""A pair without room is refused before it is loaded; what is said of room is what is measured."""
+
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx_lm.utils import _get_classes, save_model
+
+from engine.cli import main as command_line
+from engine.conversation import loading, pair
+from engine.conversation.loading import load
+from engine.conversation.pair import require_pair
+from engine.drafters.head_network import save_head
+from engine.events import Failed
+from engine.process.host import CommandQueue, Host
+from engine.process.protocol import Load, Loaded, Response, SetDrafter
+from models.drafters.folders import DrafterFolder, describe_drafter, is_drafter
+from models.errors import Problem
+from models.files import models_folder
+from models.installed.resolve import resolve_drafters
+from models.limits import LONGEST_COPY, LONGEST_DRAFT
+from models.memory.fit import fit
+from models.memory.machine import Machine, this_machine
+from models.memory.model_size import weigh
+from models.model_folder import ModelFolder
+from models.records import Fit
+from models.starter import STARTER
+from tests.support.engine.heads import untrained
+from tests.support.engine.tiny import byte_tokenizer, write_folder
+
+ROOT = Path(__file__).parents[3]
+CLOSE = 0.1  # of what is measured
+PLENTY = Machine("plenty", 1 << 40, 1 << 40, unified=False)
+NO_ROOM = replace(PLENTY, available_bytes=100_000)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "llama"
+    write_folder("llama", path)
+    return path
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
+    """Sets what machine this is."""
+    return lambda machine: monkeypatch.setattr(pair, "this_machine", lambda: machine)
+
+
+def require(folder: Path, drafter: str, **options: Any) -> Fit | None:
+    target = ModelFolder(folder)
+    return require_pair(target, resolve_drafters(drafter, target), **options)
+
+
+def needed(folder: Path, drafter: str, **options: Any) -> Fit:
+    found = require(folder, drafter, machine=PLENTY, **options)
+    assert found is not None
+    return found
+
+
+def test_drafters_are_found_as_they_are_written(folder: Path, tmp_path: Path) -> None:
+    alone = needed(folder, "none")
+    assert alone.drafter == ""
+    assert {needed(folder, word) for word in ("lookup", "auto", "early-exit:2")} == {alone}
+    other = tmp_path / "other"
+    write_folder("qwen3", other)
+    assert needed(folder, str(other)).drafter == "other"
+    assert needed(folder, f"lookup+{other}").drafter == "other"
+    assert needed(folder, f"lookup + {other}").needed_bytes > alone.needed_bytes
+
+
+def test_a_head_is_found_by_its_target(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    place = tmp_path / "drafters" / "llama-head"
+    head = untrained(load(ModelFolder(folder)).model)
+    save_head(head, place, target="llama", fingerprint=ModelFolder(folder).fingerprint)
+    assert needed(folder, "auto").drafter == "llama-head"
+    assert needed(folder, "lookup+head").drafter == "llama-head"
+    assert needed(folder, "lookup").drafter == ""
+
+
+def test_a_pair_without_room_is_refused(folder: Path) -> None:
+    with pytest.raises(Problem, match=r"There is no room for llama: it needs .* at 4,096 tokens"):
+        require(folder, "none", machine=NO_ROOM)
+    weights = needed(folder, "none").weights_bytes
+    enough = replace(PLENTY, available_bytes=4 * weights)
+    with pytest.raises(Problem, match=r"[\d,]+ tokens would fit") as refused:
+        require(folder, "none", machine=enough)
+    tokens = int(refused.value.remedy.split()[0].replace(",", ""))
+    assert require(folder, "none", machine=enough, context=tokens) is not None
+
+
+def test_what_is_given_back_before_counts(folder: Path) -> None:
+    need = needed(folder, "none").needed_bytes
+    with pytest.raises(Problem):
+        require(folder, "none", machine=NO_ROOM, freed_bytes=need // 2)
+    assert require(folder, "none", machine=NO_ROOM, freed_bytes=2 * need) is not None
+
+
+def test_a_folder_that_is_no_model_is_for_loading_to_refuse(tmp_path: Path) -> None:
+    assert require(tmp_path, "none", machine=NO_ROOM) is None
+
+
+def test_a_config_that_does_not_tell_is_let_through(folder: Path, tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "odd"}))
+    assert require(tmp_path, "none", machine=NO_ROOM) is None
+
+
+def test_the_command_line_refuses_before_loading(
+    folder: Path,
+    machine: Callable[[Machine], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(loading, "load", lambda folder: pytest.fail("it was loaded"))
+    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(
+            ["generate", "--target", str(folder), "--drafter", "none", "--prompt", "Hi"]
+        )
+    assert ended.value.code == 2
+    assert "tokens would fit" in capfd.readouterr().err
+
+
+def test_a_shorter_conversation_is_let_through(
+    folder: Path, machine: Callable[[Machine], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
+    session = command_line.open_session(str(folder), "none", "auto", 256)
+    assert session.target.context_length == 256
+    with pytest.raises(Problem, match="can look at 256"):
+        session.complete([1] * 256)
+
+
+def host_of() -> tuple[Host, list[Response]]:
+    answers: list[Response] = []
+    return Host(CommandQueue(answers.append), answers.append), answers
+
+
+def test_the_host_refuses_and_keeps_what_is_loaded(
+    folder: Path, tmp_path: Path, machine: Callable[[Machine], None]
+) -> None:
+    other = tmp_path / "other"
+    write_folder("llama", other)
+    host, answers = host_of()
+    host._do(Load("1", str(folder), "none", "0"))
+    assert isinstance(answers[-1], Loaded)
+    before = len(answers)
+    machine(replace(NO_ROOM, unified=True))  # where nothing is gained by unloading
+    with pytest.raises(Problem, match="There is no room for other"):
+        host._do(Load("2", str(other), "none", "0"))
+    with pytest.raises(Problem, match="There is no room for llama with other"):
+        host._do(SetDrafter("3", drafter=str(other)))
+    assert answers[before:] == []
+    host._do(SetDrafter("4", draft_length="2"))
+    assert isinstance(answers[-1], Loaded)
+    assert not any(isinstance(answer, Failed) for answer in answers)
+
+
+def test_the_host_counts_what_it_would_give_back(
+    folder: Path, machine: Callable[[Machine], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, answers = host_of()
+    host._do(Load("1", str(folder), "none", "0"))
+    machine(NO_ROOM)
+    monkeypatch.setattr("engine.process.host.held_bytes", lambda: 1 << 40)
+    host._do(Load("2", str(folder), "none", "0"))
+    assert isinstance(answers[-1], Loaded)
+
+
+@pytest.mark.cpu
+def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "free_memory_bytes", lambda: 1 << 40)
+    before_device = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    try:
+        random_model(tmp_path / "model", "llama", bits=8, width=256)
+        gc.collect()
+        mx.clear_cache()
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        loaded = load(ModelFolder(tmp_path / "model"))
+        held = mx.get_active_memory() - before
+        assert loaded.precision == "float32 from 8-bit"
+        assert mx.get_peak_memory() - before < 1.05 * held
+    finally:
+        mx.set_default_device(before_device)
+
+
+# Measured: random models, large enough that their arrays count, and the pairs that are at hand
+
+_RANDOM: dict[str, dict[str, Any]] = {
+    "llama": {"num_key_value_heads": 4},
+    "gemma3_text": {
+        "num_key_value_heads": 2,
+        "sliding_window": 512,
+        "sliding_window_pattern": 4,
+        "query_pre_attn_scalar": 64,
+        "rope_local_base_freq": 1e4,
+    },
+    "qwen3_5": {
+        "num_key_value_heads": 2,
+        "full_attention_interval": 4,
+        "linear_num_value_heads": 8,
+        "linear_num_key_heads": 4,
+        "linear_key_head_dim": 64,
+        "linear_value_head_dim": 64,
+        "rope_parameters": {
+            "type": "default",
+            "mrope_section": [4, 2, 2],
+            "rope_theta": 1e5,
+            "partial_rotary_factor": 0.25,
+        },
+    },
+    "lfm2": {
+        "num_key_value_heads": 4,
+        "norm_eps": 1e-5,
+        "conv_bias": False,
+        "conv_L_cache": 3,
+        "block_dim": 512,
+        "block_ff_dim": 1536,
+        "block_multiple_of": 8,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_auto_adjust_ff_dim": False,
+        "full_attn_idxs": [2, 5],
+    },
+}
+
+
+def random_model(
+    folder: Path,
+    architecture: str,
+    *,
+    layers: int = 8,
+    bits: int | None = None,
+    width: int = 512,
+    vocabulary: int = 8192,
+) -> Path:
+    """Write a random model of some 10 to 30 million weights, bfloat16 or quantized."""
+    config = {
+        "model_type": architecture,
+        "vocab_size": vocabulary,
+        "eos_token_id": 256,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "intermediate_size": 3 * width,
+        "num_attention_heads": 8,
+        "head_dim": 64,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1e4,
+        "tie_word_embeddings": False,
+    } | _RANDOM[architecture]
+    byte_tokenizer(folder)
+    model_class, arguments_class = _get_classes(config)
+    model: nn.Module = model_class(arguments_class.from_dict(config))
+    if architecture.startswith("gemma"):
+        model.sanitize({})  # ties the head
+    model.set_dtype(mx.bfloat16)
+    if bits is not None:
+        config["quantization"] = {"group_size": 64, "bits": bits}
+        nn.quantize(model, group_size=64, bits=bits)
+    save_model(folder, model)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _opened(folder: Path) -> ModelFolder | DrafterFolder:
+    return describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
+
+
+def assert_measured(
+    target: Path, drafter: Path | None, context: int, *, word: str = "", length: int = LONGEST_DRAFT
+) -> None:
+    """What is reckoned for the pair is what a process of its own needs at most, which drafts
+    `length` tokens in each round."""
+    size = weigh(_opened(drafter)) if drafter else None
+    reckoned = fit(weigh(ModelFolder(target)), size, context=context, machine=this_machine())
+    said = word or str(drafter or "none")
+    command = [sys.executable, "-m", "tests.support.engine.peak_memory"]
+    command += [str(target), said, str(context), str(length)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    measured = json.loads(ended.stdout)
+    ratio = reckoned.needed_bytes / measured["peak_bytes"]
+    print(f"{target.name}, {context} tokens: {ratio:.3f} of {measured}, {reckoned}")
+    assert abs(ratio - 1) < CLOSE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "bits", "context", "drafts"),
+    [
+        # Each turn's prompt ends with room for a whole copy before caches grow.
+        ("llama", None, 2100, True),
+        ("gemma3_text", 4, 2100, True),
+        ("qwen3_5", 8, 2100, True),
+        ("lfm2", None, 2100, False),
+    ],
+)
+def test_random_pairs_need_what_is_said(
+    architecture: str, bits: int | None, context: int, drafts: bool, tmp_path: Path
+) -> None:
+    target = random_model(tmp_path / "target", architecture, bits=bits)
+    drafter = None
+    if drafts:
+        drafter = random_model(tmp_path / "drafter", architecture, layers=4, bits=bits)
+    word = f"suffix+{drafter}" if drafter else "suffix"
+    assert_measured(target, drafter, context, word=word, length=LONGEST_COPY)
+
+
+@pytest.mark.slow
+def test_the_longest_copies_need_what_is_said(tmp_path: Path) -> None:
+    """A round reads as many rows as the longest copy has tokens, and one more."""
+    target = random_model(tmp_path / "target", "llama", layers=2, width=128, vocabulary=65_536)
+    assert_measured(target, None, 1100, word="suffix", length=LONGEST_COPY)
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+@pytest.mark.parametrize("context", [1024, 2048])
+def test_the_starter_pair_needs_what_is_said(context: int) -> None:
+    target = models_folder() / STARTER.name
+    if not target.is_dir():
+        pytest.skip("the starter model is not here")
+    head = ROOT / "resources" / "drafters" / "smollm2-135m"
+    assert_measured(target, head, context, word="head")
+
+
+@pytest.mark.slow
+def test_the_pair_of_one_family_needs_what_is_said() -> None:
+    target, drafter = (models_folder() / f"qwen2.5-coder-{size}" for size in ("1.5b", "0.5b"))
+    if not (target.is_dir() and drafter.is_dir()):
+        pytest.skip("Qwen2.5-Coder is not here")
+    assert_measured(target, drafter, 512)

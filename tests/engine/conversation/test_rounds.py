@@ -1,0 +1,169 @@
+"""A round is what its draft and its verdict say, and each is heard as it comes."""
+
+from hypothesis import given
+
+from engine.conversation.rounds import Round, Rounds, Token, branches, committed, joined, judged
+from engine.conversation.stats import tally
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Event,
+    Source,
+    Text,
+    TokenVerdict,
+    Verdict,
+    WrittenToken,
+)
+from engine.tree import Tree
+from tests.engine.conversation.test_stats import runs
+from tests.support.app.traces import traces, tree_round
+from tests.support.engine.sessions import tokens_of
+
+
+@given(events=runs())
+def test_rounds_agree_with_the_figures(events: list[Event]) -> None:
+    stats, found = tally(events), judged(events)
+    fates = [token.fate for one in found for token in one.tokens]
+    assert fates.count("accepted") == stats.accepted
+    assert fates.count("rejected") == fates.count("correction") == stats.rejected
+    assert fates.count("discarded") == stats.discarded
+    assert fates.count("bonus") == stats.bonuses
+    assert fates.count("plain") == stats.plain
+    assert "drafted" not in fates
+    assert len(found) == stats.rounds
+    assert [token.id for token in committed(events)] == tokens_of(events)
+
+
+@given(events=runs())
+def test_every_event_says_one_thing(events: list[Event]) -> None:
+    for event, happening in zip(events, joined(events), strict=True):
+        match event:
+            case Draft():
+                assert isinstance(happening, Round)
+                assert happening.number == event.round
+                assert happening.verdict is None
+                assert {token.fate for token in happening.tokens} == {"drafted"}
+                assert happening.committed == ()
+            case Verdict():
+                assert isinstance(happening, Round)
+                assert happening.verdict is event
+            case _:
+                assert happening is event
+
+
+def draft(number: int, *texts: str, source: Source | None = None) -> Draft:
+    drafted = tuple(DraftedToken(7, text, 0.5) for text in texts)
+    return Draft("g", number, drafted, "model", source=source)
+
+
+def verdict(number: int, proposed: int, accepted: int, own: WrittenToken | None) -> Verdict:
+    judgements = tuple(TokenVerdict(n / 10, n / 5) for n in range(proposed))
+    return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
+
+
+def test_a_round_by_hand() -> None:
+    rounds = Rounds()
+    drafted = rounds.push(draft(3, "The", " cat", " sat"))
+    assert drafted == Round(
+        3,
+        "model",
+        tuple(
+            Token(7, text, "drafted", 0.5, parent=number - 1)
+            for number, text in enumerate(("The", " cat", " sat"))
+        ),
+        None,
+    )
+    event = verdict(3, 3, 1, WrittenToken(9, " dog", 0.75, "correction"))
+    ended = rounds.push(event)
+    accepted = Token(7, "The", "accepted", 0.5, 0.0, 0.0)
+    own = Token(9, " dog", "correction", p=0.75)
+    assert ended == Round(
+        3,
+        "model",
+        (
+            accepted,
+            Token(7, " cat", "rejected", 0.5, 0.1, 0.2, parent=0),
+            Token(7, " sat", "discarded", 0.5, 0.2, 0.4, parent=1),
+            own,
+        ),
+        event,
+    )
+    assert isinstance(ended, Round)
+    assert (ended.own, ended.committed) == (own, (accepted, own))
+
+
+def test_a_drafters_own_confidence_stays_with_its_token() -> None:
+    rounds = Rounds()
+    drafted = rounds.push(Draft("g", 1, (DraftedToken(7, "a", 0.5, 0.25),), "DSpark"))
+    ended = rounds.push(verdict(1, 1, 1, None))
+    for item in (drafted, ended):
+        assert isinstance(item, Round)
+        assert [token.confidence for token in item.tokens] == [0.25]
+
+
+def test_a_round_keeps_the_source_of_its_draft() -> None:
+    source = Source(2, 40)
+    drafted, ended = joined([draft(1, "so", source=source), verdict(1, 1, 1, None)])
+    assert isinstance(drafted, Round)
+    assert isinstance(ended, Round)
+    assert drafted.source == ended.source == source
+
+
+def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
+    (one,) = judged([draft(1, "so", "<end>", "and"), verdict(1, 3, 2, None)])
+    assert [token.fate for token in one.tokens] == ["accepted", "accepted", "discarded"]
+    assert one.own is None
+
+
+def test_a_round_of_a_tree_by_hand() -> None:
+    tokens = ((" a", -1, 0.5), (" the", -1, 0.5), (" cat", 1, 0.5), (" dog", 1, 0.5))
+    drafted, ended = tree_round(1, *tokens, path=(1, 3))
+    assert drafted.tree == ended.tree == Tree((-1, -1, 1, 1))
+    assert [token.fate for token in drafted.tokens] == ["drafted"] * 4
+    fates = ["rejected", "accepted", "rejected", "accepted", "bonus"]
+    assert [token.fate for token in ended.tokens] == fates
+    assert [token.text for token in ended.committed] == [" the", " dog", " own"]
+    assert [token.text for token in drafted.best_path] == [" a"]
+    assert [token.text for token in ended.best_path] == [" the", " dog"]
+
+
+@given(events=traces())
+def test_branches_have_every_token_once_and_begin_at_earlier_ones(
+    events: tuple[Event, ...],
+) -> None:
+    for one in joined(events):
+        if not isinstance(one, Round) or not one.drafted:
+            continue
+        found, tree = branches(one.drafted), one.tree
+        assert sorted(token for branch in found for token in branch) == list(range(len(tree)))
+        assert len(found) == len(tree.paths)
+        known = {-1}
+        for branch in found:
+            assert tree.parents[branch[0]] in known
+            assert [tree.parents[token] for token in branch[1:]] == list(branch[:-1])
+            known |= set(branch)
+        accepted = tuple(n for n, token in enumerate(one.drafted) if token.fate == "accepted")
+        assert found[0][: len(accepted)] == accepted
+
+
+def test_the_most_promising_branch_has_the_most_tokens_to_expect() -> None:
+    def first(*tokens: tuple[str, int, float]) -> list[str]:
+        return [token.text for token in tree_round(1, *tokens)[0].best_path]
+
+    assert first(("short", -1, 0.4), ("long", -1, 0.5), ("on", 1, 0.9)) == ["long", "on"]
+    assert first(("likely", -1, 0.9), ("long", -1, 0.5), ("on", 1, 0.9)) == ["likely"]
+    # Drawn without replacement, q is that of a token once those before it are not it.
+    assert first(("first", -1, 0.6), ("second", -1, 0.75)) == ["first"]
+    assert first(("copied", -1, 1.0), ("too", -1, 1.0), ("longer", 1, 1.0)) == ["copied"]
+
+
+def test_a_draft_of_another_round_is_not_judged() -> None:
+    own = WrittenToken(3, "x", 0.9, "plain")
+    (one,) = judged([draft(1, "lost"), verdict(2, 0, 0, own)])
+    assert (one.drafted, one.drafter) == ((), "")
+
+
+def test_a_draft_is_judged_once() -> None:
+    own = WrittenToken(3, "x", 0.9, "plain")
+    events = [draft(1, "a"), verdict(1, 1, 1, own), Text("g", "x"), verdict(1, 1, 1, own)]
+    assert [len(one.drafted) for one in judged(events)] == [1, 0]

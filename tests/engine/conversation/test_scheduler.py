@@ -1,0 +1,500 @@
+"""Answers side by side: each is what it is alone, whoever else is answered, cancelled or fails."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import engine.conversation.scheduler
+import engine.conversation.session
+import engine.speculate
+from engine.conversation.scheduler import Job, Scheduler
+from engine.conversation.session import Session
+from engine.conversation.stats import NoRatio, against_plain
+from engine.core.batch import can_share
+from engine.draft_length import DraftChoice, MeasuredRound
+from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters import NoDrafter
+from engine.events import Done, Draft, Event, Failed, Prefill, Verdict, Waiting
+from engine.process.host import failure
+from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, asked, chat
+from tests.support.engine.sessions import (
+    DRAFTERS,
+    check_laws,
+    new_session,
+    text_of,
+    tokens_of,
+    use,
+)
+from tests.support.engine.waits import Waits
+from tests.support.mostly_slow import mostly_slow
+
+LENGTH = 18
+GREEDY = Request(max_tokens=LENGTH)
+SEEDED = Request(
+    sampling=Sampling(temperature=0.9, top_p=0.95, seed=11, repeatable=True), max_tokens=LENGTH
+)
+QUESTIONS = (
+    "How long is a piece of string, and why?",
+    "How long is a piece of rope?",
+    "x",
+    "Once upon a time there was a town in which nobody was ever in a hurry. " * 3,
+    "Tell me",
+    "How long is a piece of string, and why not?",
+    "a b c d e f g h i j k l m n o p",
+    "?",
+)
+ROOM = 1 << 20
+
+
+def job(
+    number: int,
+    request: Request = GREEDY,
+    *,
+    question: str = "",
+    cancelled: Callable[[], bool] = lambda: False,
+    first: bool = False,
+) -> Job:
+    prompt = asked(question or QUESTIONS[number % len(QUESTIONS)])
+    return Job(str(number), prompt, request, cancelled=cancelled, first=first)
+
+
+def scheduler(
+    session: Session, *, parallel: int = 8, batching: bool = True, room: int = ROOM
+) -> Scheduler:
+    shared = batching and can_share(session.target.model)
+    return Scheduler(session, parallel=parallel, room=room, batching=shared, fail=failure)
+
+
+def run(
+    of: Scheduler, jobs: Sequence[Job], seen: dict[str, list[Event]] | None = None
+) -> dict[str, list[Event]]:
+    """The events of all jobs, asked for at once, by generation; `seen` has them as they come."""
+    seen = {} if seen is None else seen
+    seen.update({each.generation: [] for each in jobs})
+    for each in jobs:
+        for event in of.add(each):
+            seen[event.generation].append(event)
+    while of.busy:
+        for event in of.step():
+            seen[event.generation].append(event)
+    return seen
+
+
+def answers(events: dict[str, list[Event]]) -> dict[str, list[int]]:
+    return {generation: tokens_of(own) for generation, own in events.items()}
+
+
+def alone(make: Callable[[], Session], jobs: Sequence[Job]) -> dict[str, list[int]]:
+    """What each job gets from a session that nobody else uses."""
+    told = {}
+    for each in jobs:
+        answer = make().answer(each.prompt.messages, each.request, generation=each.generation)
+        told[each.generation] = tokens_of(list(answer))
+    return told
+
+
+@pytest.fixture
+def make(tokenizer: Any) -> Callable[..., Session]:
+    return lambda architecture="llama", kind="model": new_session(tokenizer, architecture, kind)
+
+
+# Together is alone
+
+
+ARCHITECTURES = ("llama", "gemma3_text", "qwen3_5", "lfm2")
+CASES = [
+    *itertools.product(ARCHITECTURES, DRAFTERS, [2], [True, False]),
+    *itertools.product(ARCHITECTURES, ["model", "trees"], [8], [True]),
+    ("llama", "model", 4, True),
+]
+QUICK = [
+    ("llama", "model", 4, True),
+    ("qwen3_5", "lookup", 2, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "count", "batching"), mostly_slow(CASES, quick=QUICK)
+)
+def test_together_is_alone(
+    make: Callable[..., Session], architecture: str, kind: str, count: int, batching: bool
+) -> None:
+    for request in (GREEDY, SEEDED):
+        jobs = [job(number, request) for number in range(count)]
+        together = run(scheduler(make(architecture, kind), batching=batching), jobs)
+        for events in together.values():
+            check_laws([e for e in events if not isinstance(e, Waiting)], make().target.tokenizer)
+        assert answers(together) == alone(lambda: make(architecture, kind), jobs)
+
+
+@pytest.mark.slow
+def test_trees_share_passes(make: Callable[..., Session]) -> None:
+    """With other trees, and with what has none."""
+    together: list[list[bool]] = []
+    whole = engine.conversation.scheduler.read_together
+
+    def noting(decoders: Any, tokens: Any, trees: Any) -> Any:
+        together.append([tree is not None for tree in trees])
+        return whole(decoders, tokens, trees)
+
+    jobs = [job(number, replace(GREEDY, max_tokens=LENGTH + 4 * number)) for number in range(4)]
+    with mock.patch.object(engine.conversation.scheduler, "read_together", noting):
+        events = run(scheduler(make("gemma3_text", "trees")), jobs)
+    assert answers(events) == alone(lambda: make("gemma3_text", "none"), jobs)
+    assert any(sum(trees) >= 2 for trees in together)
+    assert any(any(trees) and not all(trees) for trees in together)
+    assert any(isinstance(each, Verdict) and each.path for own in events.values() for each in own)
+
+
+def test_a_seed_without_repeatability_would_not_do(make: Callable[..., Session]) -> None:
+    """Draft lengths decide which noise meets which token: the test above would notice."""
+    unkeyed = replace(SEEDED, sampling=replace(SEEDED.sampling, repeatable=False))
+    jobs = [job(number, unkeyed) for number in range(4)]
+    plain = alone(lambda: use(make(), "none", "llama", length=0), jobs)
+    assert answers(run(scheduler(make()), jobs)) != plain
+    keyed = [job(number, SEEDED) for number in range(4)]
+    plain = alone(lambda: use(make(), "none", "llama", length=0), keyed)
+    assert answers(run(scheduler(make()), keyed)) == plain
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_one_that_is_cancelled_leaves_the_others_alone(
+    make: Callable[..., Session], batching: bool
+) -> None:
+    seen: dict[str, list[Event]] = {}
+    jobs = [job(number) for number in range(4)]
+    jobs[1] = job(1, cancelled=lambda: len(tokens_of(seen["1"])) > 4)
+    events = run(scheduler(make(), batching=batching), jobs, seen)
+    done = events["1"][-1]
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    whole = alone(make, [job(number) for number in range(4)])
+    told = answers(events)
+    assert 0 < len(told["1"]) < LENGTH
+    assert told["1"] == whole["1"][: len(told["1"])]
+    assert [told[each] for each in "023"] == [whole[each] for each in "023"]
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_one_that_fails_leaves_the_others_alone(
+    make: Callable[..., Session], batching: bool
+) -> None:
+    of = scheduler(make(), batching=batching)
+    jobs = [job(number) for number in range(3)]
+    broken = mock.patch.object(
+        engine.conversation.session,
+        "draft_and_verify",
+        side_effect=failing_in(engine.conversation.session, "1", jobs),
+    )
+    with broken:
+        events = run(of, jobs)
+    assert isinstance(events["1"][-1], Failed)
+    assert events["1"][-1].cause == "engine"
+    whole = alone(make, jobs)
+    assert [answers(events)[each] for each in "02"] == [whole[each] for each in "02"]
+    again = run(of, [job(1)])
+    assert answers(again)["1"] == whole["1"], "what failed leaves nothing behind"
+
+
+def failing_in(module: Any, generation: str, jobs: Sequence[Job]) -> Callable[..., Any]:
+    """A loop that breaks in its third round, for the answer whose prompt is that of a job."""
+    whole = module.draft_and_verify
+    begun = itertools.count()
+
+    def loop(*arguments: Any) -> Any:
+        breaks = str(next(begun)) == generation
+        rounds = 0
+        for item in whole(*arguments):
+            yield item
+            rounds += isinstance(item, engine.speculate.RoundVerdict)
+            if breaks and rounds == 3:
+                raise RuntimeError("out of luck")
+
+    return loop
+
+
+def test_a_shared_pass_that_fails_is_made_one_by_one(
+    make: Callable[..., Session], capfd: pytest.CaptureFixture[str]
+) -> None:
+    of = scheduler(make())
+    jobs = [job(number) for number in range(3)]
+    failing = mock.patch.object(
+        engine.conversation.scheduler, "read_together", side_effect=TypeError("no way")
+    )
+    with failing as tried:
+        events = run(of, jobs)
+    assert answers(events) == alone(make, jobs)
+    assert tried.call_count == 1
+    assert "no way" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_a_policy_sees_all_rows_of_a_shared_pass(
+    make: Callable[..., Session], batching: bool
+) -> None:
+    seen: list[MeasuredRound] = []
+    asked_beside: list[int] = []
+
+    class Watched(Fixed):
+        def another(self) -> Fixed:
+            return Watched(3)
+
+        def choose(self, *arguments: Any, beside: int = 0, **options: Any) -> DraftChoice:
+            asked_beside.append(beside)
+            return super().choose(*arguments, beside=beside, **options)
+
+        def observe(self, measured: MeasuredRound) -> None:
+            seen.append(measured)
+
+    session = make()
+    session.policy = Watched(3)
+    run(scheduler(session, batching=batching), [job(number) for number in range(3)])
+
+    shared = [each for each in seen if each.beside]
+    if not batching:
+        assert not shared
+        assert not any(asked_beside)
+        return
+    assert {each.beside for each in shared} == set(asked_beside) - {0} == {1, 2}
+    assert all(each.rows > each.proposed + each.beside for each in shared)
+    assert not any(each.rows for each in seen if not each.beside)
+    assert any(each.beside and not each.proposed for each in seen), "no plain round among them"
+
+
+def test_one_with_a_grammar_beside_others(make: Callable[..., Session]) -> None:
+    digits = replace(GREEDY, grammar=Grammar("regex", "[0-9]{8}"))
+    jobs = [job(0), job(1, digits), job(2)]
+    events = run(scheduler(make()), jobs)
+    assert text_of(events["1"]).isdecimal()
+    assert answers(events) == alone(make, jobs)
+
+
+def test_what_cannot_be_answered_fails_at_once(make: Callable[..., Session]) -> None:
+    of = scheduler(make())
+    prompts = {
+        "request": Prompt(),
+        "too long": chat([ChatMessage("user", "long " * 5_000)]),
+    }
+    for cause, prompt in prompts.items():
+        (failed,) = of.add(Job("bad", prompt, GREEDY, cancelled=lambda: False))
+        assert isinstance(failed, Failed)
+        assert failed.cause == cause
+        assert not of.busy
+    assert failed.tokens >= failed.context == 4096
+
+
+# Who begins
+
+
+@pytest.mark.slow
+def test_no_more_than_so_many_at_once(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), parallel=2)
+    jobs = [job(number) for number in range(5)]
+    events = run(of, jobs)
+    assert answers(events) == alone(make, jobs)
+    ahead = [[e.ahead for e in own if isinstance(e, Waiting)] for own in events.values()]
+    assert ahead == [[], [0], [0, 0], [1, 1, 0], [2, 2, 1, 0]] or all(
+        own == sorted(own, reverse=True) for own in ahead
+    )
+
+
+def test_the_first_begin_before_others(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), parallel=1)
+    order: list[str] = []
+    for each in (job(0), job(1), job(2, first=True), job(3, first=True)):
+        list(of.add(each))
+    while of.busy:
+        order += [event.generation for event in of.step() if isinstance(event, Done)]
+    assert order == ["2", "3", "0", "1"]
+
+
+def test_one_that_is_cancelled_while_it_waits(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), parallel=1)
+    events = run(of, [job(0), job(1, cancelled=lambda: True), job(2)])
+    *before, done = events["1"]
+    assert all(isinstance(event, Waiting) for event in before)
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert tokens_of(events["2"])
+
+
+def test_what_has_no_room_waits(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), room=150)
+    running: set[str] = set()
+    most = 0
+    for each in (job(0), job(1), job(5)):
+        list(of.add(each))
+    while of.busy:
+        for event in of.step():
+            if isinstance(event, Prefill):
+                running.add(event.generation)
+                most = max(most, len(running))
+            elif isinstance(event, Done):
+                running.discard(event.generation)
+    assert most == 2, "three prompts with their answers are longer than that"
+
+
+def test_a_long_prompt_does_not_hold_the_others_up(make: Callable[..., Session]) -> None:
+    """While it is read, each chunk of it is followed by a round of every other answer."""
+    of = scheduler(make(kind="none"))
+    events: list[Event] = []
+    list(of.add(job(0, replace(GREEDY, max_tokens=60))))
+    while not any(isinstance(event, Verdict) for event in events):
+        events += of.step()
+    list(of.add(job(1, question="word " * 300)))
+    steps = []
+    while of.busy:
+        steps.append(list(of.step()))
+    reading = [s for s in steps if any(isinstance(e, Prefill) and e.generation == "1" for e in s)]
+    assert len(reading) >= 4
+    assert all(any(e.generation == "0" for e in step) for step in reading)
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one(make: Callable[..., Session]) -> None:
+    """Chunks of prompts come in turns, so the short one is answered while the long one is read."""
+    of = scheduler(make())
+    for each in (job(0, question="word " * 300), job(1, question="x")):
+        list(of.add(each))
+    first: dict[str, int] = {}
+    step = 0
+    while of.busy:
+        step += 1
+        for event in of.step():
+            if isinstance(event, Verdict):
+                first.setdefault(event.generation, step)
+    assert first["1"] < first["0"]
+
+
+# What was read before
+
+
+def reused(events: Sequence[Event]) -> int:
+    return next(event.reused for event in events if isinstance(event, Prefill))
+
+
+def test_the_next_turn_finds_its_conversation_again(make: Callable[..., Session]) -> None:
+    of = scheduler(make())
+    first = run(of, [job(0), job(3)])
+    for number in (3, 0):
+        question = ChatMessage("user", QUESTIONS[number])
+        reply = ChatMessage("assistant", text_of(first[str(number)]))
+        turn = chat([question, reply, ChatMessage("user", "Go on")])
+        events = run(of, [Job("next", turn, GREEDY, cancelled=lambda: False)])["next"]
+        assert reused(events) >= len(of.session.encode(chat([question])))
+
+
+def test_two_that_begin_alike_read_it_once(make: Callable[..., Session]) -> None:
+    of = scheduler(make("llama", "none"))
+    question = QUESTIONS[3]
+    events = run(of, [job(0, question=question), job(1, SEEDED, question=question)])
+    prompt = of.session.encode(asked(question))
+    assert reused(events["0"]) == 0
+    assert reused(events["1"]) == len(prompt) - 1
+    assert answers(events) == alone(
+        lambda: make("llama", "none"),
+        [job(0, question=question), job(1, SEEDED, question=question)],
+    )
+
+
+def test_no_more_sessions_than_answers_at_once(make: Callable[..., Session]) -> None:
+    of = scheduler(make("llama", "none"), parallel=3)
+    made: list[Session] = []
+    another = Session.another
+
+    def counting(session: Session) -> Session:
+        made.append(another(session))
+        return made[-1]
+
+    with mock.patch.object(Session, "another", counting):
+        for start in range(0, 8, 2):
+            run(of, [job(number) for number in range(start, start + 2)])
+    assert len(made) <= 2
+    assert isinstance(of.session.drafter, NoDrafter)
+
+
+def test_a_copy_drafts_from_what_the_other_has_read(make: Callable[..., Session]) -> None:
+    """A head drafts from hidden states: it has those of the common prompt too."""
+    of = scheduler(make("llama", "head"), batching=False)
+    question = QUESTIONS[3]
+    events = run(of, [job(0, question=question), job(1, question=question)])
+    drafts = [[event for event in own if isinstance(event, Draft)] for own in events.values()]
+    assert [[t.id for t in draft.tokens] for draft in drafts[0]] == [
+        [t.id for t in draft.tokens] for draft in drafts[1]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["model", "none"])
+def test_an_answer_alone_is_never_waited_for(
+    make: Callable[..., Session], kind: str, beside_host: bool
+) -> None:
+    """The passes are under way as soon as by a session that knows of no others."""
+
+    def calls(events: Callable[[Session], Iterator[Event]]) -> list[str]:
+        session = make(kind=kind)
+        session.policy = Automatic() if kind == "none" else session.policy
+        told = events(session)
+        next(event for event in told if isinstance(event, Verdict))  # the prompt is read
+        made: list[str] = []
+        with Waits().counted() as waits:
+            read, fetch = session.decoder.read, engine.speculate.fetch
+            with (
+                mock.patch.object(
+                    session.decoder, "read", lambda rows: (made.append("read"), read(rows))[1]
+                ),
+                mock.patch.object(
+                    engine.speculate, "fetch", lambda *rows: (made.append("fetch"), fetch(*rows))[1]
+                ),
+            ):
+                list(told)
+        assert waits.elsewhere == []
+        return made
+
+    def scheduled(session: Session) -> Iterator[Event]:
+        of = scheduler(session)
+        yield from of.add(job(0))
+        while of.busy:
+            yield from of.step()
+
+    by_itself = calls(lambda session: session.answer(job(0).prompt.messages, GREEDY))
+    assert calls(scheduled) == by_itself
+    if kind == "none":
+        ahead = ["fetch", "read", "fetch", "fetch"]
+        assert by_itself[-4:] == (ahead if beside_host else ["read", "fetch"] * 2)
+
+
+@pytest.mark.usefixtures("beside_host")
+def test_another_joins_a_plain_stretch(make: Callable[..., Session]) -> None:
+    """A pass under way is the last that the first makes by itself."""
+    of = scheduler(make(kind="none"))
+    seen: dict[str, list[Event]] = {"0": [], "1": []}
+    list(of.add(job(0)))
+    while len(seen["0"]) < 8:
+        for event in of.step():
+            seen[event.generation].append(event)
+    list(of.add(job(1)))
+    while of.busy:
+        for event in of.step():
+            seen[event.generation].append(event)
+    assert answers(seen) == alone(lambda: make(kind="none"), [job(0), job(1)])
+    rounds = [event for event in seen["0"] if isinstance(event, Verdict)]
+    assert sum(verdict.accompanied for verdict in rounds) > LENGTH // 2
+
+
+def test_what_others_took_is_no_measure_of_speed(make: Callable[..., Session]) -> None:
+    of = scheduler(make(), batching=False)
+    shorter = replace(GREEDY, max_tokens=6)
+    events = run(of, [job(0), job(1, shorter)])
+    rounds = [event for event in events["0"] if isinstance(event, Verdict)]
+    assert rounds[1].accompanied
+    assert not rounds[-1].accompanied, "the other has ended by then"
+    done = events["0"][-1]
+    assert isinstance(done, Done)
+    assert done.stats.accompanied == sum(verdict.accompanied for verdict in rounds)
+    assert against_plain(done.stats) is NoRatio.ACCOMPANIED
+    (lone,) = run(of, [job(2)]).values()
+    assert isinstance(lone[-1], Done)
+    assert lone[-1].stats.accompanied == 0

@@ -1,0 +1,322 @@
+"""Conversations: turns that reuse what was read, stops, ends, and events that keep their laws."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from engine.conversation.session import Session
+from engine.draft_length.policy import Fixed
+from engine.events import Draft, Text
+from engine.request import ChatMessage, Request, Sampling
+from models.errors import Problem
+from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
+from tests.support.engine.helpers import (
+    CORE,
+    EVERYWHERE,
+    Known,
+    Scripted,
+    now_and_then,
+)
+from tests.support.engine.sessions import (
+    DRAFTERS,
+    END,
+    QUESTION,
+    answer_of,
+    check_caches,
+    check_laws,
+    collect,
+    done_of,
+    lengths_of,
+    loaded,
+    new_session,
+    reused_of,
+    scripted,
+    text_of,
+    tiny_model,
+    tokens_of,
+    use,
+)
+from tests.support.engine.shares import clipped, shares
+from tests.support.engine.tiny import byte_tokenizer
+from tests.support.mostly_slow import mostly_slow
+
+# One answer
+
+
+def test_a_template_is_given_its_options(tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    own = load_tokenizer(tmp_path, eos_token_ids=[END])
+    own.chat_template = "{{ mood }}<assistant>"
+    session = Session(loaded(tiny_model("llama"), own))
+    read = [
+        done_of(list(session.answer(QUESTION, Request(max_tokens=1), options=options)))
+        for options in ("", '{"mood": "calm"}')
+    ]
+    assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
+def test_answer_is_the_same_with_every_drafter(architecture: str, tokenizer: Any) -> None:
+    answers = {}
+    for kind in DRAFTERS:
+        session = new_session(tokenizer, architecture, kind)
+        events = collect(session, session.answer(QUESTION, Request(max_tokens=30)))
+        answers[kind] = tokens_of(events), text_of(events), done_of(events).reason
+    assert len(set(map(str, answers.values()))) == 1, answers
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize(
+    "kind", mostly_slow(DRAFTERS, quick=["model", "lookup", "trees", "cascade"])
+)
+def test_laws_hold_for_samples(kind: str, tokenizer: Any) -> None:
+    for seed in range(2):
+        session = new_session(tokenizer, "qwen3", kind)
+        request = Request(sampling=Sampling(temperature=1.0, seed=seed), max_tokens=16)
+        events = collect(session, session.answer(QUESTION, request, generation="g"))
+        assert events[0].generation == "g"
+        again = new_session(tokenizer, "qwen3", kind)
+        assert tokens_of(list(again.answer(QUESTION, request))) == tokens_of(events)
+
+
+def test_without_a_sampling_the_models_own_holds(tokenizer: Any) -> None:
+    own = Sampling(temperature=1.3, top_k=50, seed=7)
+    session = new_session(tokenizer, "qwen3", "model")
+    session.target = replace(session.target, sampling=own)
+    answers = [
+        tokens_of(list(session.answer(QUESTION, Request(sampling=sampling, max_tokens=25))))
+        for sampling in (None, own, Sampling())
+    ]
+    assert answers[0] == answers[1] != answers[2]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 8])
+def test_whole_text_and_its_end(length: int, tokenizer: Any) -> None:
+    text = "Grüße, 日本, and 🙂!"
+    for wrong in ((), EVERYWHERE, now_and_then(2)):
+        session = scripted(tokenizer, text.encode(), prompt=4, length=length, wrong=wrong)
+        events = collect(session, session.complete(range(4)))
+        assert text_of(events) == text
+        assert done_of(events).reason == "stop"
+        assert done_of(events).cut == ""
+        assert tokens_of(events)[-1] == END
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 8])
+def test_max_tokens(length: int, tokenizer: Any) -> None:
+    for count in range(1, length + 3):
+        session = scripted(tokenizer, b"abcdefghijklmnop", prompt=4, length=length)
+        events = collect(session, session.complete(range(4), Request(max_tokens=count)))
+        assert text_of(events) == "abcdefghijklmnop"[:count]
+        assert done_of(events).reason == "length"
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 4, 7])
+def test_character_split_across_tokens(length: int, tokenizer: Any) -> None:
+    """No half a character is ever shown, wherever the draft's edge lies in it."""
+    for prefix in ("", "a", "ab", "abc"):
+        session = scripted(tokenizer, f"{prefix}🙂é".encode(), prompt=4, length=length)
+        events = collect(session, session.complete(range(4)))
+        assert text_of(events) == f"{prefix}🙂é"
+        assert not any("\ufffd" in event.delta for event in events if isinstance(event, Text))
+
+
+# Stop strings
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 9])
+def test_stop_string_across_a_drafts_edge(length: int, tokenizer: Any) -> None:
+    for prefix, wrong in itertools.product(("", "a", "ab", "abc", "abcd"), ((), now_and_then(3))):
+        text = f"{prefix}STOP and more"
+        session = scripted(tokenizer, text.encode(), prompt=4, length=length, wrong=wrong)
+        events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
+        assert text_of(events) == prefix
+        assert done_of(events).reason == "stop"
+        assert done_of(events).cut.startswith("STOP")
+
+
+@pytest.mark.parametrize("length", [2, 5, 9])
+def test_stop_string_in_the_rejected_tail_does_not_stop(length: int, tokenizer: Any) -> None:
+    session = scripted(tokenizer, b"abcdefghijkl", prompt=4, length=length, draft=b"abSTOP.STOP.")
+    events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
+    assert any("S" in token.text for e in events if isinstance(e, Draft) for token in e.tokens)
+    assert text_of(events) == "abcdefghijkl"
+    assert done_of(events).cut == ""
+
+
+def test_half_a_character_behind_a_stop_string_belongs_to_the_cut(tokenizer: Any) -> None:
+    """A draft may reach beyond the stop string, and end in the middle of a character."""
+    session = scripted(tokenizer, "aXé more".encode(), prompt=4, length=2)
+    events = collect(session, session.complete(range(4), Request(stops=["X"])))
+    assert text_of(events) == "a"
+    assert done_of(events).cut == "X\ufffd"
+
+
+def test_session_goes_on_after_a_stop_string(tokenizer: Any) -> None:
+    session = scripted(tokenizer, b"abcdef o ghi", prompt=4, length=5)
+    request = Request(stops=["o"])
+    first, again = (collect(session, session.complete(range(4), request)) for _ in range(2))
+    assert text_of(first) == text_of(again) == "abcdef "
+    assert reused_of(again) == 3
+
+
+# Which token gave what
+
+each_kind = pytest.mark.parametrize(
+    "tokenizer", [STORIES, byte_level()], ids=["stories", "byte-level"]
+)
+
+
+@each_kind
+@given(data=st.data())
+def test_every_committed_token_is_told_what_it_gave(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
+) -> None:
+    """Whatever is written, however it is drafted, and wherever it ends."""
+    encoded = tokenizer.encode("a naïve 世界 👩, b", add_special_tokens=False)
+    ids = st.sampled_from(encoded) | broken_bytes(tokenizer)
+    end, vocabulary = 2, len(tokenizer)
+    script = [7, 8, 9, *data.draw(st.lists(ids, max_size=20)), end, end]
+    session = Session(
+        replace(loaded(Scripted(script, vocabulary=vocabulary), tokenizer), ends=frozenset({end}))
+    )
+    wrong = data.draw(st.sets(st.integers(3, 24)))
+    session.drafter = Known(script, vocabulary=vocabulary, wrong=wrong)
+    session.policy = Fixed(data.draw(st.integers(0, 5)))
+    stops = data.draw(st.lists(st.text("ab 世👩\ufffd", min_size=1, max_size=3), max_size=2))
+    request = Request(stops=stops, max_tokens=data.draw(st.integers(1, 24)))
+    asked, patience = itertools.count(), data.draw(st.integers(2, 20))
+    events = list(session.complete(script[:3], request, cancelled=lambda: next(asked) >= patience))
+    check_laws(events, tokenizer, end=end)
+    given = shares(tokenizer, tokens_of(events))
+    assert lengths_of(events) == clipped(given, len(text_of(events)))
+
+
+# Ending early
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        itertools.product(CORE, ["none", "model"]), quick=[("llama", "none"), ("qwen3_5", "model")]
+    ),
+)
+def test_cancelling_leaves_the_session_whole(architecture: str, kind: str, tokenizer: Any) -> None:
+    expected = answer_of(tokenizer, architecture)
+    for patience in (0, 1, 3):
+        session = new_session(tokenizer, architecture, kind)
+        asked = iter(range(1000))
+        events = collect(
+            session,
+            session.answer(
+                QUESTION,
+                Request(max_tokens=24),
+                cancelled=lambda asked=asked, patience=patience: next(asked) >= patience,
+            ),
+        )
+        written = tokens_of(events)
+        assert done_of(events).reason == ("stop" if END in written else "cancelled")
+        assert written == expected[: len(written)]
+        events = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+        assert tokens_of(events) == expected
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        itertools.product(["llama", "gemma3_text", "qwen3_5"], ["none", "model", "lookup"]),
+        quick=[("llama", "lookup"), ("gemma3_text", "model")],
+    ),
+)
+def test_closing_the_generator_leaves_the_session_whole(
+    architecture: str, kind: str, tokenizer: Any
+) -> None:
+    expected = answer_of(tokenizer, architecture)
+    for count in range(1, 14, 4):
+        session = new_session(tokenizer, architecture, kind)
+        stream = session.answer(QUESTION, Request(max_tokens=24))
+        events = [next(stream) for _ in range(count)]
+        stream.close()
+        check_laws(events, tokenizer, whole=False)
+        check_caches(session)
+        events = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+        assert tokens_of(events) == expected
+
+
+# Prompts
+
+
+def test_empty_prompt_is_refused(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    for empty in ([], [ChatMessage("user", " \n")]):
+        with pytest.raises(Problem, match="empty"):
+            session.answer(empty)
+    with pytest.raises(Problem, match="empty"):
+        session.complete([])
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=CORE[:1]))
+def test_prompt_of_one_token(architecture: str, tokenizer: Any) -> None:
+    expected = None
+    for kind in DRAFTERS:
+        session = new_session(tokenizer, architecture, kind)
+        events = collect(session, session.complete([65], Request(max_tokens=12)))
+        expected = expected or tokens_of(events)
+        assert tokens_of(events) == expected
+        again = collect(session, session.complete([65], Request(max_tokens=12)))
+        assert tokens_of(again) == expected
+
+
+@pytest.mark.parametrize("kind", ["none", "model", "early-exit"])
+def test_context_limit(kind: str, tokenizer: Any) -> None:
+    """A prompt may fill it but for one token, and no answer goes beyond it."""
+    context = 40
+    target = loaded(tiny_model("llama"), tokenizer, context=context)
+    for room in (1, 2, 5):
+        session = use(Session(target), kind, "llama")
+        prompt = [65 + i % 26 for i in range(context - room)]
+        events = collect(session, session.complete(prompt))
+        assert done_of(events).reason == "length"
+        assert len(tokens_of(events)) == room
+    for too_long in (context, context + 1):
+        with pytest.raises(Problem, match=f"has {too_long} tokens"):
+            Session(target).complete([65] * too_long)
+
+
+def test_session_survives_a_refused_prompt(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    first = collect(session, session.answer(QUESTION, Request(max_tokens=10)))
+    with pytest.raises(Problem):
+        session.complete([1] * 5000)
+    again = collect(session, session.answer(QUESTION, Request(max_tokens=10)))
+    assert tokens_of(again) == tokens_of(first)
+
+
+def test_session_survives_an_error_in_the_model(tokenizer: Any) -> None:
+    session = new_session(tokenizer, "qwen3_5", "model")
+    request = Request(max_tokens=24)
+    expected = tokens_of(collect(session, session.answer(QUESTION, request)))
+    read, passes = session.decoder.read, iter(range(100))
+
+    def failing(tokens: mx.array) -> mx.array:
+        if next(passes) == 3:
+            raise RuntimeError("out of memory")
+        return read(tokens)
+
+    session.decoder.read = failing  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="out of memory"):
+        list(session.answer(QUESTION, request))
+    session.decoder.read = read  # type: ignore[method-assign]
+
+    check_caches(session)
+    assert tokens_of(collect(session, session.answer(QUESTION, request))) == expected

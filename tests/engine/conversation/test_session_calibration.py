@@ -1,0 +1,286 @@
+"""A session knows what its pair costs: measured once, kept, and read again."""
+
+import itertools
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import engine.conversation.pair_costs
+import engine.conversation.session
+import engine.speculate
+from engine.circumstances import Contention
+from engine.conversation.loading import LoadedModel
+from engine.conversation.pair_costs import Remark
+from engine.conversation.session import Session
+from engine.cpu.blas import MatrixLibrary
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.calibrations import CalibrationStore
+from engine.draft_length.policy import Automatic, Fixed, FixedTree
+from engine.events import Draft
+from engine.request import Request
+from models.model_folder import ModelFolder
+from tests.support.engine.sessions import QUESTION, loaded, tiny_model, use
+
+
+@pytest.fixture
+def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+    times = itertools.count(0.0, 0.001)  # a machine that does nothing else
+
+    def clock() -> float:
+        return next(times)
+
+    measuring = partial(calibrate, clock=clock, budget_seconds=0.2)
+    monkeypatch.setattr(engine.speculate, "perf_counter", clock)
+    monkeypatch.setattr(engine.conversation.pair_costs, "calibrate", measuring)
+    named = property(lambda folder: f"weights of {folder.path}")
+    monkeypatch.setattr(ModelFolder, "fingerprint", named)
+    return loaded(tiny_model("llama"), tokenizer)
+
+
+def known(session: Session) -> bool:
+    return isinstance(session.policy, Automatic) and session.policy.calibration is not None
+
+
+def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> None:
+    kept = CalibrationStore(tmp_path)
+    first = Session(target, drafter="lookup", calibrations=kept)
+    assert not known(first)
+    told: list[float] = []
+    first.calibrate(progress=told.append)
+    assert known(first)
+    assert told
+    list(first.answer(QUESTION, Request(max_tokens=30)))
+
+    second = Session(target, drafter="lookup", calibrations=kept)
+    with mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring:
+        second.calibrate()
+        measuring.assert_not_called()
+    assert isinstance(first.policy, Automatic)
+    assert isinstance(second.policy, Automatic)
+    assert second.policy.calibration == first.policy.calibration
+    ours, theirs = (
+        session.policy.acceptance.chances("lookup", 4, match=2) for session in (first, second)
+    )
+    assert theirs == pytest.approx(ours, abs=0.02)
+
+    third = Session(target, drafter="early-exit", calibrations=kept)
+    third.calibrate()
+    assert len(list(tmp_path.iterdir())) == 2  # another drafter, another file
+
+
+def test_measured_again_it_replaces_what_was_stored(target: LoadedModel, tmp_path: Path) -> None:
+    kept = CalibrationStore(tmp_path)
+    Session(target, drafter="lookup", calibrations=kept).calibrate()
+    (path,) = tmp_path.iterdir()
+    os.utime(path, ns=(0, 0))
+    session = Session(target, drafter="lookup", calibrations=kept)
+    told: list[float] = []
+    session.calibrate(progress=told.append, again=True)
+    assert told
+    assert known(session)
+    assert path.stat().st_mtime_ns > 0
+
+
+def test_where_nothing_is_to_be_decided_nothing_is_measured(target: LoadedModel) -> None:
+    with mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring:
+        Session(target).calibrate()
+        Session(target, drafter="lookup", policy=Fixed(3)).calibrate()
+        measuring.assert_not_called()
+
+
+def test_a_cancelled_measurement_is_not_kept(target: LoadedModel, tmp_path: Path) -> None:
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
+    session.calibrate(cancelled=lambda: True)
+    assert not known(session)
+    assert list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert list(tmp_path.iterdir()) == []
+
+
+class Busy(Contention):
+    """Of a machine that has other work."""
+
+    heavy = True
+
+
+def test_what_was_measured_beside_others_on_the_gpu_is_not_kept(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.conversation.pair_costs, "gpu_is_busy", lambda: True)
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
+    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
+    assert known(session)
+    list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_busy_machine_showed_is_used_and_not_kept(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = CalibrationStore(tmp_path)
+    calm = engine.conversation.pair_costs.Contention
+    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
+    session = Session(target, drafter="lookup", calibrations=kept)
+    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
+    assert known(session)
+    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", calm)
+    assert list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert not session.disturbed  # it has been told
+    assert list(tmp_path.iterdir()) == []
+
+    again = Session(target, drafter="lookup", calibrations=kept)
+    assert again.calibrate() == []
+    (path,) = tmp_path.iterdir()
+    written = path.read_bytes()
+    monkeypatch.setattr(engine.conversation.pair_costs, "Contention", Busy)
+    third = Session(target, drafter="lookup", calibrations=kept)
+    assert third.calibrate() == []  # it is known from the last time
+    assert list(third.answer(QUESTION, Request(max_tokens=30)))
+    assert third.disturbed
+    assert path.read_bytes() == written
+
+
+def test_costs_that_are_not_what_they_were_are_measured_again(
+    target: LoadedModel, tmp_path: Path
+) -> None:
+    kept = CalibrationStore(tmp_path)
+    first = Session(target, drafter="lookup", calibrations=kept)
+    first.calibrate()
+    assert isinstance(first.policy, Automatic)
+    for _ in range(100):  # each pass takes twice as long as it did
+        seconds = 2.0 * first.policy.calibration.passes[0].seconds[0]
+        first.policy.costs.observe_pass(1, seconds, context=24)
+    list(first.answer(QUESTION, Request(max_tokens=1)))
+
+    second = Session(target, drafter="lookup", calibrations=kept)
+    with mock.patch.object(
+        engine.conversation.pair_costs, "calibrate", return_value=None
+    ) as measuring:
+        second.calibrate()
+        measuring.assert_called_once()
+    assert isinstance(second.policy, Automatic)
+    assert second.policy.acceptance.to_json() == first.policy.acceptance.to_json()
+
+
+@pytest.mark.cpu
+def test_the_slow_library_is_told_of_when_it_is_measured(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        engine.conversation.pair_costs, "choose_blas", lambda: MatrixLibrary("reference BLAS")
+    )
+    kept = CalibrationStore(tmp_path)
+    first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
+    assert first.calibrate() == [Remark.SLOW_BLAS]
+    assert second.calibrate() == []  # once
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("engine.conversation.pair.choose_blas", lambda: MatrixLibrary("reference BLAS")),
+        (
+            "engine.conversation.pair.choose_blas",
+            lambda: MatrixLibrary("OpenBLAS", "Sandybridge", 64),
+        ),
+        ("engine.conversation.pair.power_mode", lambda: "lowpowermode 1"),
+    ],
+    ids=["library", "threads", "power"],
+)
+def test_a_calibration_belongs_to_what_it_was_measured_with(
+    target: LoadedModel, tmp_path: Path, place: str, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = CalibrationStore(tmp_path)
+    Session(target, drafter="lookup", calibrations=kept).calibrate()
+    monkeypatch.setattr(place, found)
+    other = Session(target, drafter="lookup", calibrations=kept)
+    other.calibrate()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_answer_is_the_same(target: LoadedModel) -> None:
+    plain, drafted = Session(target), Session(target, drafter="early-exit")
+    drafted.calibrate()
+    ours, theirs = (
+        [
+            event.delta
+            for event in session.answer(QUESTION, Request(max_tokens=40))
+            if hasattr(event, "delta")
+        ]
+        for session in (plain, drafted)
+    )
+    assert "".join(ours) == "".join(theirs)
+
+
+# Whether the target reads trees
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(("architecture", "branches"), [("llama", True), ("qwen3_5", False)])
+def test_who_asks_for_trees_is_told_where_they_cannot_be_read(
+    tokenizer: Any, architecture: str, branches: bool
+) -> None:
+    session = Session(loaded(tiny_model(architecture), tokenizer), drafter="lookup")
+    session.policy = FixedTree(8)
+    assert session.calibrate() == ([] if branches else [Remark.ONLY_CHAINS])
+    assert session.decoder.branches == branches
+    use(session, "trees", architecture)
+    drafts = [
+        event
+        for event in session.answer(QUESTION, Request(max_tokens=30))
+        if isinstance(event, Draft)
+    ]
+    assert any(draft.parents for draft in drafts) == branches
+
+
+def test_it_is_tried_once_for_all_sessions_with_a_model(target: LoadedModel) -> None:
+    with mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial:
+        session = Session(target, drafter="recycling", policy=FixedTree(8))
+        earlier = session.another()
+        session.calibrate()
+        session.use_drafter("lookup")
+        session.calibrate()
+        for other in (session, earlier, session.another(), session.copy()):
+            assert other.decoder.branches
+    trial.assert_called_once_with(target.model)
+
+
+def test_it_is_tried_before_anything_is_timed(target: LoadedModel, tmp_path: Path) -> None:
+    """Else its passes are taken for a part of the first draft, whose drafter is parked for that."""
+    kept = CalibrationStore(tmp_path)
+    with (
+        mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial,
+        mock.patch.object(engine.conversation.pair_costs, "calibrate") as measuring,
+    ):
+        measuring.side_effect = lambda *_, **__: trial.assert_called_once()
+        Session(target, drafter="suffix", calibrations=kept).calibrate()
+        measuring.assert_called_once()
+    Session(target, drafter="suffix", calibrations=kept).calibrate()
+    with mock.patch.object(engine.conversation.session, "can_share", return_value=True) as trial:
+        session = Session(target, drafter="suffix", calibrations=kept)
+        session.calibrate()
+        assert known(session)
+        trial.assert_called_once()
+
+
+@pytest.mark.parametrize("drafter", ["none", "early-exit", "lookup"])
+def test_it_is_not_tried_for_chains(target: LoadedModel, drafter: str) -> None:
+    with mock.patch.object(engine.conversation.session, "can_share") as trial:
+        session = Session(target, drafter=drafter, policy=Fixed(4))
+        assert session.calibrate() == []
+        if drafter == "early-exit":
+            list(session.answer(QUESTION, Request(max_tokens=8)))
+    trial.assert_not_called()
+
+
+def test_what_the_last_prompt_left_out_does_not_matter(target: LoadedModel) -> None:
+    session = use(Session(target), "model", "llama")
+    session.policy = Automatic()
+    session.drafter.leave_out(lambda: [range(8, 40)])
+    session.calibrate(again=True)
+    assert isinstance(session.policy, Automatic)
+    assert session.policy.calibration is not None
+    assert "model" in {each.drafter for each in session.policy.calibration.drafts}

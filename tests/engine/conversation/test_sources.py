@@ -1,0 +1,274 @@
+"""Where the tokens of a prompt come from: the characters that are named are the token's, and what
+is not sure is not named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+from tokenizers import normalizers
+
+from engine.conversation.session import Session
+from engine.conversation.sources import Sources
+from engine.conversation.template import encode_prompt
+from engine.conversation.text import TokenTexts
+from engine.documents import Document, Section
+from engine.documents.prompt import Attached, write_message
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.suffix import SuffixDrafter
+from engine.events import Draft
+from engine.request import ChatMessage, Prompt, Request, ToolCall
+from tests.support.engine.helpers import Scripted
+from tests.support.engine.sessions import collect, loaded
+from tests.support.engine.tiny import SPECIAL_TOKENS, byte_tokenizer
+
+STORIES = Path(__file__).parents[2] / "data" / "stories260K"
+TEMPLATES = {
+    "as it is": "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>",
+    "stripped": "{% for m in messages %}<{{ m.role }}>\n{{ m.content | trim }}\n\n{% endfor %}",
+    "without thoughts": (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content.split('</think>')[-1].lstrip('\n') }}"
+        "{% endfor %}"
+    ),
+    "twice": "{% for m in messages %}{{ m.content }} {{ m.content }}{% endfor %}",
+    "the latest first": "{% for m in messages | reverse %}<user>{{ m.content }}{% endfor %}",
+    "shortened": "{% for m in messages %}<{{ m.role }}>{{ m.content[:5] }}{% endfor %}.",
+    "in capitals": "{% for m in messages %}<{{ m.role }}>{{ m.content | upper }}{% endfor %}.",
+    "as JSON": "{{ messages | tojson }}",
+    "measured": "{% for m in messages %}{{ m.content }}{{ m.content | length }}{% endfor %}",
+}
+EXACT = ("as it is", "stripped", "twice", "the latest first")
+CONTENT = st.lists(
+    st.sampled_from(
+        [*SPECIAL_TOKENS, "</think>", "user", "a", "aa", " ", "  ", "\n", "ß", "é", "e\u0301", "🙂"]
+    )
+    | st.text(max_size=3),
+    max_size=8,
+).map("".join)
+CHATS = st.lists(
+    st.builds(ChatMessage, st.sampled_from(["system", "user", "assistant"]), CONTENT), max_size=4
+).map(lambda before: (*before, ChatMessage("user", "Why?")))
+
+
+@pytest.fixture(scope="module", params=["bytes", "sentencepiece", "composing"])
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`composing`: one that writes a letter and its accent as one."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    if request.param == "sentencepiece":
+        found = load_tokenizer(STORIES, eos_token_ids=[256])
+        found.add_special_tokens({"additional_special_tokens": [*SPECIAL_TOKENS]})
+        return found
+    byte_tokenizer(folder)
+    found = load_tokenizer(folder, eos_token_ids=[256])
+    if request.param == "composing":
+        found.backend_tokenizer.normalizer = normalizers.NFC()
+    return found
+
+
+def sources_of(tokenizer: Any, messages: tuple[ChatMessage, ...]) -> tuple[Sources, list[int]]:
+    prompt = Prompt(messages=messages)
+    tokens = encode_prompt(tokenizer, prompt)
+    return Sources(tokenizer, prompt, tokens), tokens
+
+
+@given(messages=CHATS, template=st.sampled_from(sorted(TEMPLATES)))
+def test_a_source_has_the_text_of_its_token(
+    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str
+) -> None:
+    tokenizer.chat_template = TEMPLATES[template]
+    sources, tokens = sources_of(tokenizer, messages)
+    texts = TokenTexts(tokenizer)
+    for place, token in enumerate(tokens):
+        found = sources.of(place)
+        if found is not None:
+            content = messages[found.message].content[found.offset :]
+            text = texts.text_of(token)
+            if "\ufffd" in text:
+                assert texts.bytes_of(token) in content.encode()
+            else:
+                assert text
+                assert content.startswith(text)
+    assert sources.of(len(tokens)) is None
+
+
+@given(messages=CHATS, template=st.sampled_from(EXACT))
+def test_all_that_is_said_is_found(
+    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str
+) -> None:
+    """Each message's letters in their order, and all of them, where a token is a letter or a byte
+    of one."""
+    tokenizer.chat_template = TEMPLATES[template]
+    if len(tokenizer.get_vocab()) > 300 or tokenizer.backend_tokenizer.normalizer is not None:
+        return
+    if sum(message.role == "system" for message in messages) > 1 and template == "stripped":
+        return  # they are one to the template, and stripped as one
+    sources, tokens = sources_of(tokenizer, messages)
+    found = [source for place in range(len(tokens)) if (source := sources.of(place))]
+    for number, message in enumerate(messages):
+        inner = message.content.strip()
+        start = message.content.index(inner)
+        wanted = set(range(start, start + len(inner)))
+        assert {each.offset for each in found if each.message == number} == wanted
+
+
+@given(messages=CHATS, template=st.sampled_from(sorted(TEMPLATES)), data=st.data())
+def test_the_tokens_of_some_characters_are_theirs(
+    tokenizer: Any, messages: tuple[ChatMessage, ...], template: str, data: st.DataObject
+) -> None:
+    tokenizer.chat_template = TEMPLATES[template]
+    sources, tokens = sources_of(tokenizer, messages)
+    number = data.draw(st.integers(0, len(messages) - 1))
+    edges = st.integers(0, len(messages[number].content))
+    start, end = sorted(data.draw(st.tuples(edges, edges)))
+    found = sources.tokens(number, start, end)
+    assert all(0 <= run.start < run.stop < len(tokens) for run in found)
+    for place in (place for run in found for place in run):
+        source = sources.of(place)
+        assert source is None or (source.message, source.offset in range(start, end)) == (
+            number,
+            True,
+        )
+    if len(tokenizer.get_vocab()) < 300 and tokenizer.backend_tokenizer.normalizer is None:
+        named = {place: sources.of(place) for place in range(len(tokens) - 1)}
+        assert {place for run in found for place in run} >= {
+            place
+            for place, source in named.items()
+            if source and source.message == number and start <= source.offset < end
+        }
+
+
+def test_what_stands_where(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATES["stripped"]
+    messages = (
+        ChatMessage("user", " \n see user here\n"),
+        ChatMessage("assistant", "see"),
+        ChatMessage("user", "see user here"),
+    )
+    sources, tokens = sources_of(tokenizer, messages)
+    found = [source for place in range(len(tokens)) if (source := sources.of(place))]
+    assert {each.message: each.offset for each in reversed(found)} == {0: 3, 1: 0, 2: 0}
+    assert sources.of(0) is None
+
+
+def test_tokens_where_messages_are_left_out(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATES["as it is"]
+    messages = [ChatMessage("user", text) for text in ("one", "two", "three", "four")]
+    prompt = Prompt(messages=(messages[0], messages[3]))
+    tokens = encode_prompt(tokenizer, prompt)
+    sources = Sources(tokenizer, prompt, tokens, left_out=range(1, 3))
+    texts = TokenTexts(tokenizer)
+    assert sources.tokens(1, 0, 3) == sources.tokens(2, 0, 5) == []
+    for number in (0, 3):
+        ((run,)) = sources.tokens(number, 0, len(messages[number].content))
+        said = "".join(texts.text_of(tokens[place]) for place in run)
+        assert said.strip() in messages[number].content
+        assert len(said) > 1
+
+
+def test_a_message_that_spells_the_marks(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATES["as it is"]
+    letters = "".join(map(chr, range(0xF0000, 0xF0005)))
+    sources, tokens = sources_of(tokenizer, (ChatMessage("user", f"a{letters}b"),))
+    found = {source.offset for i in range(len(tokens)) if (source := sources.of(i))}
+    assert {1, 6} <= found <= set(range(7))
+
+
+@pytest.mark.parametrize("template", ["shortened", "in capitals", "measured"])
+def test_a_template_that_changes_what_is_said(tokenizer: Any, template: str) -> None:
+    tokenizer.chat_template = TEMPLATES[template]
+    sources, tokens = sources_of(tokenizer, (ChatMessage("user", "see the user here"),))
+    assert all(sources.of(place) is None for place in range(len(tokens)))
+
+
+@pytest.mark.parametrize(
+    "prompt", [Prompt(text="see what?"), Prompt(tokens=(1, 2, 3)), Prompt()], ids=str
+)
+def test_what_is_no_chat_has_no_sources(tokenizer: Any, prompt: Prompt) -> None:
+    assert Sources(tokenizer, prompt, [1, 2, 3]).of(1) is None
+
+
+def test_results_of_tools_are_messages_too(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATES["as it is"]  # which knows no tools
+    messages = (
+        ChatMessage("user", "what?"),
+        ChatMessage("assistant", "", tool_calls=(ToolCall("1", "read", '{"page": 3}'),)),
+        ChatMessage("tool", "what it says", tool_call_id="1"),
+    )
+    sources, tokens = sources_of(tokenizer, messages)
+    found = {source for place in range(len(tokens)) if (source := sources.of(place))}
+    assert {each.message for each in found} == {0, 2}
+
+
+def drafts_of(
+    tokenizer: Any, messages: list[ChatMessage], script: list[int], drafter: Drafter
+) -> list[Draft]:
+    """Of an answer to this chat, by a model that wants this `script`."""
+    session = Session(loaded(Scripted([*script, 256]), tokenizer))
+    session.drafter, session.policy = drafter, Fixed(8)
+    events = collect(session, session.answer(messages, Request(max_tokens=200)))
+    return [event for event in events if isinstance(event, Draft)]
+
+
+@pytest.mark.parametrize("drafter", [LookupDrafter, SuffixDrafter])
+def test_a_draft_names_the_message_that_it_is_copied_from(drafter: Any, tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
+    said = "Quote: the goods are paid for within thirty days."
+    messages = [ChatMessage("system", "Be brief."), ChatMessage("user", said)]
+    prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
+    answer = b"The goods are paid for within thirty days. goods are paid for within"
+    drafts = drafts_of(tokenizer, messages, [*prompt, *answer], drafter())
+    known = [draft for draft in drafts if draft.source is not None]
+    assert len(known) > 3
+    for draft in known:
+        assert draft.source is not None
+        copied = "".join(token.text for token in draft.tokens)
+        content = messages[draft.source.message].content
+        assert content.startswith(copied[: len(content) - draft.source.offset], draft.source.offset)
+    # What it wrote itself is no message of the chat.
+    assert any(draft.source is None for draft in drafts)
+
+
+def test_a_source_leads_to_the_document(tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
+    pages = ("Clause one says nothing.", "Clause two: the deposit is returned in May.")
+    sections = tuple(Section("page", number, text) for number, text in enumerate(pages, start=1))
+    document = Document("lease.pdf", "pdf", "0", sections)
+    sent = write_message("Quote clause two.", [Attached(1, document)])
+    messages = [ChatMessage("user", sent.text)]
+    prompt = encode_prompt(tokenizer, Prompt(messages=tuple(messages)))
+    drafts = drafts_of(tokenizer, messages, [*prompt, *pages[1].encode()], LookupDrafter())
+
+    found = 0
+    for draft in drafts:
+        place = draft.source and sent.source(draft.source.offset)
+        if place:
+            number, offset = place
+            assert number == 1
+            assert document.text[offset:].startswith(draft.tokens[0].text)
+            found += document.section_at(offset) == 1
+    assert found > 3
+
+
+def test_messages_are_counted_with_those_that_are_left_out(tmp_path: Path) -> None:
+    byte_tokenizer(tmp_path)
+    tokenizer = load_tokenizer(tmp_path, eos_token_ids=[256])
+    talk = [
+        ChatMessage(role, f"{role} {number} {'x' * 30}")
+        for number in range(8)
+        for role in ("user", "assistant")
+    ]
+    messages = [*talk, ChatMessage("user", "the last of all questions")]
+    session = Session(loaded(Scripted([32] * 400), tokenizer, context=300))
+    prepared = session.prepare(
+        Prompt(messages=tuple(messages)), Request(max_tokens=10, overflow="rolling")
+    )
+    assert len(prepared.left_out) > 0
+    places = range(len(prepared.tokens))
+    found = {source.message for place in places if (source := prepared.sources.of(place))}
+    assert found == {*range(len(messages))} - {*prepared.left_out}

@@ -1,0 +1,376 @@
+"""Decoding in pieces equals decoding at once, stop strings cut where the full text would be cut,
+and each token's share of the text is what its bytes say."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from engine.conversation.text import AnswerText, StopStrings, TextStream, TokenTexts
+from models.errors import Problem
+from tests.support.engine.shares import clipped, shares
+
+SENTENCE = "Grüße, 世界! 👩‍👧 naïve  café"
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """GPT-2's kind: 256 bytes, some merges (one across half a character), two special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("h", "e"), ("l", "l"), ("Ġ", "w"), ("Ġ", "Ġ"), ("Ã", "©"), ("Ġ", "Ã"), ("ð", "Ł")]
+    pieces = alphabet + [left + right for left, right in merges]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|im_end|>", "<|im_start|>"])
+    tokenizer.add_tokens([AddedToken("<tool>", special=False, normalized=False)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def _sentence_piece(decoder: Any) -> PreTrainedTokenizerFast:
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces = [*"▁abcdehlowré\ufffd", "▁a", "▁▁", "he", "▁he", "▁▁▁▁", "a▁b", "世"]
+    merges = [("▁", "a"), ("▁", "▁"), ("h", "e"), ("▁", "he"), ("▁▁", "▁▁")]
+    vocabulary = {piece: index for index, piece in enumerate([*names, *pieces])}
+    tokenizer = Tokenizer(
+        models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoder
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def llama_style() -> PreTrainedTokenizerFast:
+    """Llama 2's decoder."""
+    return _sentence_piece(
+        decoders.Sequence(
+            [
+                decoders.Replace("▁", " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
+        )
+    )
+
+
+def metaspace_style() -> PreTrainedTokenizerFast:
+    """The Metaspace decoder, with byte fallback before it."""
+    return _sentence_piece(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]))
+
+
+STORIES: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(
+    Path(__file__).parents[2] / "data" / "stories260K"
+)
+TOKENIZERS = [byte_level(), llama_style(), metaspace_style()]
+NAMES = ["byte-level", "llama", "metaspace"]
+each_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=NAMES)
+real_too = pytest.mark.parametrize("tokenizer", [*TOKENIZERS, STORIES], ids=[*NAMES, "stories"])
+
+
+def special_ids(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    added = tokenizer.added_tokens_decoder.items()
+    return [token_id for token_id, token in added if token.special]
+
+
+def whole(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
+    return str(
+        tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    )
+
+
+def told(
+    text: TextStream | AnswerText, chunks: Sequence[Sequence[int]]
+) -> list[tuple[str, list[int]]]:
+    return [*(text.push(chunk) for chunk in chunks), text.finish()]
+
+
+def streamed(tokenizer: PreTrainedTokenizerFast, chunks: Sequence[Sequence[int]]) -> list[str]:
+    return [text for text, _ in told(TextStream(tokenizer), chunks)]
+
+
+def chunks_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]]]:
+    return st.lists(st.lists(items, max_size=4), max_size=25)
+
+
+def _flat(chunks: Sequence[Sequence[int]]) -> list[int]:
+    return [token_id for chunk in chunks for token_id in chunk]
+
+
+def broken_bytes(tokenizer: PreTrainedTokenizerFast) -> st.SearchStrategy[int]:
+    encoded = tokenizer.encode("é世👩 a  b", add_special_tokens=False)
+    alphabet = sorted({*encoded, *special_ids(tokenizer), *range(len(tokenizer) - 25)[-140:]})
+    return st.sampled_from(alphabet)
+
+
+@each_tokenizer
+@given(data=st.data())
+def test_pieces_join_to_the_whole(tokenizer: PreTrainedTokenizerFast, data: st.DataObject) -> None:
+    top = len(tokenizer) + 2  # two ids beyond the vocabulary, as padded embeddings have
+    chunks = data.draw(chunks_of(st.integers(0, top - 1)))
+    assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
+
+
+@each_tokenizer
+@given(data=st.data())
+def test_pieces_join_where_bytes_are_broken(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
+) -> None:
+    """Lead and continuation bytes, special tokens, spaces: everything that interacts."""
+    chunks = data.draw(chunks_of(broken_bytes(tokenizer)))
+    assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
+
+
+@each_tokenizer
+@given(text=st.text(), size=st.integers(1, 5))
+def test_valid_text_never_shows_half_a_character(
+    tokenizer: PreTrainedTokenizerFast, text: str, size: int
+) -> None:
+    text = text.replace("\ufffd", "")
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    pieces = streamed(tokenizer, [ids[at : at + size] for at in range(0, len(ids), size)])
+    assert "".join(pieces) == whole(tokenizer, ids)
+    if "\ufffd" not in whole(tokenizer, ids):
+        assert not any("\ufffd" in piece for piece in pieces)
+
+
+def test_text_comes_at_once_where_nothing_can_change_it() -> None:
+    tokenizer = byte_level()
+    ids = tokenizer.encode("he é", add_special_tokens=False)
+    assert streamed(tokenizer, [[token_id] for token_id in ids]) == ["he", " ", "é", ""]
+
+
+def test_an_invalid_byte_comes_out_when_valid_text_follows_and_at_the_end() -> None:
+    tokenizer = byte_level()
+    bad = tokenizer.convert_tokens_to_ids("ÿ")  # the byte 0xFF
+    he = tokenizer.convert_tokens_to_ids("he")
+    assert streamed(tokenizer, [[bad], [he], [bad]]) == ["", "\ufffdhe", "", "\ufffd"]
+
+
+@each_tokenizer
+def test_special_tokens_give_no_text_and_do_not_split_a_character(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    ids = tokenizer.encode("世é", add_special_tokens=False)
+    chunks = [part for token_id in ids for part in ([token_id], special_ids(tokenizer))]
+    assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, ids)
+
+
+class Counting:
+    """Counts the ids that are decoded."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self._tokenizer = tokenizer
+        self.decoded = 0
+
+    def decode(self, token_ids: Any, *args: Any, **options: Any) -> Any:
+        self.decoded += len(token_ids)
+        return self._tokenizer.decode(token_ids, *args, **options)
+
+    def convert_ids_to_tokens(self, token_id: int) -> Any:
+        return self._tokenizer.convert_ids_to_tokens(token_id)
+
+
+@each_tokenizer
+@pytest.mark.parametrize("kind", ["text", "bad bytes", "special", "spaces"])
+def test_the_cost_is_linear(tokenizer: PreTrainedTokenizerFast, kind: str) -> None:
+    unit = {
+        "text": tokenizer.encode(SENTENCE, add_special_tokens=False),
+        "bad bytes": [200] if tokenizer is TOKENIZERS[0] else [3 + 0xFF],
+        "special": special_ids(tokenizer),
+        "spaces": tokenizer.encode("    ", add_special_tokens=False),
+    }[kind]
+    costs = []
+    for repeats in (20, 200):
+        counting = Counting(tokenizer)
+        stream = TextStream(counting)
+        ids = unit * repeats
+        found = told(stream, [[token_id] for token_id in ids])
+        assert "".join(text for text, _ in found) == whole(tokenizer, ids)
+        costs.append(counting.decoded / len(ids))
+    assert costs[1] < costs[0] + 10
+
+
+# The shares of the tokens
+
+
+@real_too
+@given(data=st.data())
+def test_every_token_is_told_its_share_once(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
+) -> None:
+    ids = st.integers(0, len(tokenizer) + 1) | broken_bytes(tokenizer)
+    chunks = data.draw(chunks_of(ids))
+    found = told(TextStream(tokenizer), chunks)
+    assert all(sum(lengths) == len(text) for text, lengths in found)
+    assert [length for _, lengths in found for length in lengths] == shares(
+        tokenizer, _flat(chunks)
+    )
+
+
+@real_too
+@given(text=st.text(), size=st.integers(1, 5))
+def test_shares_of_valid_text(tokenizer: PreTrainedTokenizerFast, text: str, size: int) -> None:
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    found = told(TextStream(tokenizer), [ids[at : at + size] for at in range(0, len(ids), size)])
+    assert [length for _, lengths in found for length in lengths] == shares(tokenizer, ids)
+
+
+@real_too
+@given(
+    data=st.data(), stops=st.lists(st.text("ab é世👩\ufffd", min_size=1, max_size=3), max_size=2)
+)
+def test_a_stop_string_takes_from_the_shares_behind_it(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject, stops: list[str]
+) -> None:
+    encoded = tokenizer.encode("ab é世👩 a  b", add_special_tokens=False)
+    chunks = data.draw(chunks_of(broken_bytes(tokenizer) | st.sampled_from(encoded)))
+    answer = AnswerText(tokenizer, stops)
+    found = told(answer, chunks)
+    everything = whole(tokenizer, _flat(chunks))
+    kept, cut = naive(everything, stops)
+    assert "".join(text for text, _ in found) == kept
+    assert (answer.cut, answer.stopped) == (cut, bool(cut))
+    assert all(sum(lengths) == len(text) for text, lengths in found)
+    assert all(text for text, lengths in found[:-1] if lengths), "only the last may be empty"
+    assert [length for _, lengths in found for length in lengths] == clipped(
+        shares(tokenizer, _flat(chunks)), len(kept)
+    )
+
+
+def lengths_of(tokenizer: PreTrainedTokenizerFast, names: list[str]) -> list[list[int]]:
+    ids = tokenizer.convert_tokens_to_ids(names)
+    return [lengths for _, lengths in told(TextStream(tokenizer), [[number] for number in ids])]
+
+
+def test_a_character_belongs_to_the_token_that_completes_it() -> None:
+    assert lengths_of(TOKENIZERS[0], ["he", "ĠÃ", "©", "ll"]) == [[2], [], [1, 1], [2], []]
+    bytes_of = ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"]  # SentencePiece's come when the run ends
+    assert lengths_of(TOKENIZERS[1], bytes_of) == [[2], [], [], [], [0, 0, 1, 1], []]
+
+
+def test_bytes_that_are_no_character_belong_to_the_token_that_began_them() -> None:
+    assert lengths_of(TOKENIZERS[0], ["ð", "Ł", "he", "ÿ"]) == [[], [], [1, 0, 2], [], [1]]
+    bytes_of = ["<0xE4>", "<0xB8>", "a"]
+    assert lengths_of(TOKENIZERS[1], bytes_of) == [[], [], [1, 1, 1], []]
+
+
+def test_a_token_without_text_has_an_empty_share() -> None:
+    assert lengths_of(TOKENIZERS[0], ["<|im_end|>", "he", "<|im_start|>"]) == [[0], [2], [0], []]
+    assert lengths_of(TOKENIZERS[1], ["▁", "he"]) == [[0], [2], []], "the first space is stripped"
+
+
+def test_a_token_waits_for_all_of_its_text() -> None:
+    tokenizer = byte_level()
+    he, tool, bang = tokenizer.convert_tokens_to_ids(["he", "<tool>", "!"])
+    answer = AnswerText(tokenizer, ["ool>!!"])
+    assert answer.push([he, tool]) == ("he", [2])
+    assert answer.push([bang]) == ("", [])
+    assert answer.push([bang, he]) == ("", [])
+    assert answer.finish() == ("<t", [2, 0, 0, 0])
+    assert answer.cut == "ool>!!he"
+
+
+@each_tokenizer
+def test_spelling(tokenizer: PreTrainedTokenizerFast) -> None:
+    token_texts = TokenTexts(tokenizer)
+
+    def text_of(name: str) -> str:
+        return token_texts.text_of(tokenizer.convert_tokens_to_ids(name))
+
+    if tokenizer is TOKENIZERS[0]:
+        assert (text_of("Ġw"), text_of("ĠĠ"), text_of("Ã©")) == (" w", "  ", "é")
+        assert (text_of("Ã"), text_of("ĠÃ")) == ("\ufffd", " \ufffd")
+        assert (text_of("<|im_end|>"), text_of("<tool>")) == ("<|im_end|>", "<tool>")
+    else:
+        assert (text_of("▁a"), text_of("▁"), text_of("▁▁"), text_of("he")) == (
+            " a",
+            " ",
+            "  ",
+            "he",
+        )
+        assert (text_of("<0xE4>"), text_of("<0x0A>"), text_of("<0x20>")) == ("\ufffd", "\n", " ")
+        assert (text_of("<s>"), text_of("</s>")) == ("<s>", "</s>")
+    assert token_texts.text_of(len(tokenizer) + 5) == ""
+
+
+def test_spelling_asks_the_tokenizer_once() -> None:
+    counting = Counting(TOKENIZERS[0])
+    token_texts = TokenTexts(counting)
+    first, cost = token_texts.text_of(50), counting.decoded
+    assert (token_texts.text_of(50), counting.decoded) == (first, cost)
+
+
+def naive(text: str, stops: Sequence[str]) -> tuple[str, str]:
+    """What StopStrings should make of the full text: kept, cut."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    place = min(places, default=len(text))
+    return text[:place], text[place:]
+
+
+letters = st.text("ab", max_size=4)
+stop_lists = st.lists(st.text("abc", min_size=1, max_size=5), max_size=4)
+
+
+@given(chunks=st.lists(letters | st.text("abc", max_size=3), max_size=12), stops=stop_lists)
+def test_stop_strings_cut_where_the_full_text_would_be_cut(
+    chunks: list[str], stops: list[str]
+) -> None:
+    cutter = StopStrings(stops)
+    results = [cutter.push(chunk) for chunk in chunks]
+    kept = "".join(final for final, _ in results) + cutter.finish()
+    expected = naive("".join(chunks), stops)
+    assert (kept, cutter.cut) == expected
+    assert cutter.stopped == bool(expected[1])
+
+
+@given(text=st.text("abc", max_size=30), stops=stop_lists)
+def test_what_is_held_could_begin_a_stop_string(text: str, stops: list[str]) -> None:
+    cutter = StopStrings(stops)
+    shown = ""
+    for at, character in enumerate(text):
+        final, stopped = cutter.push(character)
+        shown += final
+        if stopped:
+            break
+        held = text[len(shown) : at + 1]
+        assert not held or any(stop.startswith(held) for stop in stops)
+
+
+def test_a_stop_string_is_found_across_pushes() -> None:
+    cutter = StopStrings(["</answer>", "###"])
+    assert cutter.push("42 <") == ("42 ", False)
+    assert cutter.push("b> </ans") == ("<b> ", False)
+    assert cutter.push("wer>\n") == ("", True)
+    assert cutter.push("more") == ("", True)
+    assert (cutter.cut, cutter.finish(), cutter.stopped) == ("</answer>\nmore", "", True)
+
+
+def test_a_stop_string_waits_for_one_that_began_earlier() -> None:
+    cutter = StopStrings(["abcd", "c"])
+    assert cutter.push("xabc") == ("x", False)
+    assert cutter.finish() == "ab"
+    assert (cutter.cut, cutter.stopped) == ("c", True)
+
+
+def test_what_is_held_is_released_at_the_end() -> None:
+    cutter = StopStrings(["###"])
+    assert cutter.push("a ##") == ("a ", False)
+    assert (cutter.finish(), cutter.cut, cutter.stopped) == ("##", "", False)
+
+
+def test_no_stop_strings_hold_nothing() -> None:
+    assert StopStrings([]).push("text") == ("text", False)
+
+
+def test_an_empty_stop_string_is_refused() -> None:
+    with pytest.raises(Problem, match="empty"):
+        StopStrings(["###", ""])

@@ -1,0 +1,426 @@
+"""A pass over a tree gives each token what its path alone would, bit for bit on the CPU, and what
+is accepted of it stays in caches and recordings as if nothing else had been read."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import product
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import engine.core.batch
+import engine.cpu.trees
+from engine.core.batch import can_share, read_together
+from engine.core.cache import AlignedCache, QuantizedCaches, Timeline
+from engine.core.decoder import Decoder
+from engine.core.model_parts import HiddenStates, StateRecorder
+from engine.device import BACKENDS, GPU
+from engine.tree import COMMITTED, Tree
+from tests.support.engine.helpers import assert_as_fresh, build_wide, decoder
+from tests.support.engine.tiny import build
+from tests.support.engine.trees import random_trees
+from tests.support.mostly_slow import examples, mostly_slow
+
+TOKENS = mx.random.randint(0, 64, (1_100,), key=mx.random.key(3)).tolist()
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma3_text")
+PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
+QUANTIZED = QuantizedCaches(bits=4, group_size=32, start=21)
+WINDOW = 16  # of gemma3_text; trees may be higher
+BLOCKS = (8, 16, 40, 128)
+AT_ONCE = [False, True] if engine.cpu.trees._SUMS_IN_TURN else [False]  # else path by path
+UNEVEN = Tree((COMMITTED, COMMITTED, 0, 1, 0, 2, 2, 3, 5, 8))
+
+
+@functools.cache
+def model_of(architecture: str, precision: str = "float32", *, wide: bool = False) -> nn.Module:
+    make = build_wide if wide else build
+    if precision == "4-bit":
+        return make(architecture, bits=4)
+    return make(architecture, dtype=getattr(mx, precision))
+
+
+def reader(model: nn.Module, length: int, **options: Any) -> Decoder:
+    """One that has read the first `length` of `TOKENS`."""
+    made = decoder(model, **options)
+    for _ in made.prefill(TOKENS[: length + 1]):
+        pass
+    return made
+
+
+def ids_for(tree: Tree) -> mx.array:
+    return (17 * mx.arange(len(tree)) + 5) % 64
+
+
+def read_tree(of: Decoder, tree: Tree, *, exactly: bool | None = None) -> mx.array:
+    (logits,) = read_together([of], [ids_for(tree)], [tree], exactly=exactly)
+    return logits
+
+
+def alone(of: Decoder, tree: Tree) -> Iterator[tuple[list[int], mx.array]]:
+    """The rows of each path, and its logits without the rest of the tree."""
+    length = of.length
+    for path in tree.paths:
+        rows = list(path)
+        yield rows, of.read(ids_for(tree)[mx.array(rows)])
+        of.rewind(length)
+
+
+def assert_as_alone(model: nn.Module, length: int, tree: Tree, **options: Any) -> None:
+    whole, single = reader(model, length, **options), reader(model, length, **options)
+    tree = tree.first(whole.timeline.room())
+    logits = read_tree(whole, tree)
+    for rows, expected in alone(single, tree):
+        assert logits.dtype == expected.dtype
+        assert mx.array_equal(logits[mx.array(rows)], expected)
+
+
+def apart(ones: mx.array, others: mx.array) -> float:
+    """How far they are apart, as a share of their own deviation."""
+    ones, others = ones.astype(mx.float32), others.astype(mx.float32)
+    return float(mx.max(mx.abs(ones - others)) / mx.std(others))
+
+
+# Each row as its path alone
+
+
+CASES = [(a, precision, wide) for a in ARCHITECTURES for precision in PRECISIONS for wide in (0, 1)]
+QUICK = [("llama", "float32", 0), ("llama", "4-bit", 0), ("gemma3_text", "bfloat16", 1)]
+
+
+@pytest.mark.parametrize(("architecture", "precision", "wide"), mostly_slow(CASES, quick=QUICK))
+@settings(max_examples=examples(25))
+@given(tree=random_trees(), length=st.integers(0, 90), block=st.sampled_from(BLOCKS))
+def test_each_token_gets_what_its_path_alone_would(
+    architecture: str, precision: str, wide: int, tree: Tree, length: int, block: int
+) -> None:
+    """Wide models have quantized caches from their 21st token on."""
+    model = model_of(architecture, precision, wide=bool(wide))
+    quantized = QUANTIZED if wide else None
+    assert_as_alone(model, length, tree, block=block, quantized=quantized)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("at_once", AT_ONCE)
+@pytest.mark.parametrize(
+    "length", mostly_slow([376, 383, 390, 505, 640, 763, 767, 890, 1_020], quick=[383])
+)
+def test_sums_over_many_keys(length: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 384, a sum rounds by the places of what is summed."""
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
+    assert_as_alone(model_of("llama"), length, UNEVEN, block=128)
+
+
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_a_tree_higher_than_the_window(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
+    tree = Tree((*range(-1, 22), 3, 23, 24))
+    for length in (0, 9, 40):
+        assert_as_alone(model_of("gemma3_text"), length, tree, block=40)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "wide"),
+    mostly_slow(
+        product(["llama", "gemma3_text"], [False, True]),
+        quick=[("llama", False), ("gemma3_text", True)],
+    ),
+)
+@settings(max_examples=examples(20))
+@given(tree=random_trees(), length=st.integers(0, 60), block=st.sampled_from(BLOCKS))
+def test_one_masked_attention_comes_close(
+    architecture: str, wide: bool, tree: Tree, length: int, block: int
+) -> None:
+    """As on a GPU, where kernels round by the number of rows in any case."""
+    model, quantized = model_of(architecture, wide=wide), QUANTIZED if wide else None
+    whole = reader(model, length, block=block, quantized=quantized)
+    single = reader(model, length, block=block, quantized=quantized)
+    tree = tree.first(whole.timeline.room())
+    logits = read_tree(whole, tree, exactly=False)
+    for rows, expected in alone(single, tree):
+        assert apart(logits[mx.array(rows)], expected) < (0.5 if wide else 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length"),
+    mostly_slow(
+        product(["llama", "gemma3_text"], [0, 13, 41]), quick=[("llama", 13), ("gemma3_text", 41)]
+    ),
+)
+def test_with_the_caches_of_a_gpu(
+    architecture: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Full attention has mlx-lm's own there, and a pass may cross the steps of a window."""
+    monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
+    model, tree = model_of(architecture), Tree((*UNEVEN.parents, *range(9, 22)))
+    whole, single = reader(model, length), reader(model, length)
+    logits = read_tree(whole, tree)
+    for rows, expected in alone(single, tree):
+        assert apart(logits[mx.array(rows)], expected) < 1e-3
+    path = tree.paths[-1]
+    whole.keep(length, [length + row for row in path])
+    single.read(ids_for(tree)[mx.array(list(path))])
+    assert whole.length == single.length == length + len(path)
+    following = mx.array([3, 4])
+    assert apart(whole.read(following), single.read(following)) < 1e-3
+
+
+def test_a_chain_is_read_as_ever() -> None:
+    one, other = reader(model_of("llama"), 9), reader(model_of("llama"), 9)
+    tokens = mx.array([3, 4, 5])
+    with mock.patch.object(engine.core.batch, "_Layer", side_effect=AssertionError):
+        (logits,) = read_together([one], [tokens], [Tree.chain(3)])
+    assert mx.array_equal(logits, other.read(tokens))
+
+
+def test_trees_beside_chains_and_other_trees() -> None:
+    model, trees = model_of("gemma3_text"), [UNEVEN, None, Tree((COMMITTED, 0, 0)), None]
+    lengths = (5, 12, 33, 40)
+    together = [reader(model, length, block=40) for length in lengths]
+    shapes = [tree or Tree.chain(3) for tree in trees]
+    given_back = read_together(together, [ids_for(shape) for shape in shapes], trees)
+    for length, shape, logits in zip(lengths, shapes, given_back, strict=True):
+        for rows, expected in alone(reader(model, length, block=40), shape):
+            assert mx.array_equal(logits[mx.array(rows)], expected)
+
+
+# What is accepted stays
+
+
+def assert_kept(
+    model: nn.Module,
+    rounds: Sequence[tuple[Tree, int, int]],
+    *,
+    length: int = 0,
+    quantized: QuantizedCaches | None = None,
+    block: int = 16,
+) -> None:
+    """Of each round: the tree, the last token that is accepted of it, and how many committed tokens
+    are unread in front of it."""
+    reads = reader(model, length, quantized=quantized, block=block)
+    tokens = TOKENS[:length]
+    states = reads.record((1, "norm"))
+    for tree, last, unread in rounds:
+        room = reads.timeline.room()
+        rows = min(unread, room - 1)
+        tokens = [*tokens, *(TOKENS[100 + i] for i in range(rows))]
+        tree = tree.first(room - rows)
+        path = tree.path(last % (len(tree) + 1) - 1)
+        if len(tree):
+            ids = ids_for(tree).tolist()
+            whole = [*tokens[len(tokens) - rows :], *ids]
+            read_together([reads], [mx.array(whole)], [tree.behind(rows)])
+            reads.keep(len(tokens), [len(tokens) + row for row in path])
+            tokens = [*tokens, *(ids[row] for row in path)]
+        tokens = tokens[: reads.length]
+        assert reads.length == len(tokens)
+        assert_as_fresh(reads, tokens, decoder(model, quantized=quantized, block=block))
+        assert_recorded(states, model, tokens, quantized=quantized, block=block)
+
+
+def assert_recorded(
+    states: HiddenStates, model: nn.Module, tokens: list[int], **options: Any
+) -> None:
+    fresh = decoder(model, **options)
+    expected = fresh.record(states.taps)
+    for _ in fresh.prefill([*tokens, 0]):
+        pass
+    assert states.end == len(tokens)
+    if states.first < states.end:
+        ours = states.between(states.first, states.end)
+        assert mx.array_equal(ours, expected.between(states.first, states.end))
+
+
+ROUNDS = st.lists(
+    st.tuples(random_trees(), st.integers(0, 24), st.integers(0, 4)), min_size=1, max_size=5
+)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "precision", "wide"),
+    mostly_slow(CASES, quick=[("llama", "float32", 1), ("gemma3_text", "float32", 0)]),
+)
+@settings(max_examples=examples(20))
+@given(rounds=ROUNDS, length=st.integers(0, 50), block=st.sampled_from(BLOCKS[1:]))
+def test_after_any_tree_and_any_path_caches_are_as_fresh(
+    architecture: str,
+    precision: str,
+    wide: int,
+    rounds: list[tuple[Tree, int, int]],
+    length: int,
+    block: int,
+) -> None:
+    model = model_of(architecture, precision, wide=bool(wide))
+    quantized = QUANTIZED if wide else None
+    assert_kept(model, rounds, length=length, quantized=quantized, block=block)
+
+
+def test_recordings_that_have_dropped_what_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.core.model_parts.RECORDED", 6)
+    rounds = [(UNEVEN, 10, 1), (UNEVEN, 4, 2), (UNEVEN, 0, 1), (UNEVEN, 8, 1)]
+    assert_kept(model_of("llama"), rounds, length=30, block=128)
+
+
+def test_a_recording_that_begins_behind_the_tree_holds_nothing_of_it() -> None:
+    reads = reader(model_of("llama"), 9, block=128)
+    read_tree(reads, UNEVEN)
+    states = reads.record((1,))
+    reads.keep(9, [10, 12])
+    assert states.first == states.end == reads.length == 11
+
+
+@pytest.mark.parametrize(
+    ("layer", "quantized"),
+    mostly_slow(product(range(4), [None, QUANTIZED]), quick=[(0, None), (3, QUANTIZED)]),
+)
+def test_an_error_in_a_pass_over_a_tree_leaves_all_as_it_was(
+    layer: int, quantized: QuantizedCaches | None
+) -> None:
+    model = model_of("gemma3_text", wide=True)
+    for length in (0, 13, 41):
+        reads = reader(model, length, quantized=quantized, block=40)
+        states = reads.record((1,))
+        kind = type(model.layers[layer].mlp)
+        whole = kind.__call__
+
+        def call(
+            module: nn.Module,
+            inputs: mx.array,
+            failing: nn.Module = model.layers[layer].mlp,
+            whole: Callable[..., mx.array] = whole,
+        ) -> mx.array:
+            if module is failing:
+                raise RuntimeError("out of memory")
+            return whole(module, inputs)
+
+        failing = mock.patch.object(kind, "__call__", call)
+        with failing, pytest.raises(RuntimeError, match="out of memory"):
+            read_tree(reads, UNEVEN.first(reads.timeline.room()))
+        assert reads.length == states.end == length
+        assert_as_fresh(reads, TOKENS, decoder(model, quantized=quantized, block=40))
+
+
+# Mutants: what the comparisons must notice
+
+
+def nothing_is_moved() -> AbstractContextManager[Any]:
+    return mock.patch.object(Timeline, "move", return_value=None)
+
+
+def no_state_is_moved() -> AbstractContextManager[Any]:
+    return mock.patch.object(StateRecorder, "move", return_value=None)
+
+
+def positions_by_row() -> AbstractContextManager[Any]:
+    whole = engine.core.batch._Layer.__init__
+
+    def broken(layer: Any, caches: Any, parts: Any, offset: mx.array) -> None:
+        each = [offset[part.rows] for part in parts]
+        by_row = mx.concatenate([own[:1] + mx.arange(own.size) for own in each])
+        whole(layer, caches, parts, by_row)
+
+    return mock.patch.object(engine.core.batch._Layer, "__init__", broken)
+
+
+class _ByRow(Tree):
+    @property
+    def depths(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(len(self)))
+
+
+def masks_by_row() -> AbstractContextManager[Any]:
+    """Windows too: as if each row stood behind the one before it."""
+    whole = engine.core.batch._Part
+
+    def broken(tree: Tree, rows: slice, exactly: bool) -> Any:
+        return whole(_ByRow(tree.parents), rows, exactly)
+
+    return mock.patch.object(engine.core.batch, "_Part", broken)
+
+
+@contextmanager
+def a_sibling_is_seen() -> Iterator[None]:
+    """And not the row's own path, where that is read by itself."""
+
+    def visible(tree: Tree) -> tuple[tuple[bool, ...], ...]:
+        return tuple(tuple(j <= i for j in range(len(tree))) for i in range(len(tree)))
+
+    with (
+        mock.patch.object(engine.cpu.trees._Path, "seen", lambda path, part: part[0]),
+        mock.patch.object(Tree, "before", property(visible)),
+    ):
+        yield
+
+
+MISREADING = (positions_by_row, masks_by_row, a_sibling_is_seen)
+MUTANTS = (nothing_is_moved, no_state_is_moved, *MISREADING)
+
+
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_comparison_notices_mutants(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
+
+    def compared() -> None:
+        model = model_of("gemma3_text")
+        assert_kept(model, [(UNEVEN, 10, 1)], length=20, block=40)
+        assert_as_alone(model, 20, UNEVEN, block=40)
+
+    def unnoticed(mutant: Callable[[], AbstractContextManager[Any]]) -> bool:
+        with mutant(), suppress(AssertionError):
+            compared()
+            return True
+        return False
+
+    compared()
+    assert set(filter(unnoticed, MUTANTS)) == set()
+
+
+def test_the_close_comparison_notices_them_too() -> None:
+    """By masked attention, over a tree higher than the window is long."""
+    tree = Tree((*range(-1, 22), 3, 23, 24, 25))
+
+    def furthest() -> float:
+        model = model_of("gemma3_text")
+        logits = read_tree(reader(model, 5, block=40), tree, exactly=False)
+        single = reader(model, 5, block=40)
+        return max(apart(logits[mx.array(rows)], own) for rows, own in alone(single, tree))
+
+    assert furthest() < 1e-3
+    for mutant in MISREADING:
+        with mutant():
+            assert furthest() > 0.1, mutant
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("at_once", [*AT_ONCE, None])
+def test_the_trial_notices_mutants(at_once: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None: as on a GPU."""
+    monkeypatch.setattr(engine.cpu.trees, "_SUMS_IN_TURN", at_once)
+    if at_once is None:
+        monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
+    model = model_of("llama")
+    assert can_share(model)
+    for mutant in MISREADING:  # one changes nothing without a window and a path by itself
+        with mutant():
+            expected = mutant is masks_by_row and at_once is not False
+            assert can_share(model) == expected, mutant
+
+
+@pytest.mark.cpu
+def test_room_counts_all_rows_of_a_tree() -> None:
+    """Whose steps come by rows, not by depth: the rows are behind each other in the caches."""
+    reads = reader(model_of("gemma3_text"), 20, block=16)
+    room = reads.timeline.room()
+    broad = Tree((COMMITTED,) * room)
+    shapes = [(layer.base, layer.span(1)) for layer in reads.timeline.layers]
+    read_tree(reads, broad)
+    for layer, (_, span) in zip(reads.timeline.layers, shapes, strict=True):
+        assert isinstance(layer, AlignedCache)
+        assert (layer.base, layer.base + layer.keys_and_values()[0].shape[2]) == span
+    reads.keep(20, [20 + room - 1])
+    assert reads.timeline.room() == room - 1 or reads.timeline.room() > room

@@ -1,0 +1,429 @@
+"""A timeline of caches that goes forward and back is what reading its tokens afresh would be."""
+
+import functools
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
+
+from engine.core.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
+from engine.core.decoder import Decoder
+from engine.device import GPU
+from engine.drafters.early_exit import first_layers
+from tests.support.engine.backends import computing_as
+from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
+from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import examples, mostly_slow
+
+CUTTABLE = ("llama", "qwen2", "qwen3")
+RECURRENT = ("qwen3_5", "lfm2", "mamba")
+FORGETFUL = ("gemma3_text", *RECURRENT)
+
+# What can happen to a timeline: (what, how much), more or less as often as in a conversation.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.integers(1, 20)),
+        st.tuples(st.just("rewind"), st.integers(0, 12)),
+        st.tuples(st.just("rewind to"), st.integers(0, 40)),
+        st.tuples(st.just("mark"), st.just(0)),
+        st.tuples(st.just("bookmark"), st.just(0)),
+        st.tuples(st.just("borrow"), st.integers(1, 9)),
+    ),
+    min_size=4,
+    max_size=14,
+)
+
+
+class Journey:
+    """A decoder that goes forward and back, and the tokens that it should have read."""
+
+    def __init__(self, model: nn.Module, quantized: QuantizedCaches | None) -> None:
+        self.model, self.quantized = model, quantized
+        self.decoder = decoder(model, quantized=quantized)
+        self.tokens: list[int] = []
+        self._key = mx.random.key(0)
+
+    def step(self, what: str, amount: int) -> None:
+        match what:
+            case "read":
+                self._read(self._new(amount))
+            case "rewind":
+                self._rewind(max(0, self.decoder.length - amount))
+            case "rewind to":
+                self._rewind(min(amount, self.decoder.length))
+            case "mark":
+                self.decoder.timeline.mark()
+            case "bookmark":
+                self.decoder.timeline.bookmark()
+            case "borrow":
+                self._borrow(self._new(amount))
+
+    def check(self) -> None:
+        assert self.decoder.length == len(self.tokens)
+        fresh = decoder(self.model, quantized=self.quantized)
+        assert_as_fresh(self.decoder, self.tokens, fresh)
+
+    def _new(self, amount: int) -> mx.array:
+        self._key, key = mx.random.split(self._key)
+        return mx.random.randint(0, 64, (min(amount, self.decoder.timeline.room()),), key=key)
+
+    def _read(self, tokens: mx.array) -> None:
+        self.decoder.read(tokens)
+        self.tokens += tokens.tolist()
+
+    def _rewind(self, length: int) -> None:
+        before = self.decoder.length
+        self.decoder.rewind(length)
+        assert self.decoder.length <= length
+        if length == before:
+            assert self.decoder.length == before
+        self.tokens = self.tokens[: self.decoder.length]
+
+    def _borrow(self, tokens: mx.array) -> None:
+        layers = len(self.decoder.timeline.layers)
+        for count in (2, layers):
+            model = first_layers(self.model, count)
+            with self.decoder.timeline.borrow(count) as caches:
+                for half in (tokens[: tokens.size // 2], tokens[tokens.size // 2 :]):
+                    if half.size:
+                        mx.eval(model(half[None], cache=caches))
+
+
+def walk(
+    model: nn.Module, steps: Sequence[tuple[str, int]], quantized: QuantizedCaches | None = None
+) -> None:
+    journey = Journey(model, quantized)
+    for step in steps:
+        journey.step(*step)
+        journey.check()
+
+
+model_of, wide = functools.cache(build), functools.cache(build_wide)
+WIDE = ("llama", "gemma3_text", "qwen3_5", "lfm2")
+quick = settings(
+    max_examples=examples(40),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+thorough = settings(quick, max_examples=examples(60))
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+@quick
+@given(STEPS)
+def test_any_journey_ends_as_a_fresh_replay(
+    architecture: str, steps: list[tuple[str, int]]
+) -> None:
+    walk(model_of(architecture), steps)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", ["gemma3_text", "qwen3_5"])
+@quick
+@given(STEPS)
+def test_any_journey_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
+    walk(wide(architecture), steps, QUANTIZED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@thorough
+@given(STEPS)
+def test_many_journeys_end_as_a_fresh_replay(
+    architecture: str, steps: list[tuple[str, int]]
+) -> None:
+    walk(model_of(architecture), steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", WIDE)
+@thorough
+@given(STEPS)
+def test_many_journeys_of_quantized_caches(architecture: str, steps: list[tuple[str, int]]) -> None:
+    walk(wide(architecture), steps, QUANTIZED)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text"]))
+@quick
+@given(STEPS)
+def test_any_journey_on_a_mac(architecture: str, steps: list[tuple[str, int]]) -> None:
+    """Where a pass may cross the steps of a window."""
+    with computing_as(GPU):
+        walk(model_of(architecture), steps)
+
+
+@pytest.mark.parametrize("length", [15, 30, 40])
+def test_a_round_on_a_mac_drops_nothing_of_a_window(length: int) -> None:
+    """Its passes cross a step one by one, as an early exit's and a drafting model's do."""
+    with computing_as(GPU):
+        journey = Journey(model_of("gemma3_text"), None)
+        journey.step("read", length)
+        with journey.decoder.timeline.borrow(2) as caches:
+            for token in range(BLOCK + 4):
+                mx.eval(first_layers(journey.model, 2)(mx.array([[token]]), cache=caches))
+        journey.check()
+        journey.step("mark", 0)
+        for _ in range(BLOCK + 4):
+            journey.step("read", 1)
+        journey.step("rewind to", length)
+        assert journey.decoder.length == length
+        journey.check()
+
+
+def read(reader: Decoder, count: int) -> None:
+    for _ in reader.prefill([(7 * i) % 64 for i in range(reader.length + count + 1)]):
+        pass
+
+
+def test_full_attention_is_cut_anywhere() -> None:
+    for architecture in CUTTABLE:
+        reader = decoder(model_of(architecture))
+        read(reader, 30)
+        for length in (30, 29, 11, 1, 0):
+            reader.rewind(length)
+            assert reader.length == length
+
+
+@pytest.mark.parametrize("architecture", RECURRENT)
+def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
+    architecture: str,
+) -> None:
+    reader = decoder(model_of(architecture))
+    read(reader, 10)
+    reader.timeline.bookmark()
+    read(reader, 10)
+    reader.timeline.mark()
+    read(reader, 5)
+
+    for length in (24, 23, 20):
+        reader.rewind(length)
+        assert reader.length == length
+    reader.rewind(19)
+    assert reader.length == 10
+    reader.rewind(9)
+    assert reader.length == 0
+
+
+@pytest.mark.cpu
+def test_window_is_cut_as_far_as_it_remembers() -> None:
+    reader = decoder(model_of("gemma3_text"))
+    read(reader, 50)
+    floor = max(layer.floor for layer in reader.timeline.layers if isinstance(layer, AlignedCache))
+    assert 50 - 16 - BLOCK < floor < 50
+    reader.rewind(floor)
+    assert reader.length == floor
+    reader.rewind(floor - 1)
+    assert reader.length == 0
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
+def test_last_four_bookmarks_are_kept(architecture: str) -> None:
+    """With many rounds between, each with a mark of its own."""
+    reader = decoder(model_of(architecture))
+    for turn in range(1, 7):
+        read(reader, 40 * turn - reader.length)
+        reader.timeline.bookmark()
+        for _ in range(8):
+            reader.timeline.mark()
+            read(reader, 2)
+
+    for turn in (6, 5, 4, 3):
+        reader.rewind(40 * turn)
+        assert reader.length == 40 * turn
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(FORGETFUL, quick=["gemma3_text", "qwen3_5"]))
+def test_bookmark_outlives_the_rounds(architecture: str) -> None:
+    """What makes regenerating an answer cheap: the mark of the prompt's end stays."""
+    reader = decoder(model_of(architecture))
+    read(reader, 40)
+    reader.timeline.bookmark()
+    for _ in range(50):
+        reader.timeline.mark()
+        read(reader, 2)
+    reader.rewind(40)
+    assert reader.length == 40
+
+
+def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
+    reader = decoder(model_of("llama"))
+    read(reader, 10)
+    reader.timeline.mark()
+    reader.timeline.bookmark()
+    assert reader.timeline._bookmarks == []
+    assert reader.timeline._round is None
+
+
+@pytest.mark.parametrize("keep", ["mark", "bookmark"])
+def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None:
+    """Back at the start, since a quantized cache is not cut to before its start, other tokens are
+    read: a mark among the old ones must not serve."""
+    journey, start = Journey(wide("qwen3_5"), QUANTIZED), QUANTIZED.start
+    journey.step("read", 12)
+    journey.step(keep, 0)
+    while journey.decoder.length <= start:
+        journey.step("read", 5)
+    journey.step("rewind to", start - 1)
+    assert journey.decoder.length == 0
+    journey.step("read", 14)
+    journey.step("rewind", 1)
+    journey.check()
+
+
+def test_rewinding_forward_does_nothing() -> None:
+    reader = decoder(model_of("llama"))
+    read(reader, 10)
+    reader.rewind(12)
+    assert reader.length == 10
+
+
+@pytest.mark.cpu
+def test_layers_are_ours_where_mlx_lms_would_forget_or_round_differently() -> None:
+    expected: dict[str, list[type[Any]]] = {
+        "llama": [AlignedCache] * 4,
+        "gemma3_text": [AlignedCache] * 4,
+        "qwen3_5": [ArraysCache, AlignedCache] * 2,
+        "lfm2": [ArraysCache, AlignedCache] * 2,
+        "mamba": [ArraysCache] * 3,
+    }
+    for architecture, types in expected.items():
+        assert [type(layer) for layer in Timeline.of(model_of(architecture)).layers] == types
+
+
+def test_no_row_sees_keys_that_moved_in_its_pass() -> None:
+    """All rows within `room` have the same first and last key, and one row more would not."""
+
+    def bounds(cache: AlignedCache, position: int) -> tuple[int, int]:
+        return cache._base_for(position), cache._end_for(position + 1)
+
+    for window, block, position in product([None, 1, 2, 16], [1, 7, 8], range(80)):
+        cache = AlignedCache(window, block=block)
+        cache.offset = position
+        base, end = bounds(cache, position)
+        assert cache.room >= 1
+        assert bounds(cache, position + cache.room - 1) == (base, end)
+        assert bounds(cache, position + cache.room) != (base, end)
+        assert position < end <= position + block
+        oldest = 0 if window is None else max(0, position + 1 - window)
+        assert base <= oldest
+        assert window is None or oldest < base + block
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("window", [None, 16])
+def test_row_attends_to_exactly_its_window(rows: int, window: int | None) -> None:
+    """Positions are their own keys, so that what a row's mask lets through can be named."""
+    cache, position = AlignedCache(window, block=7), 0
+    while position < 80:
+        count = min(rows, cache.room)
+        mask = cache.make_mask(count, window_size=window)
+        keys = mx.arange(position, position + count, dtype=mx.float32)[None, None, :, None]
+        seen, values = cache.update_and_fetch(keys, -keys)
+        assert mx.array_equal(values, -seen)
+        ids = seen[0, 0, :, 0].tolist()
+        assert mask.shape == (count, len(ids))
+        for row, kept in enumerate(mask.tolist()):
+            last = position + row
+            first = 0 if window is None else max(0, last - window + 1)
+            assert [i for i, keep in zip(ids, kept, strict=True) if keep] == list(
+                range(first, last + 1)
+            )
+        position += count
+
+
+def test_window_costs_at_most_two_blocks_beyond_it() -> None:
+    cache = AlignedCache(16, block=8)
+    row = mx.ones((1, 1, 1, 4))
+    for _ in range(500):
+        cache.update_and_fetch(row, row)
+        mx.eval(cache.keys, cache.values)
+        assert cache.nbytes <= 2 * (16 + 2 * 8) * row.nbytes
+
+
+@pytest.mark.cpu
+def test_quantization_starts_at_the_same_token_however_it_is_reached() -> None:
+    for rows in (1, 4, 30):
+        reader = decoder(wide("llama"), quantized=QUANTIZED)
+        while reader.length < QUANTIZED.start + 3:
+            count = min(rows, reader.timeline.room(), QUANTIZED.start + 3 - reader.length)
+            reader.read(mx.arange(count))
+            kinds = {type(layer) for layer in reader.timeline.layers}
+            expected = QuantizedKVCache if reader.length > QUANTIZED.start else AlignedCache
+            assert kinds == {expected}
+
+
+@pytest.mark.cpu
+def test_quantized_caches_are_never_cut_to_before_their_start() -> None:
+    reader = decoder(wide("llama"), quantized=QUANTIZED)
+    read(reader, QUANTIZED.start + 10)
+    reader.rewind(QUANTIZED.start)
+    assert reader.length == QUANTIZED.start
+    reader.rewind(QUANTIZED.start - 1)
+    assert reader.length == 0
+    assert {type(layer) for layer in reader.timeline.layers} == {AlignedCache}
+
+
+def test_borrow_leaves_no_trace_after_an_error() -> None:
+    for architecture in ARCHITECTURES:
+        journey = Journey(model_of(architecture), None)
+        journey.step("read", 13)
+
+        def fail(journey: Journey = journey) -> None:
+            with journey.decoder.timeline.borrow(2) as caches:
+                first_layers(journey.model, 2)(mx.array([[1, 2, 3]]), cache=caches)
+                raise RuntimeError("in the middle")
+
+        with pytest.raises(RuntimeError, match="in the middle"):
+            fail()
+        journey.check()
+
+
+@pytest.mark.cpu
+@patch("engine.core.decoder.stand_ins", lambda _: {})  # as the model is called by itself here, too
+@pytest.mark.parametrize(
+    ("block", "length"),
+    mostly_slow(product([4, 16], [3, 11, 16, 17, 30]), quick=[(4, 17), (16, 11), (16, 30)]),
+)
+def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
+    """However the caches came to hold them; those of a window of 16 have one place for itself."""
+    model, tokens = build("gemma3_text"), mx.arange(40)
+    caches = [KVCache() for _ in model.layers]  # which hold everything
+    model(tokens[None], cache=caches)
+    reader = Decoder(model, block=block)
+    while reader.length < length:
+        rows = min(reader.timeline.room(), length - reader.length)
+        reader.read(tokens[reader.length : reader.length + rows])
+    reader.read(mx.array([9] * min(reader.timeline.room(), 3)))
+    reader.rewind(length)
+    for ours, whole in zip(reader.timeline.layers, caches, strict=True):
+        first = 0 if ours.window is None else max(0, length - 15)
+        for held, everything in zip(keys_and_values(ours), (whole.keys, whole.values), strict=True):
+            assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
+
+
+@pytest.mark.cpu
+def test_nbytes_counts_the_caches() -> None:
+    reader = decoder(model_of("llama"))
+    assert reader.timeline.nbytes == 0
+    read(reader, 10)
+    per_token = 4 * 2 * 2 * 16 * 4  # layers, keys and values, heads, numbers, bytes of each
+    assert 10 * per_token <= reader.timeline.nbytes <= (10 + BLOCK) * per_token
+
+
+def test_lengthening_in_vain_quantizes_nothing() -> None:
+    reader = decoder(wide("llama"), quantized=QUANTIZED)
+    while reader.length < QUANTIZED.start:
+        rows = min(reader.timeline.room(), QUANTIZED.start - reader.length)
+        mx.eval(reader.read(mx.zeros((rows,), dtype=mx.int32)))
+    assert not reader.lengthen(3)
+    assert not reader.timeline.is_quantized
+    assert reader.length == QUANTIZED.start

@@ -1,0 +1,220 @@
+"""A model that reads tokens and takes them back, in whatever pieces, through errors too."""
+
+from itertools import pairwise, product
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
+from engine.device import BACKENDS, GPU
+from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
+from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
+
+RECURRENT = ("qwen3_5", "lfm2", "mamba")
+MIXED = ("gemma3_text", "qwen3_5")  # windows, and recurrent layers, with full attention between
+START = QUANTIZED.start
+TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
+
+
+def fail_once(of: Decoder, tokens: list[int], layer: int, *, afterwards: bool) -> None:
+    """A pass in which `layer` fails, before or after it has read, and later ones have not read."""
+    failing = of.model.layers[layer]
+    kind = type(failing)
+    whole = kind.__call__
+
+    def call(self: nn.Module, *inputs: Any, **options: Any) -> mx.array:
+        if self is not failing or afterwards:
+            output = whole(self, *inputs, **options)
+        if self is failing:
+            raise RuntimeError("out of memory")
+        return output
+
+    with (
+        mock.patch.object(kind, "__call__", call),
+        pytest.raises(RuntimeError, match="out of memory"),
+    ):
+        of.read(mx.array(tokens))
+
+
+def prefill(of: Decoder, count: int) -> list[int]:
+    return list(of.prefill(TOKENS[: count + 1]))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "afterwards"),
+    mostly_slow(
+        product(ARCHITECTURES, [False, True]), quick=[("gemma3_text", False), ("qwen3_5", True)]
+    ),
+)
+def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterwards: bool) -> None:
+    model = build(architecture)
+    for layer in range(len(model.layers)):
+        for length in (0, 13, 41):
+            reader = decoder(model)
+            prefill(reader, length)
+            reader.timeline.mark()
+            rows = min(4, reader.timeline.room())
+            fail_once(reader, [1, 2, 3, 4][:rows], layer, afterwards=afterwards)
+            assert reader.length == length
+            assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(RECURRENT, quick=["qwen3_5"]))
+def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
+    model = build(architecture)
+    reader = decoder(model)
+    prefill(reader, 13)
+    fail_once(reader, [1, 2], 1, afterwards=True)
+    assert reader.length == 0
+    assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length"),
+    mostly_slow(
+        product(["llama", "gemma3_text", "qwen3_5"], [START - 1, START, START + 5]),
+        quick=[("llama", START), ("qwen3_5", START + 5)],
+    ),
+)
+def test_error_around_the_start_of_quantization(architecture: str, length: int) -> None:
+    model = build_wide(architecture)
+    reader = decoder(model, quantized=QUANTIZED)
+    prefill(reader, length)
+    reader.timeline.mark()
+    fail_once(reader, [1], 2, afterwards=True)
+    assert_as_fresh(reader, TOKENS, decoder(model, quantized=QUANTIZED))
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
+def test_pieces_do_not_matter(architecture: str) -> None:
+    """Rows of any pass are, bit for bit, what single steps give."""
+    model, count = build(architecture), 40
+    single = decoder(model)
+    expected = [single.read(mx.array([token]))[0] for token in TOKENS[:count]]
+    for rows in (2, 7, 25):
+        reader = decoder(model)
+        while reader.length < count:
+            start = reader.length
+            piece = TOKENS[start : start + min(rows, count - start, reader.timeline.room())]
+            for i, row in enumerate(reader.read(mx.array(piece))):
+                assert mx.array_equal(row, expected[start + i]), (rows, start + i)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
+def test_prefill_reads_all_but_the_last(architecture: str) -> None:
+    reader = decoder(build(architecture))
+    lengths = prefill(reader, 60)
+    assert lengths == sorted(set(lengths))
+    assert lengths[-1] == reader.length == 60
+    assert_as_fresh(reader, TOKENS, decoder(reader.model))
+    assert prefill(reader, 60) == []
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_prefill_of_next_to_nothing(count: int) -> None:
+    reader = decoder(build("llama"))
+    assert list(reader.prefill(TOKENS[:count])) == []
+    assert reader.length == 0
+
+
+def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
+    reader = Decoder(build("llama"))
+    steps = reader.prefill([1] * 1200)
+    first = next(steps)
+    steps.close()
+    assert reader.length == first <= 512
+    rest = list(reader.prefill([1] * 1200))
+    assert rest[-1] == 1199
+    assert all(b - a <= 512 for a, b in pairwise([first, *rest]))
+
+
+@pytest.mark.cpu
+def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds_per_token, now = 0.04, 0.0
+    reader = Decoder(build("llama"))
+
+    def read(tokens: mx.array) -> mx.array:
+        nonlocal now
+        now += seconds_per_token * tokens.size
+        return Decoder.read(reader, tokens)
+
+    monkeypatch.setattr(reader, "read", read)
+    monkeypatch.setattr("engine.core.decoder.perf_counter", lambda: now)
+    ends = [0, *reader.prefill([1] * 600)]
+    assert ends[-1] == 599
+    chunks = [b - a for a, b in pairwise(ends)]
+    assert all(seconds_per_token * chunk <= 1.3 for chunk in chunks[1:])
+    seconds_per_token = 0.0001
+    reader.rewind(0)
+    ends = [0, *reader.prefill([1] * 600)]
+    assert max(b - a for a, b in pairwise(ends)) == reader.timeline.layers[0].block
+
+
+def test_prefill_stops_where_caches_become_quantized() -> None:
+    reader = decoder(build_wide("llama"), quantized=QuantizedCaches(group_size=32, start=100))
+    lengths = prefill(reader, 150)
+    assert 100 in lengths
+    assert lengths[-1] == 150
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=MIXED))
+def test_settle_leaves_room_for_what_it_says(architecture: str) -> None:
+    model = build(architecture)
+    for unread in (1, 5, 9, 30):
+        reader = decoder(model)
+        prefill(reader, 40)
+        tokens = TOKENS[: 40 + unread]
+
+        room = reader.begin_round(tokens)
+
+        left = len(tokens) - reader.length
+        assert 1 <= left <= min(8, unread)
+        assert 0 <= room == reader.timeline.room() - left
+        start = reader.length
+        reader.read(mx.array([*tokens[start:], *([0] * min(room, 10))]))
+        reader.rewind(len(tokens) - 1)
+        assert reader.length >= min(start, len(tokens) - 1), "it was not marked"
+        assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+def test_vocabulary_is_what_the_model_gives() -> None:
+    for architecture in ARCHITECTURES:
+        reader = decoder(build(architecture, vocabulary=96, layers=2))
+        assert reader.vocabulary == 96
+        assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
+
+
+def test_two_decoders_of_a_model_do_not_meet() -> None:
+    model = build("qwen3_5")
+    first, second = decoder(model), decoder(model)
+    prefill(first, 20)
+    assert second.length == 0
+    prefill(second, 10)
+    assert_as_fresh(first, TOKENS, decoder(model))
+    assert_as_fresh(second, TOKENS, decoder(model))
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(
+    ("gpu", "least_weights", "begins"), [(False, 0, True), (False, 10**5, False), (True, 0, False)]
+)
+def test_on_a_cpu_a_large_layer_is_under_way_while_the_next_is_built(
+    gpu: bool, least_weights: int, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = list[int]()
+    monkeypatch.setattr("engine.cpu.passes._LARGE_LAYER", least_weights)
+    monkeypatch.setattr("engine.cpu.passes.begin", lambda array: begun.append(array.shape[-2]))
+    reader = decoder(build("llama"))
+    if gpu:
+        monkeypatch.setitem(BACKENDS, mx.cpu, GPU)
+
+    reader.read(mx.array(TOKENS[:3]))
+
+    assert begun == ([3] * 2 * len(reader.model.layers) if begins else [])  # attention, then MLP

@@ -1,0 +1,56 @@
+"""Behind a text that leaves the plain one lies rounding, or a fault."""
+
+import mlx.core as mx
+import pytest
+
+from engine.core.decoder import Decoder
+from engine.core.forks import first_fork
+from engine.device import CPU, GPU
+from tests.support.engine.backends import computing_as, on_a_mac
+from tests.support.engine.helpers import PROMPT, decoder, plainly
+from tests.support.engine.tiny import build
+
+COUNT = 12
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+def test_where_rows_are_exact_any_difference_is_a_fault(architecture: str) -> None:
+    model = build(architecture, layers=2)
+    plain = [*PROMPT, *plainly(model, count=COUNT)]
+    reader, at = decoder(model), len(PROMPT) + 5
+    assert first_fork(reader, plain, plain) is None
+    assert first_fork(reader, plain, plain[:-1]) is None
+    written = [*plain[:at], (plain[at] + 1) % 60, *plain[at + 1 :]]
+    fork = first_fork(reader, plain, written)
+    assert fork is not None
+    assert (fork.at, fork.plain, fork.written) == (at, plain[at], written[at])
+    assert fork.margin > 0.0 == fork.allowed
+    assert not fork.near_tie
+    assert reader.length <= at
+
+
+def test_what_is_allowed_is_what_rows_round_there() -> None:
+    model = build("llama", layers=2)
+    plain = [*PROMPT, *plainly(model, count=COUNT)]
+    at = len(PROMPT) + 5
+    written = [*plain[:at], (plain[at] + 1) % 60]
+    with on_a_mac():
+        fork = first_fork(decoder(model), plain, written)
+        single, block = decoder(model), decoder(model)
+        for token in plain[:at]:
+            logits = single.read(mx.array([token]))[-1]
+        apart = mx.max(mx.abs(block.read(mx.array(plain[:at]))[-1] - logits))
+    assert fork is not None
+    assert 0.5 * apart.item() < fork.allowed < 8 * apart.item()
+    best = mx.sort(logits)[-2:]
+    assert fork.margin == pytest.approx((best[1] - best[0]).item(), abs=fork.allowed)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_fork_at_once(exact: bool) -> None:
+    """Behind a prompt of one token there is no block to be read."""
+    model = build("llama", layers=1)
+    with computing_as(CPU if exact else GPU):
+        fork = first_fork(Decoder(model), [3, 5, 7], [3, 6, 7])
+    assert fork is not None
+    assert fork.at == 1

@@ -1,0 +1,679 @@
+"""What a grammar allows: against fresh matchers and against the texts themselves, one by one."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llguidance import LLMatcher
+from llguidance.hf import from_tokenizer
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+
+from engine.core.grammar import Constraint, Grammars
+from engine.request import Grammar, GrammarKind
+from models.errors import Problem
+from tests.support.engine.wordy import (
+    ARGS,
+    CALL,
+    END,
+    SIZE,
+    STRUCK,
+    TOOL,
+    TURN_END,
+    spelling,
+    wordy_tokenizer,
+)
+from tests.support.loopback import serving_on_loopback
+
+STORIES = Path(__file__).parents[2] / "data" / "stories260K"
+PADDED = SIZE + 9  # ids that no token has
+AFTER = "</t>"
+
+RECORD = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 6},
+            "on": {"type": "boolean"},
+            "list": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+        },
+        "required": ["name", "list"],
+        "additionalProperties": False,
+    }
+)
+GRAMMARS = {
+    "words": Grammar("regex", "(ab|abc|bc)*ca{2,4}"),
+    "free at its end": Grammar("regex", r"ab(.|\n)*"),
+    "record": Grammar("json schema", RECORD),
+    "any": Grammar("json schema", "{}"),
+    "number": Grammar("json schema", '{"type": "number", "minimum": -1, "maximum": 12.5}'),
+    "calls": Grammar("lark", 'start: /[a-c]{1,5}/ <call> "(" /[12]+/ ")" | "null"'),
+    "lazy": Grammar("lark", 'start: head "12" "ab"?\nhead[lazy]: /(.|\\n)*<\\/t>/'),
+}
+Rows = list[list[bool]]
+
+
+@pytest.fixture(scope="module")
+def wordy(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return wordy_tokenizer(tmp_path_factory.mktemp("wordy"))
+
+
+@pytest.fixture(scope="module")
+def grammars(wordy: Any) -> Grammars:
+    return Grammars(wordy, vocabulary=PADDED, ends=frozenset({END}))
+
+
+@pytest.fixture(scope="module")
+def stories() -> Grammars:
+    tokenizer = load_tokenizer(STORIES, eos_token_ids=[2])
+    return Grammars(tokenizer, vocabulary=512, ends=frozenset({2}))
+
+
+def rows(constraint: Constraint, drafted: Sequence[int] = ()) -> Rows:
+    masks = constraint.masks(list(drafted))
+    assert masks.dtype == mx.bool_
+    return masks.tolist()
+
+
+def ids(row: list[bool]) -> list[int]:
+    return [token for token, allowed in enumerate(row) if allowed]
+
+
+def some_text(constraint: Constraint, picks: Sequence[int], *, ends: frozenset[int]) -> list[int]:
+    """A text that the grammar allows, chosen by `picks`; it may stop anywhere."""
+    text: list[int] = []
+    for pick in picks:
+        (*_, row) = rows(constraint, text)
+        choice = ids(row)
+        text.append(choice[pick % len(choice)])
+        if text[-1] in ends:
+            break
+    return text
+
+
+# --- Rows
+
+
+def fresh_rows(grammars: Grammars, grammar: Grammar, text: Sequence[int]) -> Rows:
+    """Behind each prefix of `text`, each from the beginning; up to the first token that is not
+    allowed or ends it, then all true."""
+    found: Rows = []
+    for size in range(len(text) + 1):
+        constraint = grammars.constrain(grammar)
+        if size and not found[-1][text[size - 1]]:
+            break
+        if text[size - 1 : size] == [END]:
+            break
+        constraint.commit(list(text[:size]))
+        found += rows(constraint)
+    return found + [[True] * grammars.vocabulary] * (len(text) + 1 - len(found))
+
+
+KINDS: list[GrammarKind] = ["json schema", "lark"]
+picks = st.lists(st.integers(0, 10_000), max_size=9)
+
+
+@given(
+    name=st.sampled_from(list(GRAMMARS)),
+    after=st.booleans(),
+    committed=picks,
+    drafted=picks,
+    junk=st.none() | st.tuples(st.integers(0, 8), st.integers(0, PADDED - 1)),
+    looks=st.lists(st.sampled_from(["masks", "allowed", "forced"]), max_size=3),
+)
+def test_rows_depend_on_the_prefix_alone(
+    grammars: Grammars,
+    name: str,
+    after: bool,
+    committed: list[int],
+    drafted: list[int],
+    junk: tuple[int, int] | None,
+    looks: list[str],
+) -> None:
+    assert_rows_depend_on_the_prefix_alone(grammars, name, after, committed, drafted, junk, looks)
+
+
+def assert_rows_depend_on_the_prefix_alone(
+    grammars: Grammars,
+    name: str,
+    after: bool,
+    committed: list[int],
+    drafted: list[int],
+    junk: tuple[int, int] | None,
+    looks: list[str],
+) -> None:
+    grammar = GRAMMARS[name]
+    if after:
+        grammar = Grammar(grammar.kind, grammar.source, after=AFTER)
+    constraint = grammars.constrain(grammar)
+    behind = [*AFTER.encode()] if after and len(committed) % 2 else []
+    constraint.commit(behind)
+    text = some_text(constraint, committed, ends=frozenset({END}))
+    if END in text:
+        text.pop()
+    constraint.commit(text)
+    draft = some_text(constraint, drafted, ends=frozenset({END}))
+    if junk:
+        draft.insert(junk[0], junk[1])
+    expected = fresh_rows(grammars, grammar, [*behind, *text, *draft])[len(behind + text) :]
+
+    for look in looks:  # which leave no trace
+        if look == "masks":
+            rows(constraint, draft[1:])
+        elif look == "allowed":
+            constraint.allowed(draft)
+        else:
+            constraint.forced(5)
+    assert rows(constraint, draft) == expected
+    count = next((n for n, token in enumerate(draft) if not expected[n][token]), len(draft))
+    count = min(count, draft.index(END) + 1) if END in draft else count
+    assert constraint.allowed(draft) == count
+    if END not in draft[:count]:
+        constraint.commit(draft[:count])
+        assert rows(constraint) == expected[count : count + 1]
+        more = ids(expected[count])[:1]
+        constraint.commit(more)
+        whole = [*behind, *text, *draft[:count], *more]
+        assert more == [END] or rows(constraint) == fresh_rows(grammars, grammar, whole)[-1:]
+
+
+@given(name=st.sampled_from(["words", "record", "any", "number"]), choices=picks)
+def test_rows_are_those_of_a_fresh_matcher(
+    stories: Grammars, name: str, choices: list[int]
+) -> None:
+    """SentencePiece's tokens, and llguidance without anything of ours around it."""
+    grammar = GRAMMARS[name]
+    constraint = stories.constrain(grammar)
+    text = some_text(constraint, choices, ends=frozenset({2}))
+    if grammar.kind == "regex":
+        source = LLMatcher.grammar_from_regex(grammar.source)
+    else:
+        style = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
+        source = LLMatcher.grammar_from_json_schema(grammar.source, overrides=style)
+    guide = from_tokenizer(load_tokenizer(STORIES)._tokenizer, n_vocab=512, eos_token=[2])
+
+    found = rows(constraint, text)
+
+    for size in range(len(text) + (2 not in text)):
+        matcher = LLMatcher(guide, source)
+        assert matcher.consume_tokens(text[:size])
+        mask = int.from_bytes(matcher.compute_bitmask(), "little")
+        assert ids(found[size]) == [n for n in range(512) if mask >> n & 1]
+
+
+# --- Texts: a language with few words, so that all of it can be looked at
+
+LANGUAGE = [
+    b"".join(word) for word in product([b"ab", b"abc"], [b"", b"</t>a"], [b">", b"!", b">>"])
+]
+FEW = "(ab|abc)(</t>a)?(>|!|>>)"
+
+
+def constrained(text: bytes, after: bytes) -> bytes | None:
+    """What of the text is the grammar's; None while it is free."""
+    return text[text.index(after) + len(after) :] if after in text else None
+
+
+def complete(text: bytes, after: bytes) -> bool:
+    """Whether the text may end here."""
+    return constrained(text, after) in LANGUAGE
+
+
+def possible(text: bytes, after: bytes) -> bool:
+    """Whether more bytes could complete it."""
+    rest = constrained(text, after)
+    return rest is None or any(word.startswith(rest) for word in LANGUAGE)
+
+
+def check_against_texts(grammars: Grammars, text: Sequence[int], after: str) -> None:
+    """Every row of a text behind an empty prefix, and of its rest behind each of its prefixes."""
+    ends = grammars.ends
+    before = [b"".join(map(spelling, text[:size])) for size in range(len(text) + 1)]
+    for cut in range(len(text) + (END not in text)):
+        constraint = grammars.constrain(Grammar("regex", FEW, after=after))
+        if constraint.allowed(list(text[:cut])) < cut:
+            break
+        constraint.commit(list(text[:cut]))
+        reached = True
+        for size, row in enumerate(rows(constraint, text[cut:]), cut):
+            found = set(ids(row))
+            if reached:
+                # Special tokens are names while the text is free, and nothing of the grammar's.
+                free = constrained(before[size], after.encode()) is None
+                expected = {
+                    token
+                    for token in range(grammars.vocabulary)
+                    if token not in ends
+                    and possible(before[size] + spelling(token), after.encode())
+                    and (free or (token < END and spelling(token)))
+                }
+                if complete(before[size], after.encode()):
+                    expected |= ends
+                only = len(found) == 1 and found < expected and not free
+                assert found == expected or only, (before[size], found ^ expected)
+            else:
+                assert all(row)
+            reached = (
+                reached and text[size : size + 1] != [END] and {*text[size : size + 1]} <= found
+            )
+
+
+@given(
+    choices=st.lists(st.integers(0, 10_000), max_size=8),
+    lead=st.lists(
+        st.sampled_from([b"<", b"</", b"</t", b"t>", b"x", "é".encode(), b"\xff"]), max_size=4
+    ),
+    after=st.sampled_from(["", AFTER, "<</t>", ">a>", "é", "aa", "abab"]),
+)
+def test_every_row_of_every_split(
+    grammars: Grammars, choices: list[int], lead: list[bytes], after: str
+) -> None:
+    """The end of `after` in a draft, in front of one, and inside of a token."""
+    text = [*b"".join(lead)] if after else []
+    reach = [token for token in range(SIZE) if after.encode()[-1:] in spelling(token)]
+    constraint = grammars.constrain(Grammar("regex", FEW, after=after))
+    for number, choice in enumerate(choices):
+        row = rows(constraint, text)[-1]
+        allowed = [token for token in ids(row) if token != END]
+        hinted = [token for token in allowed if after and token in reach] if number % 2 else []
+        options = hinted or allowed
+        if not options or sum(map(len, map(spelling, text))) > 40:
+            break
+        text.append(options[choice % len(options)])
+
+    check_against_texts(grammars, text, after)
+
+
+@pytest.mark.slow
+def test_every_spelling_of_a_text(grammars: Grammars) -> None:
+    """Many of all ways to write it with the tokens that there are."""
+    for text in ("x</t>ab!", "</</t>abc</t>a>>", "\n</t>ab</t>a>", "é<t></t>ab>>"):
+
+        def spelled(rest: bytes) -> Iterator[list[int]]:
+            if not rest:
+                yield []
+            for token in range(END):
+                if rest.startswith(spelling(token)):
+                    yield from (
+                        [token, *others] for others in spelled(rest[len(spelling(token)) :])
+                    )
+
+        ways = list(spelled(text.encode()))
+        assert len(ways) > 5
+        for way in ways[:: len(ways) // 6]:
+            check_against_texts(grammars, way, AFTER)
+
+
+def test_free_text_may_be_anything_but_an_end(grammars: Grammars) -> None:
+    constraint = grammars.constrain(Grammar("regex", "12", after=AFTER))
+    assert constraint.forced(9) == []
+    wrong = {END, *map(spelled_as, [b"</t>a", b"</t>ab", b"b</t>ab"])}
+    assert ids(rows(constraint)[0]) == [n for n in range(PADDED) if n not in wrong]
+
+
+def test_special_tokens_count_by_their_names(grammars: Grammars) -> None:
+    constraint = grammars.constrain(Grammar("regex", "ab", after="<call>"))
+    constraint.commit([*b"x", CALL])
+    assert constraint.forced(9) == [spelled_as(b"ab"), END]
+    again = grammars.constrain(Grammar("regex", "ab", after="[ARGS]<"))
+    again.commit([ARGS, *b"<"])
+    assert again.forced(9) == [spelled_as(b"ab"), END]
+
+
+def spelled_as(text: bytes) -> int:
+    return next(token for token in range(SIZE) if spelling(token) == text)
+
+
+# --- Forced tokens
+
+
+@given(name=st.sampled_from(list(GRAMMARS)), choices=picks, most=st.integers(0, 6))
+def test_forced_tokens_are_the_only_ones(
+    grammars: Grammars, name: str, choices: list[int], most: int
+) -> None:
+    constraint = grammars.constrain(GRAMMARS[name])
+    text = some_text(constraint, choices, ends=frozenset({END}))
+    constraint.commit([token for token in text if token != END])
+
+    forced = constraint.forced(most)
+
+    found = rows(constraint, forced)
+    assert len(forced) <= most
+    for row, token in zip(found, forced, strict=False):
+        assert ids(row) == [token]
+    if len(forced) < most and forced[-1:] != [END]:
+        assert len(ids(found[-1])) > 1
+
+
+def test_forced_tokens_are_the_tokenizers_own(grammars: Grammars, wordy: Any) -> None:
+    constraint = grammars.constrain(Grammar("json schema", '{"const": {"name": [12, true]}}'))
+    assert constraint.forced(99) == [*wordy.encode('{"name": [12, true]}'), END]
+
+
+# --- Ends
+
+
+def test_the_end_is_allowed_where_the_grammar_is_complete(grammars: Grammars) -> None:
+    constraint = grammars.constrain(Grammar("regex", "a(12)?"))
+    found = rows(constraint, [*b"a12", END, 4])
+    assert [row[END] for row in found] == [False, True, False, True, True, True]
+    assert ids(found[3]) == [END]
+    assert all(found[4])  # behind the end
+    assert all(found[5])
+    assert constraint.allowed([*b"a12", END, 4]) == 4
+    assert constraint.allowed([*b"a1", END]) == 2
+    constraint.commit([*b"a12", END])
+    assert constraint.forced(3) == [END]  # it is never taken for a part of the text
+
+
+def test_where_several_tokens_end_a_text_none_is_forced(wordy: Any) -> None:
+    both = Grammars(wordy, vocabulary=SIZE, ends=frozenset({END, TURN_END}))
+    constraint = both.constrain(Grammar("regex", "12"))
+    assert constraint.forced(9) == [spelled_as(b"12")]
+    constraint.commit([spelled_as(b"12")])
+    assert ids(rows(constraint)[0]) == [END, TURN_END]
+
+
+def test_a_model_without_an_end_has_no_grammar(wordy: Any) -> None:
+    for ends in (frozenset[int](), frozenset({SIZE + 70})):
+        with pytest.raises(Problem):
+            Grammars(wordy, vocabulary=SIZE, ends=ends).constrain(GRAMMARS["words"])
+
+
+def test_names_of_special_tokens_may_stand_in_a_text(grammars: Grammars) -> None:
+    """And are written as text, letter by letter: that of the end does not end it."""
+    for name, kind in product(["<eos>", "<call>", "<s>", "a<eos>b"], KINDS):
+        text = json.dumps(name) if kind == "json schema" else name
+        source = (
+            json.dumps({"const": name}) if kind == "json schema" else f"start: {json.dumps(name)}"
+        )
+        constraint = grammars.constrain(Grammar(kind, source))
+        written: list[int] = []
+        while written[-1:] != [END]:
+            (*_, row) = rows(constraint, written)
+            written.append(ids(row)[0])
+        assert b"".join(map(spelling, written[:-1])) == text.encode()
+        assert max(written[:-1]) < END
+
+
+# --- Vocabularies
+
+
+def test_ids_without_a_token_are_never_allowed(grammars: Grammars) -> None:
+    for name in ("any", "free at its end"):
+        constraint = grammars.constrain(GRAMMARS[name])
+        for row in rows(constraint, [*b"ab"]):
+            assert not any(row[SIZE:]) or all(row)
+
+
+def test_fewer_logits_than_tokens(wordy: Any) -> None:
+    """Tokens that the model cannot write are not there."""
+    few = Grammars(wordy, vocabulary=END + 1, ends=frozenset({END, STRUCK}))
+    constraint = few.constrain(Grammar("regex", "a+"))
+    assert constraint.masks([]).shape == (1, END + 1)
+    assert ids(rows(constraint, [*b"a"])[1])[-1] == END
+    with pytest.raises(Problem):
+        few.constrain(Grammar("lark", "start: <call>"))
+
+
+# --- Lark grammars
+
+
+def written(constraint: Constraint) -> str:
+    """What is forced."""
+    return b"".join(map(spelling, constraint.forced(99))).decode()
+
+
+def test_special_tokens_are_named_in_a_lark_grammar(grammars: Grammars) -> None:
+    source = """
+        start: <call> name <[ARGS]> "<call>[ARGS]" // <call>
+        name: /<s>\\// # <[ARGS]>
+    """
+    constraint = grammars.constrain(Grammar("lark", source))
+    assert written(constraint) == "<call><s>/[ARGS]<call>[ARGS]<eos>"
+    forced = constraint.forced(99)
+    assert [forced[0], forced.count(CALL), forced.count(ARGS), STRUCK in forced] == [
+        CALL,
+        1,
+        1,
+        False,
+    ]
+
+
+def test_a_token_named_in_angle_brackets_is_no_text(grammars: Grammars) -> None:
+    """Even where it is not marked as special: a grammar has to name it."""
+    text = grammars.constrain(Grammar("lark", 'start: head "12"\nhead[lazy]: /(.|\n)*/ "<tool>"'))
+    assert TOOL not in ids(rows(text)[0])
+    named = grammars.constrain(Grammar("lark", 'start: /(.|\n)*/ <tool> "12"'))
+    assert TOOL in ids(rows(named)[0])
+    for tokens in ([TOOL], [*b"<tool>"]):
+        behind = grammars.constrain(Grammar("regex", "12", after="<tool>"))
+        behind.commit([*b"a", *tokens])
+        assert behind.forced(9) == [spelled_as(b"12"), END]
+
+
+def test_a_lark_grammar_may_name_its_end(grammars: Grammars) -> None:
+    constraint = grammars.constrain(Grammar("lark", 'start: "12" <eos>'))
+    assert constraint.forced(9) == [spelled_as(b"12"), END]
+
+
+def test_json_is_written_alike_everywhere(grammars: Grammars) -> None:
+    record = {"name": [1, {"name": None}], "}": "<call>"}
+    schema = json.dumps({"const": record, "x-guidance": {"whitespace_flexible": True}})
+    alone = grammars.constrain(Grammar("json schema", schema))
+    inside = grammars.constrain(Grammar("lark", f'start: "}}" %json {schema} /x/'))
+    assert written(alone) == json.dumps(record) + "<eos>"
+    assert written(inside) == "}" + json.dumps(record) + "x<eos>"
+
+
+# --- What cannot be followed
+
+
+TOO_MUCH: dict[str, dict[str, Any]] = {
+    "not": {"not": {"type": "string"}},
+    "uniqueItems": {"type": "array", "uniqueItems": True},
+    "contains": {"type": "array", "contains": {}},
+    "propertyNames": {"type": "object", "propertyNames": {"pattern": "^a"}},
+    "if": {"if": {}, "then": {}},
+    "dependentRequired": {"dependentRequired": {"a": ["b"]}},
+    "unevaluatedProperties": {"type": "object", "unevaluatedProperties": False},
+    "$dynamicRef": {"$dynamicRef": "#a"},
+    "oneOf": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+    "format": {"type": "string", "format": "nonsense"},
+    "strnig": {"type": "strnig"},
+    "#/$defs/missing": {"$ref": "#/$defs/missing"},
+}
+
+
+def test_what_a_schema_asks_too_much_is_named(grammars: Grammars) -> None:
+    guidance = {"x-guidance": {"lenient": True, "coerce_one_of": True}}
+    for (keyword, schema), more in product(TOO_MUCH.items(), [{}, guidance]):
+        lenient = schema | more
+        inner = {"type": "object", "properties": {"deep": lenient}, "required": ["deep"]}
+        for source in (lenient, inner):
+            with pytest.raises(Problem) as refused:
+                grammars.constrain(Grammar("json schema", json.dumps(source)))
+            message = str(refused.value)
+            assert keyword.lstrip("#/") in message
+            assert len(message.splitlines()) == 1
+            with pytest.raises(Problem):
+                grammars.constrain(Grammar("lark", f"start: %json {json.dumps(source)}"))
+
+
+def test_nothing_is_fetched(grammars: Grammars) -> None:
+    asked: list[str] = []
+
+    class Asked(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with serving_on_loopback(Asked) as address:
+        for place in (f"{address}/schema.json", "file:///etc/hostname"):
+            with pytest.raises(Problem) as refused:
+                grammars.constrain(Grammar("json schema", json.dumps({"$ref": place})))
+            assert place in str(refused.value)
+    assert not asked
+
+
+UNREADABLE: list[tuple[GrammarKind, str]] = [
+    ("json schema", "nope"),
+    ("json schema", ""),
+    ("json schema", '{"type": "object"'),
+    ("json schema", '{"type": NaN}'),
+    ("json schema", "[]"),
+    ("json schema", "true"),
+    ("json schema", '"\ud800"'),
+    ("json schema", '{"items": ' * 5_000 + "{}" + "}" * 5_000),
+    ("json schema", "[" * 200_000),
+    ("json schema", '{"type": "string", "pattern": "a(?=b)"}'),
+    ("json schema", '{"enum": []}'),
+    ("json schema", '{"type": "integer", "minimum": 3, "maximum": 2}'),
+    ("regex", "("),
+    ("regex", "(" * 5_000 + ")" * 5_000),
+    ("regex", "(a)\\1"),
+    ("regex", "a(?=b)"),
+    ("regex", "[^\\s\\S]"),
+    ("regex", "a" * (1 << 20) + "a"),
+    ("regex", "\ud800"),
+    ("lark", ""),
+    ("lark", "strat: a"),
+    ("lark", "start: <nobody>"),
+    ("lark", "start: " + "(" * 5_000 + '"a"' + ")" * 5_000),
+    ("lark", "start: %json " + '{"items": ' * 5_000),
+    ("lark", "start: %json " + '{"items": ' * 5_000 + "{}" + "}" * 5_000),
+    ("lark", '{"grammars": [{"lark_grammar": "start: /a/"}]}'),
+]
+
+
+def test_what_cannot_be_read_is_refused(grammars: Grammars) -> None:
+    def refusal(kind: GrammarKind, source: str) -> bytes:
+        try:
+            grammars.constrain(Grammar(kind, source))
+        except Problem as problem:
+            return str(problem).encode()
+        return b""
+
+    wrong = [source[:80] for kind, source in UNREADABLE if not 0 < len(refusal(kind, source)) < 400]
+    assert wrong == []
+
+
+@given(source=st.text(max_size=40), kind=st.sampled_from(["json schema", "regex", "lark"]))
+def test_any_source_is_followed_or_refused(
+    grammars: Grammars, source: str, kind: GrammarKind
+) -> None:
+    with suppress(Problem):
+        rows(grammars.constrain(Grammar(kind, source)), [*b"ab"])
+
+
+def test_half_a_character_in_after_is_refused(grammars: Grammars) -> None:
+    with pytest.raises(Problem):
+        grammars.constrain(Grammar("regex", "a", after="\ud800"))
+
+
+# --- Fails closed
+
+
+def test_what_becomes_too_complex_ends_the_answer(grammars: Grammars) -> None:
+    """llguidance itself would allow the end from there on."""
+    constraint = grammars.constrain(Grammar("regex", "((a{1000}){1000}){1000}"))
+
+    def write() -> None:
+        for _ in range(9):
+            constraint.commit(ids(rows(constraint)[0])[:1])
+
+    with pytest.raises(Problem):
+        write()
+    for again in (
+        lambda: constraint.masks([]),
+        lambda: constraint.forced(3),
+        lambda: constraint.allowed([END]),
+        lambda: constraint.commit([END]),
+    ):
+        with pytest.raises(Problem):
+            again()
+
+
+def test_what_is_not_allowed_is_not_committed(grammars: Grammars) -> None:
+    constraint = grammars.constrain(Grammar("regex", "ab*"))
+    for wrong in ([ord("b")], [*b"ax"], [END], [CALL], [PADDED - 1], [PADDED + 99]):
+        with pytest.raises(ValueError, match="not allowed"):
+            grammars.constrain(Grammar("regex", "ab*")).commit(wrong)
+    constraint.commit([*b"ab", END])
+
+
+def test_where_no_token_can_go_on_the_answer_ends(wordy: Any) -> None:
+    """The letters that are wanted next are none that the model can write."""
+    few = Grammars(wordy, vocabulary=100, ends=frozenset({7}))
+    constraint = few.constrain(Grammar("regex", "[abz]y?z"))
+    constraint.commit([*b"a"])
+    with pytest.raises(Problem):
+        constraint.masks([])
+
+
+# --- These tests see what is easy to get wrong
+
+
+def _row_of_another_place(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.concatenate([masks[:1], masks[:-1]])
+
+
+def _last_row_left_out(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return mx.concatenate([masks[:-1], mx.ones_like(masks[:1])])
+
+
+def _nothing_behind_the_forbidden(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    return masks & ~mx.all(masks, axis=-1, keepdims=True)
+
+
+def _not_taken_back(self: Constraint, drafted: list[int]) -> int:
+    count = ALLOWED(self, drafted)
+    if count and END not in drafted:
+        self._take(drafted[0])
+    return count
+
+
+def _ends_count_for_nothing(self: Constraint, drafted: list[int]) -> mx.array:
+    masks = MASKS(self, drafted)
+    masks[:, END] = False
+    return masks
+
+
+MASKS, ALLOWED = Constraint.masks, Constraint.allowed
+MUTANTS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "row of another place": ("masks", _row_of_another_place),
+    "last row left out": ("masks", _last_row_left_out),
+    "nothing behind the forbidden": ("masks", _nothing_behind_the_forbidden),
+    "not taken back": ("allowed", _not_taken_back),
+    "ends count for nothing": ("masks", _ends_count_for_nothing),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_are_seen(grammars: Grammars, monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    name, wrong = MUTANTS[mutant]
+
+    def check() -> None:
+        check_against_texts(grammars, [*b"x</t>ab!", END], AFTER)
+        assert_rows_depend_on_the_prefix_alone(
+            grammars, "words", False, [0, 1], [0, 1, 2], (1, 5), ["allowed"]
+        )
+
+    check()
+    monkeypatch.setattr(Constraint, name, wrong)
+    with pytest.raises((AssertionError, ValueError)):
+        check()

@@ -1,0 +1,423 @@
+"""The parts of a model are found by what they do; watching its layers changes nothing.
+
+What is seen of layers is what they make, and it is bounded.
+"""
+
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models import llama
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.gemma2 import Model, ModelArgs
+
+import engine.core.model_parts
+from engine.core.decoder import Decoder
+from engine.core.model_parts import (
+    HiddenStates,
+    StateRecorder,
+    TapHook,
+    calling,
+    embedding,
+    embedding_scale,
+    final_norm,
+    new_layer,
+    output_layer,
+    output_rows,
+    recording,
+    standing_in,
+    trunk,
+)
+from models.drafters.kinds import Tap
+from models.errors import Problem
+from tests.support.engine import tiny
+from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+LAYERS = (1, 2)
+BATCH = mx.array([[5, 9, 61, 0, 33]])
+ROWS = mx.array([3, 60, 7])
+
+
+def made(kind: str) -> nn.Module:
+    """Of two layers; one that is tied has its embedding for its output layer."""
+    architecture, *how = kind.split(", ")
+    bits = next((int(each[0]) for each in how if each.endswith("-bit")), None)
+    sizes = tiny._CONFIGS[architecture] | {"tie_word_embeddings": True} if "tied" in how else None
+    return build(architecture, bits=bits, sizes=sizes, layers=2)
+
+
+KINDS = [
+    *ARCHITECTURES,
+    *(f"{name}, 4-bit" for name in ARCHITECTURES),
+    *(f"{name}, tied" for name in ("llama", "qwen2", "qwen3")),
+    "llama, tied, 8-bit",
+]
+QUICK = ["llama", "gemma3_text, 4-bit", "qwen3_5", "lfm2", "mamba", "llama, tied, 8-bit"]
+
+
+@pytest.fixture(params=mostly_slow(KINDS, quick=QUICK))
+def model(request: pytest.FixtureRequest) -> nn.Module:
+    return made(request.param)
+
+
+def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
+    """What the last norm put out: (n, width)."""
+    return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
+
+
+def test_the_trunk_holds_the_layers(model: nn.Module) -> None:
+    layers = trunk(model)["layers"]
+    assert len(layers) == len(model.layers)
+    assert all(ours is theirs for ours, theirs in zip(layers, model.layers, strict=True))
+
+
+def test_the_embedding_is_what_the_model_reads(model: nn.Module) -> None:
+    table = embedding(model)
+    before = table(BATCH)
+    assert before.shape[:2] == BATCH.shape
+    logits = model(BATCH)
+    seen: list[mx.array] = []
+
+    class Watched(type(table)):  # type: ignore[misc]
+        def __call__(self, tokens: mx.array) -> mx.array:
+            seen.append(tokens)
+            return super().__call__(tokens)
+
+    table.__class__ = Watched
+    assert mx.array_equal(model(BATCH), logits)
+    assert len(seen) == 1
+    assert mx.array_equal(seen[0], BATCH)
+
+
+def test_output_rows_give_their_tokens_logits(model: nn.Module) -> None:
+    rows = output_rows(model, ROWS)
+    assert rows.shape == (ROWS.size, embedding(model)(ROWS).shape[-1])
+    assert mx.issubdtype(rows.dtype, mx.floating)
+    logits = model(BATCH)[0][:, ROWS]
+    assert float(mx.std(logits)) > 0.5  # else nearly anything would be close to them
+    assert mx.allclose(last_state(model, BATCH) @ rows.T, logits, atol=1e-3)
+
+
+def test_the_final_norm_is_the_one_before_the_output(model: nn.Module, request: Any) -> None:
+    weight, before = final_norm(model).weight, last_state(model, BATCH)
+    added = 1 if "gemma" in request.node.callspec.id else 0  # to what it multiplies by
+    weight[:] = 3 * (weight + added) - added
+    assert mx.allclose(last_state(model, BATCH), 3 * before, rtol=1e-4)
+
+
+class Odd(nn.Module):
+    """A model whose layers have a name that nobody knows."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__()
+        self.model = nn.Module()
+        for name, part in parts.items():
+            self.model[name] = part
+
+
+def test_parts_that_nobody_knows() -> None:
+    with pytest.raises(Problem, match="layers are not in one list"):
+        trunk(Odd(stages=[nn.Identity()]))
+    with pytest.raises(Problem, match="embedding was not found"):
+        embedding(Odd(layers=[nn.Identity()], tokens=nn.Embedding(4, 4)))
+    with pytest.raises(Problem, match="final norm was not found"):
+        final_norm(Odd(layers=[nn.Identity()]))
+
+
+def straight(model: nn.Module, tokens: list[int]) -> mx.array:
+    """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
+    hook = TapHook(model, LAYERS)
+    with hook.open():
+        model(mx.array([tokens]))
+    return mx.stack([hook.seen[tap][0] for tap in LAYERS], axis=1)
+
+
+@pytest.mark.parametrize(
+    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
+)
+def test_a_tap_changes_nothing(architecture: str) -> None:
+    model = build(architecture)
+    kinds = [type(module) for module in (trunk(model), *model.layers)]
+    expected = model(mx.array([TOKENS]))
+    names = list(dict(model.named_modules()))
+    taps: tuple[Tap, ...] = (0, *LAYERS, "norm")
+    hook = TapHook(model, taps)
+    with hook.open():
+        watched = model(mx.array([TOKENS]))
+    assert mx.array_equal(watched, expected)
+    assert [type(module) for module in (trunk(model), *model.layers)] == kinds
+    assert list(dict(model.named_modules())) == names
+    assert {hook.seen[tap].shape[:2] for tap in taps} == {(1, len(TOKENS))}
+
+
+def test_the_states_are_the_layers_own() -> None:
+    model = build("llama")
+    states = straight(model, TOKENS)
+    hidden = model.model.embed_tokens(mx.array([TOKENS]))
+    hidden = model.model.layers[0](hidden, "causal")
+    assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
+
+
+def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model: nn.Module) -> None:
+    hook = TapHook(model, (0, 1, "norm"))
+    with hook.open():
+        logits = model(BATCH)
+    scaled = embedding_scale(model) * embedding(model)(BATCH)
+    assert mx.allclose(hook.seen[0], scaled, rtol=0.01, atol=1e-4)
+    assert not mx.allclose(hook.seen[1], scaled, rtol=0.01, atol=1e-4)
+    assert mx.array_equal(hook.seen["norm"], last_state(model, BATCH)[None])
+    assert mx.allclose(output_layer(model)(hook.seen["norm"]), logits, atol=1e-5)
+
+
+def test_some_logits_are_those_of_all(model: nn.Module) -> None:
+    names = list(dict(model.named_modules()))
+    state = last_state(model, BATCH)[None]
+    some = output_layer(model, ROWS)(state)
+    assert some.shape == (1, BATCH.size, ROWS.size)
+    assert mx.allclose(some, model(BATCH)[..., ROWS], atol=1e-4)
+    assert list(dict(model.named_modules())) == names
+
+
+def test_soft_caps_and_multipliers_are_the_targets_own() -> None:
+    model = gemma2()
+    state = last_state(model, BATCH)[None]
+    assert float(mx.max(mx.abs(output_layer(model)(40 * state)))) <= 3.0
+    assert float(mx.max(mx.abs(output_layer(model, ROWS)(40 * state)))) <= 3.0
+    assert mx.allclose(output_layer(model)(state), model(BATCH), atol=1e-5)
+    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
+
+
+def gemma2() -> nn.Module:
+    """One that scales its embeddings by 8 and caps its logits at 3."""
+    arguments = ModelArgs(
+        model_type="gemma2",
+        hidden_size=64,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        num_attention_heads=4,
+        head_dim=16,
+        rms_norm_eps=1e-5,
+        vocab_size=64,
+        num_key_value_heads=2,
+        final_logit_softcapping=3.0,
+    )
+    mx.random.seed(0)
+    return Model(arguments)
+
+
+def test_the_embedding_of_padding_may_be_zero() -> None:
+    model = build("gemma3_text")
+    embed = embedding(model)
+    embed.weight = mx.where(mx.arange(64)[:, None] > 0, embed.weight, 0.0)
+    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
+
+
+def test_embeddings_that_are_more_than_scaled() -> None:
+    class Odder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed_tokens = nn.Embedding(8, 4)
+            self.layers = [nn.Identity()]
+
+        def __call__(self, tokens: mx.array) -> mx.array:
+            return self.layers[0](self.embed_tokens(tokens) + mx.arange(4))
+
+    with pytest.raises(Problem):
+        embedding_scale(Odder())
+
+
+def test_a_tap_closes_after_a_failure() -> None:
+    model = build("llama")
+    kinds = [type(layer) for layer in model.layers]
+    hook = TapHook(model, (0, 1, "norm"))
+    with pytest.raises(RuntimeError, match="stop"), hook.open():
+        raise RuntimeError("stop")
+    assert [type(layer) for layer in model.layers] == kinds
+
+
+@pytest.mark.parametrize(
+    "architecture", mostly_slow(ARCHITECTURES, quick=["gemma3_text", "qwen3_5"])
+)
+def test_a_decoder_records_what_it_reads(architecture: str) -> None:
+    model = build(architecture)
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS[:6]))
+    decoder.read(mx.array(TOKENS[6:]))
+    assert (states.first, states.end) == (0, len(TOKENS))
+    assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
+    assert mx.array_equal(states.between(4, 8), states.between(0, len(TOKENS))[4:8])
+
+
+def test_what_is_taken_back_is_forgotten_and_recorded_anew() -> None:
+    model = build("llama")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array([*TOKENS[:6], 7, 7]))
+    decoder.rewind(6)
+    assert states.end == 6
+    decoder.read(mx.array(TOKENS[6:]))
+    assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
+
+
+def test_recurrent_layers_keep_the_accepted_part_of_a_round() -> None:
+    model = build("mamba")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS[:4]))
+    decoder.begin_round(TOKENS[:4])
+    decoder.read(mx.array(TOKENS[4:]))
+    decoder.rewind(6)
+    assert states.end == decoder.length == 6
+    assert mx.allclose(states.between(0, 6), straight(model, TOKENS[:6]), atol=1e-4)
+
+
+def test_recording_may_begin_late_and_holds_a_bounded_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine.core.model_parts, "RECORDED", 16)
+    decoder = Decoder(build("llama"))
+    decoder.read(mx.array(TOKENS))
+    states = decoder.record(LAYERS)
+    assert states.first == states.end == len(TOKENS)
+    for round_ in range(20):
+        decoder.read(mx.array(TOKENS[:3]))
+        assert states.end == decoder.length == len(TOKENS) + 3 * (round_ + 1)
+        assert states.end - states.first < 16 + 3
+    decoder.rewind(states.first - 2)
+    assert states.first == states.end == decoder.length
+
+
+def test_a_recording_lasts_as_long_as_somebody_holds_it() -> None:
+    decoder = Decoder(build("llama"))
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS))
+    assert decoder.record(LAYERS) is states
+    other = decoder.record((1, "norm"))
+    decoder.read(mx.array(TOKENS[:1]))
+    assert states.end == other.end == len(TOKENS) + 1
+    assert (states.first, other.first) == (0, len(TOKENS))
+    last = len(TOKENS)
+    assert mx.array_equal(states.between(last, last + 1)[:, 0], other.between(last, last + 1)[:, 0])
+    gone = weakref.ref(states)
+    del states
+    assert gone() is None
+    decoder.read(mx.array(TOKENS[:1]))
+    assert other.end == len(TOKENS) + 2
+
+
+def test_layers_that_are_not_there() -> None:
+    decoder = Decoder(build("llama"))
+    for layers in ((), (5,), (1, 5), (-1,)):
+        with pytest.raises(Problem, match="of a target that has 4"):
+            decoder.record(layers)
+
+
+def test_a_gap_begins_anew() -> None:
+    model = build("llama")
+    recorder = StateRecorder(model)
+    states: HiddenStates = recorder.record(LAYERS, length=0)
+    with recording([(recorder, 0, 3)]):
+        model(mx.array([TOKENS[:3]]))
+    with recording([(recorder, 7, 2)]):
+        model(mx.array([TOKENS[:2]]))
+    assert (states.first, states.end) == (7, 9)
+
+
+def test_any_part_can_be_had_however_it_was_read() -> None:
+    model = build("llama")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    for part in (TOKENS[:1], TOKENS[1:4], TOKENS[4:5], TOKENS[5:]):
+        decoder.read(mx.array(part))
+    whole = states.between(0, len(TOKENS))
+    for start in range(len(TOKENS)):
+        for end in range(start + 1, len(TOKENS) + 1):
+            assert mx.array_equal(states.between(start, end), whole[start:end])
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow([name for name in ARCHITECTURES if name != "mamba"], quick=["llama", "qwen3_5"]),
+)
+def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> None:
+    model = build(architecture)
+    last = [layer for layer in model.layers if "self_attn" in layer][-1]
+    made = new_layer(model)
+    assert type(made) is type(last)
+    shapes, others = (dict(tree_flatten(layer.parameters())) for layer in (made, last))
+    assert {n: a.shape for n, a in shapes.items()} == {n: a.shape for n, a in others.items()}
+    assert not mx.array_equal(made.self_attn.q_proj.weight, last.self_attn.q_proj.weight)
+
+
+def test_a_new_layer_for_a_target_of_which_the_last_layers_are_here() -> None:
+    model = build("qwen3_5")  # layers 1 and 3 have attention
+    inner = trunk(model)
+    inner.layers = inner.layers[1:]
+    last = inner.layers[-1]
+    kind = type(last)
+    last.__class__ = calling(kind, lambda *_: None)
+    made = new_layer(model, before=1)
+    assert type(made) is kind
+    assert "self_attn" in made
+
+
+def test_a_model_without_attention_has_no_layer_to_make() -> None:
+    with pytest.raises(Problem, match="cannot be built"):
+        new_layer(build("mamba"))
+
+
+# --- Functions that layers call by name
+
+
+def test_layers_call_what_stands_in_and_then_what_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama, "swiglu", lambda gate, x: gate + x)
+    mlp, row = build("llama").layers[0].mlp, mx.ones((1, 1, 64))
+    model = SimpleNamespace(layers=[{"mlp": mlp}])
+    before = mlp(row)
+
+    with standing_in(model, {"swiglu": lambda stock: lambda gate, x: 3.0 * stock(gate, x)}):
+        meanwhile = mlp(row)
+
+    np.testing.assert_allclose(meanwhile, 3.0 * before, rtol=1e-5)
+    assert mx.array_equal(mlp(row), before)
+
+
+def test_layers_of_a_module_that_is_not_imported_are_left_alone() -> None:
+    part = type("Part", (), {"__module__": "loaded.from.a.file"})()
+    made: list[Any] = []
+    with standing_in(SimpleNamespace(layers=[{"part": part}]), {"swiglu": made.append}):
+        assert not made
+
+
+def test_states_that_are_moved_to_the_first_held_position_stay() -> None:
+    """As those of a drafter's first round are, where it came when a text had begun."""
+    states, rows = HiddenStates((1,), length=20), mx.arange(15.0).reshape(1, 5, 3)
+    states.append(20, [rows])
+    states.move([21, 23], 20)
+    assert (states.first, states.end) == (20, 22)
+    assert mx.array_equal(states.between(20, 22)[:, 0], rows[0, mx.array([1, 3])])
+    states.move([20, 21], 19)  # which nobody has seen
+    assert states.first == states.end == 19
+
+
+def test_what_was_recorded_row_by_row_is_joined_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much is read while a drafter is parked. A copy of each row would be a kernel for each."""
+    states, rows = HiddenStates((1,)), mx.random.normal((1, 700, 3))
+    for position in range(700):
+        states.append(position, [rows[:, position : position + 1]])
+    joined, concatenate = list[int](), mx.concatenate
+    monkeypatch.setattr(
+        mx, "concatenate", lambda parts, **more: joined.append(len(parts)) or concatenate(parts)
+    )
+    assert mx.array_equal(states.between(0, 700)[:, 0], rows[0])
+    assert joined[0] < 90
+    states.cut(321)
+    assert mx.array_equal(states.between(100, 321)[:, 0], rows[0, 100:321])

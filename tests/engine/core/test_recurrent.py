@@ -1,0 +1,470 @@
+"""Recurrent states after any row of a round are what reading the rows one by one makes them.
+
+Journeys of rounds on every architecture whose states can be computed again, by comparing with a
+reader that reads token by token; what the loop reads with and without it; mutants.
+"""
+
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.models
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.models import gated_delta, qwen3_5
+
+import engine.core.recurrent
+from engine.core.decoder import Decoder
+from engine.core.recurrent import StateAfter, Tape
+from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
+from engine.drafters.model import ModelDrafter
+from engine.request import Sampling
+from engine.speculate import RoundDraft, speculate
+from tests.engine.core import test_cache
+from tests.engine.core.test_cache import quick, thorough
+from tests.engine.core.test_decoder import TOKENS, fail_once, prefill
+from tests.support.engine import recurrent
+from tests.support.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    Known,
+    Run,
+    contents,
+    decoder,
+    next_logits,
+    now_and_then,
+    run_greedily,
+    task,
+    write,
+)
+from tests.support.engine.recurrent import NOT_TAPED, TAPED
+from tests.support.engine.tiny import build, noisy
+from tests.support.mostly_slow import mostly_slow
+
+OURS = ("qwen3_5", "lfm2", "mamba")
+SOME = (*OURS, "nemotron_h")
+# Their latent attention computes one row in another way than many: a sum in another order.
+ROUNDED = ("kimi_linear", "bailing_moe_v3", "bailing_hybrid")
+EXACT = (*OURS, *(architecture for architecture in TAPED if architecture not in ROUNDED))
+WARM = Sampling(temperature=0.8)
+
+
+@functools.cache
+def model_of(architecture: str, dtype: mx.Dtype = mx.float32) -> nn.Module:
+    make = build if architecture in OURS else recurrent.build
+    return make(architecture, dtype=dtype)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("round"), st.integers(1, 12)),
+        st.tuples(st.just("pass"), st.integers(1, 5)),
+        st.tuples(st.just("rewind"), st.integers(0, 9)),
+        st.tuples(st.just("bookmark"), st.just(0)),
+    ),
+    min_size=4,
+    max_size=12,
+)
+
+
+class Rounds:
+    """A decoder that reads in rounds, and the same tokens read one by one.
+
+    `slack`: by how much logits may differ. Nothing else may, unless there is some.
+    """
+
+    def __init__(self, model: nn.Module, *, slack: float = 0.0) -> None:
+        self.decoder, self.slack = decoder(model), slack
+        self.begun = 0
+        self._one_by_one = [decoder(model)]  # after 0, 1, ... tokens
+        self._key = mx.random.key(0)
+
+    def step(self, what: str, amount: int) -> None:
+        match what:
+            case "round":
+                self._read(amount, first=True)
+            case "pass":
+                self._read(amount, first=self.decoder.timeline.tape is None)
+            case "rewind":
+                self._rewind(max(0, self.decoder.length - amount))
+            case "bookmark":
+                self.decoder.timeline.bookmark()
+        self.check()
+
+    def check(self) -> None:
+        ours, our_caches = next_logits(self.decoder, 7)
+        theirs, their_caches = next_logits(self._one_by_one[self.decoder.length], 7)
+        assert mx.max(mx.abs(ours - theirs)).item() <= self.slack
+        for our, their in zip(our_caches, their_caches, strict=True):
+            for a, b in zip(held_by(our), held_by(their), strict=True):
+                assert self.slack or mx.array_equal(a, b)
+
+    def _read(self, amount: int, *, first: bool) -> None:
+        if first:
+            self.decoder.timeline.mark()
+            self.begun = self.decoder.length
+        self._key, key = mx.random.split(self._key)
+        amount = min(amount, self.decoder.timeline.room())
+        tokens = mx.random.randint(0, 64, (amount,), key=key)
+        self.decoder.read(tokens)
+        for token in tokens:
+            after = copy.deepcopy(self._one_by_one[-1].timeline)
+            follower = copy.copy(self._one_by_one[-1])
+            follower.timeline = after
+            mx.eval(follower.read(token[None]))
+            self._one_by_one.append(follower)
+
+    def _rewind(self, length: int) -> None:
+        self.decoder.rewind(length)
+        exact = length if length >= self.begun else None
+        assert exact is None or self.decoder.length == exact
+        assert self.decoder.length <= length
+        self.begun = min(self.begun, self.decoder.length)
+        del self._one_by_one[self.decoder.length + 1 :]
+
+
+def held_by(layer: Any) -> list[mx.array]:
+    return [array for part in getattr(layer, "caches", [layer]) for array in contents(part)]
+
+
+def walk(model: nn.Module, steps: Sequence[tuple[str, int]], *, slack: float = 0.0) -> None:
+    journey = Rounds(model, slack=slack)
+    journey.step("round", 3)
+    for step in steps:
+        journey.step(*step)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("architecture", ["qwen3_5", "nemotron_h"])
+@quick
+@given(STEPS)
+def test_any_journey_of_rounds_is_its_rows_one_by_one(
+    architecture: str, steps: list[tuple[str, int]]
+) -> None:
+    walk(model_of(architecture), steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", EXACT)
+@thorough
+@given(STEPS)
+def test_many_journeys_of_rounds_are_their_rows_one_by_one(
+    architecture: str, steps: list[tuple[str, int]]
+) -> None:
+    walk(model_of(architecture), steps)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ROUNDED, quick=["kimi_linear"]))
+@quick
+@given(STEPS)
+def test_latent_attention_rounds_and_nothing_else_differs(
+    architecture: str, steps: list[tuple[str, int]]
+) -> None:
+    """Logits have a standard deviation of 3; single precision has seven digits."""
+    walk(model_of(architecture), steps, slack=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dtype"),
+    mostly_slow(
+        product(SOME, [mx.bfloat16, mx.float16]),
+        quick=[("qwen3_5", mx.bfloat16), ("lfm2", mx.float16)],
+    ),
+)
+def test_half_precision_is_its_rows_one_by_one_too(architecture: str, dtype: mx.Dtype) -> None:
+    steps = [("round", 8), ("rewind", 5), ("round", 6), ("pass", 3), ("rewind", 1), ("rewind", 4)]
+    walk(model_of(architecture, dtype), steps)
+
+
+# What is kept, and what is not
+
+
+def test_every_recurrent_architecture_of_mlx_lm_is_known() -> None:
+    """Those that `ArraysCache` is made in. A new one belongs in `TAPED` or in `NOT_TAPED`."""
+    (folder,) = mlx_lm.models.__path__
+    makers = {file.stem for file in Path(folder).glob("*.py") if "ArraysCache(" in file.read_text()}
+    too_large = {"baichuan_m1", "longcat_flash_ngram", "kimi_k3"}  # to be built here
+    assert makers - {"cache"} - too_large - {*OURS, *TAPED, *NOT_TAPED} == set()
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(NOT_TAPED, quick=list(NOT_TAPED)[:1]))
+def test_others_take_the_whole_round_back(architecture: str) -> None:
+    journey = Rounds(model_of(architecture), slack=5e-5)
+    journey.step("round", 5)
+    journey.step("round", 4)
+    journey.decoder.rewind(8)
+    assert journey.decoder.length == 5
+    journey.check()
+
+
+def test_pass_that_cannot_be_explained_is_taken_back_whole() -> None:
+    """A state that something else than a recurrence made."""
+    journey = Rounds(model_of("qwen3_5"))
+    journey.step("round", 5)
+    whole = qwen3_5.GatedDeltaNet.__call__
+
+    def call(self: nn.Module, inputs: mx.array, mask: Any, cache: Any) -> mx.array:
+        output = whole(self, inputs, mask, cache)
+        cache[1] = cache[1] + 0
+        return output
+
+    journey.decoder.timeline.mark()
+    with mock.patch.object(qwen3_5.GatedDeltaNet, "__call__", call):
+        journey.decoder.read(mx.array([1, 2, 3]))
+    journey.decoder.rewind(7)
+    assert journey.decoder.length == 5
+    journey.check()
+
+
+def test_models_call_their_own_recurrences_again_after_a_pass() -> None:
+    reader = decoder(model_of("qwen3_5"))
+    convolution = nn.Conv1d.__call__
+    reader.timeline.mark()
+    reader.read(mx.array([1, 2]))
+    fail_once(reader, [3, 4], 2, afterwards=True)
+    assert qwen3_5.gated_delta_update is gated_delta.gated_delta_update
+    assert nn.Conv1d.__call__ is convolution
+
+
+@pytest.mark.parametrize(
+    ("architecture", "afterwards"),
+    mostly_slow(product(SOME, [False, True]), quick=[("qwen3_5", True), ("nemotron_h", False)]),
+)
+def test_error_in_the_second_pass_of_a_round_leaves_the_first(
+    architecture: str, afterwards: bool
+) -> None:
+    for layer in range(len(model_of(architecture).layers)):
+        journey = Rounds(model_of(architecture))
+        journey.step("round", 5)
+        journey.step("round", 3)
+        fail_once(journey.decoder, [1, 2, 3], layer, afterwards=afterwards)
+        assert journey.decoder.length == 8
+        journey.check()
+        journey.step("rewind", 1)
+
+
+def test_tape_is_of_one_round_and_short() -> None:
+    reader = decoder(model_of("qwen3_5"), block=256)
+
+    def held() -> int:
+        assert reader.timeline._round is not None
+        return reader.timeline._round.tape.rows
+
+    prefill(reader, 20)
+    reader.timeline.mark()
+    reader.read(mx.array(TOKENS[20:26]))
+    assert held() == 6
+    reader.rewind(23)
+    assert held() == 3
+    for position in range(23, 150):  # plain decoding
+        reader.read(mx.array(TOKENS[position : position + 1]))
+    assert held() == Tape.MOST_ROWS
+    reader.timeline.mark()
+    assert held() == 0
+    reader.read(mx.array(TOKENS[: Tape.MOST_ROWS + 1]))
+    assert held() == 0
+
+
+def test_full_attention_keeps_nothing() -> None:
+    reader = decoder(build("llama"))
+    reader.timeline.mark()
+    assert reader.timeline.tape is None
+
+
+# In the loop
+
+
+def greedy(model: nn.Module, count: int, *, known: Known | None = None, length: int = 0) -> Run:
+    """With `known` drafting, or without drafts."""
+    drafter = known or NoDrafter()
+    return run_greedily(
+        model, lambda _: drafter, length, count=count, block=256, check_caches=False
+    )
+
+
+def counted(of: Decoder) -> list[int]:
+    """The rows of each pass that `of` makes from now on."""
+    rows, whole = list[int](), of.read
+
+    def read(tokens: mx.array) -> mx.array:
+        rows.append(tokens.size)
+        return whole(tokens)
+
+    of.read = read  # type: ignore[method-assign]
+    return rows
+
+
+def rows_of(model: nn.Module, length: int, sampling: Sampling) -> tuple[Run, int, int, list[int]]:
+    """A run with an imperfect drafter; the rows that target and drafter read, and each pass's."""
+    target, drafting = decoder(model, block=256), decoder(noisy(model), block=256)
+    drafter = ModelDrafter(drafting, vocabulary=target.vocabulary)
+    tokens = list(PROMPT)
+    for _ in target.prefill(tokens):
+        pass
+    for _ in drafter.prepare(tokens):
+        pass
+    passes, drafted = counted(target), counted(drafting)
+    run = write(target, drafter, Fixed(length), tokens, task(30, sampling=sampling, seed=3))
+    return run, sum(passes), sum(drafted), passes
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("architecture", "sampling"),
+    mostly_slow(
+        product(["qwen3_5", "lfm2"], [GREEDY, WARM]), quick=[("qwen3_5", WARM), ("lfm2", GREEDY)]
+    ),
+)
+def test_no_accepted_token_is_read_again(architecture: str, sampling: Sampling) -> None:
+    model = model_of(architecture)
+    for length in (3, 8):
+        with mock.patch.object(Tape, "MOST_ROWS", 0):
+            before, target_before, drafter_before, _ = rows_of(model, length, sampling)
+        run, target, drafter, passes = rows_of(model, length, sampling)
+
+        assert run.tokens == before.tokens
+        assert 0 < run.accepted < run.proposed
+        # The token that the target wrote last, and the draft.
+        assert passes == [1 + (len(draft.tokens) if draft else 0) for draft, _ in run.rounds]
+        assert target < target_before
+        assert drafter < drafter_before
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    mostly_slow([a for a in EXACT if a not in OURS], quick=["nemotron_h"]),
+)
+def test_greedy_text_is_the_same_with_drafts(architecture: str) -> None:
+    """Of architectures that the matrix in test_lossless.py has not."""
+    model = model_of(architecture)
+    expected = greedy(model, 24).tokens
+    text = [*PROMPT, *expected]
+    for length in (2, 7):
+        known = Known(text, wrong=now_and_then(length))
+        run = greedy(model, 24, known=known, length=length)
+        assert run.tokens == expected
+        assert 0 < run.accepted < run.proposed
+
+
+@pytest.mark.parametrize(
+    ("architecture", "beside_host"),
+    mostly_slow(
+        product(["qwen3_5", "lfm2", "nemotron_h"], [False, True]),
+        quick=[("qwen3_5", True), ("lfm2", False)],
+    ),
+    indirect=["beside_host"],
+)
+def test_ended_in_the_middle_of_a_round_everything_committed_is_kept(
+    architecture: str, beside_host: bool
+) -> None:
+    """Once the draft is there, the target may read it already."""
+    model = model_of(architecture)
+    expected = greedy(model, 20).tokens
+    for ended_at in range(1, 8):
+        target, tokens = decoder(model), list(PROMPT)
+        prefill(target, 0)
+        drafter = Known([*PROMPT, *expected], wrong=now_and_then(ended_at))
+        for _ in target.prefill(tokens):
+            pass
+        items = speculate(target, drafter, Fixed(3), tokens, task(20))
+        for _ in range(ended_at):
+            item = next(items)
+        items.close()
+        reads = beside_host and isinstance(item, RoundDraft)
+        assert target.length == len(tokens) - (not reads)
+        follower = decoder(model)
+        for _ in follower.prefill(list(PROMPT)):
+            pass
+        for token in tokens[len(PROMPT) - 1 : target.length]:
+            follower.read(mx.array([token]))
+        ours, theirs = next_logits(target, 7)[0], next_logits(follower, 7)[0]
+        assert mx.array_equal(ours, theirs)
+
+
+# Mutants
+
+
+@contextmanager
+def off_by(shift: int, *makers: str) -> Iterator[None]:
+    """What `makers` make gives the state of another row."""
+
+    def broken(whole: Callable[..., StateAfter]) -> Callable[..., StateAfter]:
+        def make(*arguments: Any) -> StateAfter:
+            after = whole(*arguments)
+            return lambda rows, state: after(max(0, rows + shift), state)
+
+        return make
+
+    with ExitStack() as stack:
+        for maker in makers:
+            whole = getattr(engine.core.recurrent, maker)
+            stack.enter_context(mock.patch.object(engine.core.recurrent, maker, broken(whole)))
+        yield
+
+
+def a_row_late() -> AbstractContextManager[Any]:
+    return off_by(1, "_scanned", "_windowed")
+
+
+def a_row_early() -> AbstractContextManager[Any]:
+    return off_by(-1, "_scanned", "_windowed")
+
+
+def convolution_a_row_early() -> AbstractContextManager[Any]:
+    return off_by(-1, "_windowed")
+
+
+def marked_states() -> AbstractContextManager[Any]:
+    """The states before the round for those after some rows of it."""
+    return mock.patch.object(Tape, "replay", lambda self, states, rows: states)
+
+
+def tape_that_is_not_cut() -> AbstractContextManager[Any]:
+    return mock.patch.object(Tape, "cut")
+
+
+Broken = Callable[[], AbstractContextManager[Any]]
+MUTANTS: tuple[Broken, ...] = (a_row_late, a_row_early, convolution_a_row_early, marked_states)
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(SOME, quick=["qwen3_5"]))
+def test_text_betrays_wrong_states(architecture: str) -> None:
+    model = model_of(architecture)
+    expected = greedy(model, 24).tokens
+    text = [*PROMPT, *expected]
+
+    def betrayed() -> bool:
+        for length in (3, 5, 8):
+            known = Known(text, wrong=now_and_then(length))
+            if greedy(model, 24, known=known, length=length).tokens != expected:
+                return True
+        return False
+
+    def unnoticed(mutant: Broken) -> bool:
+        with mutant():
+            return not betrayed()
+
+    assert not betrayed()
+    assert set(filter(unnoticed, MUTANTS)) == set()
+
+
+def test_journey_betrays_wrong_states() -> None:
+    steps = [("mark", 0), ("read", 6), ("rewind", 3), ("read", 4), ("rewind", 2)]
+
+    def unnoticed(mutant: Broken) -> bool:
+        with mutant(), suppress(AssertionError):
+            test_cache.walk(model_of("qwen3_5"), steps)
+            return True
+        return False
+
+    test_cache.walk(model_of("qwen3_5"), steps)
+    assert set(filter(unnoticed, [*MUTANTS, tape_that_is_not_cut])) == set()

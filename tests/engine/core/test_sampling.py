@@ -1,0 +1,498 @@
+"""The sampler chain: against mlx-lm's own, against plain Python, and its histories."""
+
+import math
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from mlx_lm import sample_utils
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
+from numpy.typing import NDArray
+
+from engine import speculate as loop
+from engine.core.accept import by_block, outcomes
+from engine.core.decoder import Decoder
+from engine.core.sampling import (
+    CANDIDATES,
+    History,
+    candidates,
+    choose,
+    distribution,
+    draw,
+    entries,
+    scores,
+)
+from engine.draft_length.policy import Fixed
+from engine.drafters import rows
+from engine.drafters.model import ModelDrafter
+from engine.request import Sampling
+from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
+from engine.tree import Tree
+from models.errors import Problem
+from tests.support.engine.chi_square import excess
+from tests.support.engine.kernels import kernels
+from tests.support.engine.markov import decoder, drafting_tables, random_table
+from tests.support.engine.tiny import build, noisy
+from tests.support.mostly_slow import mostly_slow
+
+PENALTIES = {
+    "repetition": Sampling(repetition_penalty=1.7),
+    "presence": Sampling(presence_penalty=1.5),
+    "frequency": Sampling(frequency_penalty=0.9),
+    "short window": Sampling(repetition_penalty=1.5, frequency_penalty=0.5, penalty_window=5),
+    "all, biased": Sampling(
+        repetition_penalty=1.2,
+        presence_penalty=0.4,
+        frequency_penalty=0.6,
+        penalty_window=9,
+        logit_bias={3: 2.0, 5: -4.0, 900: 1.0},
+    ),
+}
+
+# --- The distribution, against mlx-lm's sampler
+
+FILTERS = [
+    Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    for temperature, top_k, top_p, min_p in [
+        (1.0, 0, 1.0, 0.0),
+        (0.3, 0, 1.0, 0.0),
+        (2.5, 0, 1.0, 0.0),
+        (1.0, 5, 1.0, 0.0),
+        (1.0, 1, 1.0, 0.0),
+        (1.0, 0, 0.7, 0.0),
+        (1.0, 0, 0.01, 0.0),
+        (1.0, 0, 1.0, 0.1),
+        (1.0, 0, 1.0, 1.0),
+        (0.6, 7, 0.9, 0.05),
+        (1.5, 3, 0.5, 0.02),
+        (1.0, 500, 0.0, 0.0),  # both mean: no filter
+    ]
+]
+
+
+def of_mlx_lm(scored: mx.array, sampling: Sampling) -> mx.array:
+    """The probabilities that mlx-lm's sampler draws from, caught where it draws."""
+    caught: list[mx.array] = []
+
+    def catch(logits: mx.array, temperature: float) -> mx.array:
+        caught.append(mx.softmax(logits * (1 / temperature), axis=-1))
+        return mx.argmax(logits, axis=-1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample_utils, "categorical_sampling", catch)
+        make_sampler(
+            sampling.temperature,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            top_k=sampling.top_k if sampling.top_k < scored.shape[-1] else 0,
+        )(scored - mx.logsumexp(scored, axis=-1, keepdims=True))
+    return caught[0]
+
+
+def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+    """The distribution by the filters' definitions, in plain Python; no two scores are equal."""
+    p = np.exp(row - row.max())
+    p /= p.sum()
+    kept = np.ones(len(p), dtype=bool)
+    if 0.0 < sampling.top_p < 1.0:
+        order = np.argsort(-p)
+        above = np.concatenate([[0.0], np.cumsum(p[order])[:-1]])
+        kept[order[above >= sampling.top_p]] = False
+    kept &= p >= sampling.min_p * p.max()
+    if sampling.top_k:
+        best = sorted(np.flatnonzero(kept), key=lambda i: -p[i])[: sampling.top_k]
+        kept &= np.isin(np.arange(len(p)), best)
+    powered = np.where(kept, p ** (1 / sampling.temperature), 0.0)
+    result: NDArray[np.float64] = powered / powered.sum()
+    return result
+
+
+def test_distribution_is_mlx_lms() -> None:
+    for sampling in FILTERS:
+        scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
+
+        ours = distribution(scored, sampling)
+
+        assert ours.dtype == mx.float32
+        np.testing.assert_allclose(
+            ours, of_mlx_lm(scored, sampling), 1e-4, 1e-7, err_msg=str(sampling)
+        )
+
+
+def test_distribution_by_definition() -> None:
+    for sampling in FILTERS:
+        scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
+
+        ours = np.array(distribution(scored, sampling))
+
+        expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
+        np.testing.assert_array_equal(ours > 0, expected > 0)
+        np.testing.assert_allclose(ours, expected, 1e-4, 1e-7, err_msg=str(sampling))
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 63))
+def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
+    sizes: list[int], share: int
+) -> None:
+    mass = [2.0**-size / 64 for size in sizes]
+    row = np.array([*mass, 1.0 - sum(mass)])
+    sampling = Sampling(temperature=1.0, top_p=share / 64)
+
+    p = distribution(mx.log(mx.array(row, dtype=mx.float32))[None], sampling)
+
+    kept = np.array(p > 0.0)[0]
+    above = np.array([row[row > each].sum() for each in row])
+    sure = np.abs(above - sampling.top_p) > 1e-5  # else rounding decides
+    np.testing.assert_array_equal(kept[sure], (above < sampling.top_p)[sure])
+    assert all(len(set(kept[row == each])) == 1 for each in row)
+
+
+def test_nothing_but_what_the_filters_leave_is_chosen() -> None:
+    for sampling in FILTERS:
+        row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
+        p = distribution(row, sampling)
+
+        many = mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0)
+        chosen = choose(*many, sampling, mx.random.key(1))
+
+        assert chosen.dtype == mx.int32
+        counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
+        if (expected > 0).sum() > 1:
+            assert excess(counts, expected) < 1.0, sampling
+        else:
+            assert counts[expected == 0].sum() == 0, sampling
+
+
+def test_tokens_that_are_impossible_stay_so() -> None:
+    for sampling in FILTERS:
+        # A drafter with a smaller vocabulary has such.
+        row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
+
+        p = distribution(row, sampling)
+
+        assert p[0, 1] == p[0, 3] == 0.0, sampling
+        assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_filters_are_about_the_candidates_of_a_large_vocabulary() -> None:
+    for sampling, vocabulary in product(FILTERS, [2 * CANDIDATES, 12 * CANDIDATES + 5]):
+        scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(10))
+        scored[0, :400] += 9.0  # side by side
+        scored[1, ::50] += 9.0
+        scored[2, -3:] += 9.0  # behind the last whole block
+
+        ours = np.array(distribution(scored, sampling))
+
+        filters = 0.0 < sampling.top_p < 1.0 or sampling.min_p or sampling.top_k
+        rows = np.array(scored, dtype=np.float64)
+        least = np.sort(rows)[:, -CANDIDATES, None] if filters else -np.inf
+        expected = [filtered(row, sampling) for row in np.where(rows >= least, rows, -np.inf)]
+        np.testing.assert_allclose(ours, np.stack(expected), 1e-3, 1e-7, err_msg=str(sampling))
+
+
+def test_candidates_are_what_is_sampled_from() -> None:
+    for sampling, vocabulary in product(FILTERS, [40, 2 * CANDIDATES]):
+        scored = 3.0 * mx.random.normal((3, vocabulary), key=mx.random.key(12))
+
+        few, spare = (candidates(scored, sampling, spare=each) for each in (False, True))
+
+        ours = np.array(few.over(vocabulary))
+        whole = np.array(distribution(scored, sampling))
+        np.testing.assert_array_equal(ours, whole, err_msg=str(sampling))
+        np.testing.assert_allclose(np.array(spare.over(vocabulary)), ours, atol=1e-6)
+        if few.ids is not None:
+            assert few.p.shape == few.ids.shape == (3, CANDIDATES)
+            assert all(len(set(ids)) == CANDIDATES for ids in few.ids.tolist())
+        if not sampling.greedy:
+            # What the filters reject has next to nothing, in the old proportions.
+            p, q, all_scores = np.array(few.p), np.array(spare.p), np.array(scored)
+            if few.ids is not None:
+                all_scores = np.take_along_axis(all_scores, np.array(few.ids), axis=-1)
+            for row, rejected in enumerate(p == 0.0):
+                likely = rejected & (all_scores[row] > all_scores[row].max() - 10.0)
+                mass, of_scores = q[row][likely], all_scores[row][likely] / sampling.temperature
+                assert (mass > 0.0).all()
+                np.testing.assert_allclose(
+                    mass / mass.sum(), np.exp(of_scores) / np.exp(of_scores).sum(), rtol=1e-3
+                )
+
+
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    for top_p in (0.9, 1.0):
+        scored = 3.0 * mx.random.normal((5, 9 * CANDIDATES), key=mx.random.key(11))
+        filters = {"min_p": 0.01, "top_k": 50} if top_p < 1.0 else {}
+        sampling = Sampling(temperature=0.7, top_p=top_p, **filters)
+
+        together = np.array(distribution(scored, sampling))
+
+        alone = [np.array(distribution(scored[i : i + 1], sampling))[0] for i in range(5)]
+        np.testing.assert_array_equal(together, np.stack(alone))
+
+
+def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
+    scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    sampling = Sampling()
+
+    p = distribution(scored, sampling)
+    chosen = choose(scored, p, sampling, mx.random.key(0))
+
+    assert chosen.tolist() == [1, 0]
+    expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]
+    assert entries(p, chosen).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def points(rows: int, *, seed: int) -> mx.array:
+    return mx.random.uniform(shape=(rows, 1), key=mx.random.key(seed))
+
+
+def test_a_draw_needs_no_sum_and_follows_the_mass() -> None:
+    row = mx.array([0.0, 3.0, 0.0, 0.5, 1e-4, 2.0, 0.0])
+    drawn = np.array(draw(mx.repeat(row[None], 100_000, 0), points(100_000, seed=4)))
+    counts = np.bincount(drawn, minlength=7)
+    assert excess(counts, np.array(row, np.float64)) < 1.0
+    skewed = np.array(row, np.float64) * [1, 1.1, 1, 1, 1, 1, 1]
+    assert excess(counts, skewed) > 1.0, "a tenth more would have been noticed"
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1e-38, 1e-20, 1e-8, 0.3, 1.0, 7.0]), min_size=1, max_size=40),
+    st.integers(0, 1 << 30),
+)
+def test_what_has_no_mass_is_never_drawn(row: list[float], seed: int) -> None:
+    assume(any(row))
+    drawn = draw(mx.array([row] * 50), points(50, seed=seed))
+    assert all(row[index] > 0.0 for index in drawn.tolist())
+
+
+def test_a_point_on_the_edge_is_inside() -> None:
+    for point in (0.0, 0.25, 0.9999999, 1.0):
+        # Where rounding brings the point to the very end, or it is 0 before the first mass.
+        drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.array([[point]])).item()
+        assert drawn == (1 if point < 0.25 else 3)
+
+
+OUT_OF_RANGE: list[dict[str, Any]] = [
+    {"temperature": -0.1},
+    {"temperature": math.nan},
+    {"temperature": math.inf},
+    {"top_k": -1},
+    {"top_p": 1.1},
+    {"min_p": -0.5},
+    {"repetition_penalty": 0.0},
+    {"frequency_penalty": math.inf},
+    {"penalty_window": 0},
+]
+NOT_TO_BE_SAMPLED_WITH: list[dict[str, Any]] = [
+    {"temperature": 1e-40},  # the scores divided by it overflow
+    {"top_k": 2.5},
+    {"logit_bias": {0: math.inf}},
+    {"logit_bias": {0: math.nan}},
+    {"logit_bias": {-1: 1.0}},
+]
+
+
+def test_settings_out_of_range_are_refused_with_a_remedy() -> None:
+    for wrong in OUT_OF_RANGE:
+        with pytest.raises(Problem, match=next(iter(wrong))) as problem:
+            Sampling(**wrong)
+        assert "Choose" in problem.value.remedy, wrong
+    for wrong in NOT_TO_BE_SAMPLED_WITH:
+        with pytest.raises(Problem):
+            Sampling(**wrong)
+
+
+# --- Penalties and biases
+
+
+def slow_scores(logits: list[float], history: list[int], sampling: Sampling) -> list[float]:
+    """As `scores`, for one row and the whole history, in plain Python."""
+    counts = Counter(history[-sampling.penalty_window :])
+    result = []
+    for token, score in enumerate(logits):
+        score += sampling.logit_bias.get(token, 0.0)
+        if token in counts:
+            by = sampling.repetition_penalty
+            score = score / by if score > 0 else score * by
+            score -= sampling.presence_penalty
+            score -= sampling.frequency_penalty * counts[token]
+        result.append(score)
+    return result
+
+
+VOCABULARY = 7
+TOKENS = st.integers(0, VOCABULARY - 1)
+
+
+@given(
+    logits=st.lists(st.floats(-8, 8, width=32), min_size=VOCABULARY, max_size=VOCABULARY),
+    committed=st.lists(TOKENS, max_size=12),
+    drafted=st.lists(TOKENS, max_size=5),
+    sampling=st.builds(
+        Sampling,
+        repetition_penalty=st.sampled_from([0.5, 1.0, 1.3]),
+        presence_penalty=st.sampled_from([0.0, 0.7, -1.0]),
+        frequency_penalty=st.sampled_from([0.0, 0.25]),
+        penalty_window=st.integers(1, 15),
+        logit_bias=st.dictionaries(st.integers(0, VOCABULARY + 3), st.floats(-5, 5, width=16)),
+    ),
+)
+def test_scores_at_every_position_of_a_round(
+    logits: list[float], committed: list[int], drafted: list[int], sampling: Sampling
+) -> None:
+    rows = len(drafted) + 1
+    history = History(committed, sampling).windows(mx.array(drafted, dtype=mx.int32), 0, rows)
+
+    ours = scores(mx.array([logits] * rows), history, sampling)
+
+    assert (history is not None) == sampling.penalizes
+    expected = [slow_scores(logits, [*committed, *drafted[:i]], sampling) for i in range(rows)]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_are_mlx_lms() -> None:
+    for sampling in PENALTIES.values():
+        logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
+        tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
+        window = sampling.penalty_window
+        bias = {token: by for token, by in sampling.logit_bias.items() if token < 16}
+        expected = mx.array(logits)
+        for process in make_logits_processors(
+            bias,
+            *(sampling.repetition_penalty, window),
+            *(sampling.presence_penalty, window),
+            *(sampling.frequency_penalty, window),
+        ):
+            expected = process(mx.array(tokens), expected)
+
+        ours = scores(logits, History(tokens, sampling).windows(mx.array([]), 0, 1), sampling)
+
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_are_float32_and_leave_the_logits_alone() -> None:
+    logits = mx.array([[1.0, 2.0, 3.0]], dtype=mx.bfloat16)
+    sampling = Sampling(presence_penalty=1.0, logit_bias={0: 5.0})
+
+    scored = scores(logits, mx.array([[-1, 2]]), sampling)
+
+    assert scored.dtype == mx.float32
+    assert scored.tolist() == [[6.0, 2.0, 2.0]]
+    assert logits.tolist() == [[1.0, 2.0, 3.0]]
+
+
+class Spy:
+    """Stands where `scores` does, and keeps the history of every row."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def __call__(
+        self,
+        logits: mx.array,
+        history: mx.array | None,
+        sampling: Sampling,
+        masks: mx.array | None = None,
+    ) -> mx.array:
+        assert history is not None
+        assert history.shape == (logits.shape[0], sampling.penalty_window)
+        for row in history.tolist():
+            padding = row.count(-1)
+            assert row[:padding] == [-1] * padding
+            self.seen.append(row[padding:])
+        return scores(logits, history, sampling, masks)
+
+    def take(self) -> list[list[int]]:
+        taken, self.seen = self.seen, []
+        return taken
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "temperature"),
+    mostly_slow(
+        product([0, 1, 4], [3, 200], [0.0, 1.0]), quick=[(0, 3, 1.0), (1, 200, 0.0), (4, 3, 1.0)]
+    ),
+)
+def test_every_position_sees_the_history_of_plain_decoding(
+    length: int, window: int, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target_spy, drafter_spy = Spy(), Spy()
+    monkeypatch.setattr(loop, "scores", target_spy)
+    monkeypatch.setattr(rows, "scores", drafter_spy)
+    sampling = Sampling(
+        temperature=temperature, frequency_penalty=0.3, penalty_window=window, seed=0
+    )
+    table = random_table(6)
+    drafter = ModelDrafter(decoder(drafting_tables(table)["noisy"]), vocabulary=6)
+    prompt = [1, 2, 3, 4]
+    tokens = list(prompt)
+    task = Task(sampling, seed=1, max_tokens=40, ends=frozenset())
+
+    rounds = 0
+    for item in speculate(decoder(table), drafter, Fixed(length), tokens, task):
+        if isinstance(item, RoundDraft):
+            before = [[*tokens, *item.tokens[:i]] for i in range(len(item.tokens) + 1)]
+            expected = [history[-window:] for history in before]
+            assert drafter_spy.take() == expected[:-1]
+            rounds += 1
+        elif isinstance(item, RoundVerdict) and item.p:
+            assert target_spy.take() == expected
+
+    if length:
+        assert rounds >= 40 / (length + 1) - 1
+        before = [tokens[:-1]] if target_spy.seen else []  # the last token has no room for drafts
+    else:
+        before = [tokens[:i] for i in range(len(prompt), len(tokens))]
+    assert target_spy.take() == [history[-window:] for history in before]
+
+
+def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) -> list[int]:
+    """Greedy decoding by the slow reference, one token at a time."""
+    reader, tokens = Decoder(model), list(prompt)
+    for _ in range(count):
+        logits = reader.read(mx.array(tokens[reader.length :]))[-1]
+        scored = slow_scores(logits.tolist(), tokens, sampling)
+        tokens.append(int(np.argmax(scored)))
+    return tokens
+
+
+@pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased"]))
+def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -> None:
+    sampling = PENALTIES[penalty]
+    model = build("llama")
+    prompt = [5, 3, 5, 8, 13, 5]
+    expected = plain_greedy(model, prompt, 30, sampling)
+    assert expected != plain_greedy(model, prompt, 30, Sampling())  # the penalties do something
+    drafting_model = noisy(model)
+    accepted = 0
+
+    for length in (0, 1, 2, 4, 8):
+        drafter = ModelDrafter(Decoder(drafting_model), vocabulary=64)
+        tokens = list(prompt)
+        task = Task(sampling, seed=0, max_tokens=30, ends=frozenset())
+        for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
+            accepted += item.accepted if isinstance(item, RoundVerdict) else 0
+        assert tokens == expected, f"at length {length}"
+
+    assert accepted > 15
+
+
+@pytest.mark.parametrize(
+    ("filters", "most"), [({}, 40), ({"min_p": 0.05}, 55), ({"top_p": 0.8, "top_k": 20}, 60)]
+)
+def test_a_verdict_takes_few_kernels(filters: dict[str, Any], most: int) -> None:
+    """A GPU begins each of them by itself. Four drafted tokens, each drawn from its own q."""
+    logits, q = mx.zeros((5, 15_000), dtype=mx.bfloat16), mx.full((4, 15_000), 1 / 15_000)
+    drafted, points = mx.zeros((4,), dtype=mx.int32), mx.full((5, 1), 0.5)
+    mx.eval(logits, q, drafted, points)
+    sampling = Sampling(temperature=0.7, **filters)
+
+    p = candidates(scores(logits, None, sampling), sampling)
+    may_come = outcomes(by_block, drafted, p, q, Tree.chain(4))
+    columns = draw(may_come.own, points)
+
+    assert 20 < kernels(*may_come, p.of(columns), entries(p.p, columns)) <= most

@@ -1,0 +1,550 @@
+"""What an engine was asked for, what is stale, and what outlives a death. No process."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from engine.cluster.states import RankState
+from engine.events import Done, Failed, Stats, Text, Waiting
+from engine.process.client import Delivery, EngineClient, Garbled, OtherVersion, Work, is_guest
+from engine.process.protocol import (
+    LONGEST_LINE_BYTES,
+    LONGEST_RESPONSE_BYTES,
+    PROTOCOL,
+    Cancel,
+    Command,
+    Count,
+    Counted,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Macs,
+    Memory,
+    Ranks,
+    Ready,
+    Response,
+    SetDrafter,
+    Unload,
+    Unloaded,
+    parse_command,
+    response_to_json,
+    rival_of,
+)
+from engine.request import Prompt, Sampling
+
+READY = Ready(PROTOCOL, "", "", "", "")
+DONE = Done("g", "stop", Stats())
+
+
+def generate(id: str) -> Generate:
+    return Generate(id, "chat", Prompt())
+
+
+def loaded(id: str, target: str) -> Loaded:
+    rest = (Memory(), Sampling(), 4, False, True, Macs())
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", *rest)
+
+
+def loading(id: str, target: str) -> Loading:
+    return Loading(id, target, "none", "auto", 0.0)
+
+
+def hear(client: EngineClient, response: Response) -> Delivery | None:
+    return client.hear(response_to_json(response).encode() + b"\n")
+
+
+def started() -> EngineClient:
+    """One whose engine has greeted."""
+    client = EngineClient()
+    client.begin()
+    hear(client, READY)
+    return client
+
+
+def with_model(target: str = "/a") -> EngineClient:
+    """One whose engine has loaded."""
+    client = started()
+    client.ask(Load("load", target))
+    hear(client, loading("load", target))
+    assert hear(client, loaded("load", target))
+    sent(client)
+    return client
+
+
+def sent(client: EngineClient) -> list[Command]:
+    """What is to be sent now."""
+    return [parse_command(line) for line in client.to_send().splitlines()]
+
+
+def lost(client: EngineClient, *, another: bool = True) -> list[str]:
+    """The ids of what fails as the process dies."""
+    return [about.id for _, about in client.lose("m", "r", another=another) if about]
+
+
+def targets(client: EngineClient) -> list[str]:
+    """What a new process is asked to load."""
+    client.begin()
+    return [command.target for command in sent(client) if isinstance(command, Load)]
+
+
+def test_what_was_unloaded_is_not_loaded_again() -> None:
+    client = with_model()
+    client.ask(Unload("u"))
+    assert client.next == Unload("u")
+    hear(client, Unloaded("u"))
+    assert (client.next, client.loaded) == (None, None)
+    assert lost(client) == []
+    assert targets(client) == []
+
+
+def test_a_load_that_makes_room_first_is_not_done() -> None:
+    client = with_model()
+    client.ask(Load("next", "/b"))
+    hear(client, Unloaded("next"))
+    assert client.next == Load("next", "/b")
+
+
+def test_what_is_loaded_again_is_as_it_was_asked_for() -> None:
+    client = started()
+    asked = Load(
+        "load",
+        "/a",
+        memory=Memory(2048, 8),
+        parallel=2,
+        exact=True,
+        learn=True,
+        keep_bytes=0,
+        macs=Macs("/hosts.json", trusted=True, mode="tensor"),
+    )
+    client.ask(asked)
+    hear(client, loaded("load", "/a"))
+    client.ask(SetDrafter("d", "lookup", "4"))
+    hear(client, replace(loaded("d", "/a"), drafter="lookup", draft_length="4"))
+    client.ask(replace(asked, id="refused", keep_bytes=None))
+    hear(client, Failed("refused", "seen before it began", "r"))
+    for _ in range(2):
+        assert lost(client) == []
+        sent(client)
+        client.begin()
+        (load,) = sent(client)
+        assert isinstance(load, Load)
+        assert load == replace(asked, id=load.id, drafter="lookup", draft_length="4")
+        hear(client, replace(loaded(load.id, "/a"), drafter="lookup", draft_length="4"))
+
+
+def test_macs_are_led_until_they_are_left() -> None:
+    macs = Macs("/hosts.json")
+    client = with_model()
+    assert client.suits(macs), "it has led none"
+    client.ask(Load("b", "/a", macs=macs))
+    hear(client, replace(loaded("b", "/a"), macs=macs))
+    assert client.suits(Macs("/hosts.json", mode="tensor"))
+    assert not client.suits(Macs("/others.json"))
+    assert not client.suits(Macs())
+    client.ask(Unload("u"))
+    assert not client.suits(macs)
+
+
+def test_macs_that_are_to_be_left_or_led_first_are_not_led() -> None:
+    macs = Macs("/hosts.json")
+    client = with_model()
+    client.ask(Load("b", "/b", macs=macs))
+    assert not client.suits(Macs())
+    assert not client.suits(macs), "joining them may fail, and is tried once by a process"
+    hear(client, replace(loaded("b", "/b"), macs=macs))
+    client.ask(Load("c", "/c", macs=macs))
+    assert client.suits(macs)
+
+
+def test_the_state_of_macs_is_about_the_process() -> None:
+    ranks = Ranks((RankState(0, "127.0.0.1", "ready"),))
+    client = with_model()
+    assert hear(client, ranks) == (ranks, None)
+    assert hear(client, ranks) is None, "it is the same"
+    lost(client)
+    assert client.ranks == ranks.ranks
+    client.begin()
+    assert client.ranks == ()
+
+
+def test_what_a_process_says_of_itself_is_known_until_another_begins() -> None:
+    client = with_model()
+    failed = Failed("", "m", "r")
+    assert hear(client, failed) == (failed, None)
+    lost(client)
+    assert client.confessed == "m"
+    client.begin()
+    assert client.confessed == ""
+
+
+def test_what_is_over_is_stale() -> None:
+    client = with_model()
+    client.ask(generate("g"))
+    assert client.generating
+    assert hear(client, Text("other", "a")) is None
+    assert hear(client, Text("g", "a")) == (Text("g", "a"), generate("g"))
+    assert hear(client, DONE) == (DONE, generate("g"))
+    assert not client.generating
+    for late in (Text("g", "b"), DONE, Failed("g", "m", "r")):
+        assert hear(client, late) is None
+
+
+def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
+    client = with_model()
+    client.ask(generate("g"))
+    plain = rival_of("g")
+    assert hear(client, Text(plain, "a"))
+    assert hear(client, Done(plain, "stop", Stats()))
+    assert client.generating
+    assert hear(client, Text("g", "a"))
+    assert hear(client, DONE)
+    assert not client.generating
+    assert hear(client, Text(plain, "b")) is None
+
+
+def test_a_generation_is_cancelled_once() -> None:
+    client = with_model()
+    client.ask(generate("g"))
+    for id in ("g", "g", "other", "load"):
+        assert client.cancel(id) is None
+    assert sent(client) == [generate("g"), Cancel("g")]
+    assert hear(client, Text("g", "a"))
+    assert hear(client, DONE)
+    client.cancel("g")
+    assert sent(client) == []
+
+
+def test_a_generation_that_was_not_sent_is_cancelled_at_once() -> None:
+    client = with_model()
+    lost(client)
+    assert client.ask(generate("g")) is None
+    assert client.cancel("g") == (Done("g", "cancelled", Stats()), generate("g"))
+    client.begin()
+    assert not any(isinstance(command, Generate) for command in sent(client))
+
+
+def test_without_an_engine_only_a_load_is_kept_for_the_next() -> None:
+    client = EngineClient(without_engine="r")
+    assert client.ask(generate("g")) == Failed("g", "The engine is not running.", "r")
+    assert client.ask(Load("l", "/a")) is None
+    assert targets(client) == ["/a"]
+    assert lost(client, another=False) == ["l"]
+    assert isinstance(client.ask(Unload("u")), Failed)
+
+
+def test_a_command_that_is_too_long_is_refused() -> None:
+    client = with_model()
+    refusal = client.ask(Count("c", Prompt(text="x" * LONGEST_LINE_BYTES)))
+    assert refusal is not None
+    assert refusal.cause == "request"
+    assert sent(client) == []
+
+
+@pytest.mark.parametrize("line", [b"garbage", b"", b"{}", b"x" * (LONGEST_RESPONSE_BYTES + 1)])
+def test_a_line_that_is_no_response_is_garbled(line: bytes) -> None:
+    with pytest.raises(Garbled):
+        started().hear(line)
+
+
+def test_an_engine_of_another_version_is_refused() -> None:
+    client = EngineClient()
+    client.begin()
+    with pytest.raises(OtherVersion):
+        hear(client, replace(READY, protocol=PROTOCOL + 1))
+    assert not client.greeted
+
+
+def test_a_death_loses_generations_and_what_had_begun() -> None:
+    client = with_model("/a")
+    client.ask(Load("b", "/b"))
+    client.ask(SetDrafter("d", "lookup"))
+    client.ask(generate("g"))
+    hear(client, loading("b", "/b"))
+    hear(client, Unloaded("b"))
+    assert client.loading
+    assert lost(client) == ["b", "d", "g"]
+    assert not client.loading
+    assert not client.greeted
+    assert client.loaded is None
+    assert targets(client) == ["/a"]
+
+
+def test_a_load_that_had_not_begun_is_done_by_the_next() -> None:
+    client = with_model("/a")
+    client.ask(Load("b", "/b"))
+    assert lost(client) == []
+    assert targets(client) == ["/b"]
+    assert lost(client, another=False) == ["b"]
+    assert targets(client) == ["/a"]
+
+
+def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
+    client = with_model("/a")
+    assert lost(client) == []
+    for _ in range(3):
+        assert targets(client) == ["/a"]
+        assert lost(client) == []
+    client.begin()
+    (load,) = sent(client)
+    assert isinstance(load, Load)
+    assert hear(client, loading(load.id, "/a")) == (loading(load.id, "/a"), load)
+    assert lost(client) == []
+    assert targets(client) == ["/a"]
+
+
+def test_what_could_not_be_loaded_again_is_tried_by_the_next() -> None:
+    client = with_model("/a")
+    lost(client)
+    client.begin()
+    (load,) = sent(client)
+    assert isinstance(load, Load)
+    assert hear(client, Failed(load.id, "There is no room.", "r"))
+    lost(client)
+    assert targets(client) == ["/a"]
+
+
+def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
+    client = with_model("/a")
+    client.ask(SetDrafter("d", "lookup", "4"))
+    hear(client, Loading("d", "/a", "lookup", "4", 0.0))
+    hear(client, replace(loaded("d", "/a"), drafter="lookup", draft_length="4"))
+    client.ask(SetDrafter("e", "nonsense"))
+    hear(client, Failed("e", "m", "r"))
+    lost(client)
+    sent(client)
+    client.begin()
+    (load,) = sent(client)
+    assert isinstance(load, Load)
+    assert load == Load(load.id, "/a", "lookup", "4")
+
+
+def test_what_made_room_for_a_load_that_failed_stays_away() -> None:
+    client = with_model("/a")
+    client.ask(Load("b", "/b"))
+    hear(client, Failed("b", "seen before it began", "r"))
+    assert client.loaded is not None
+    client.ask(Load("b", "/b"))
+    hear(client, Unloaded("b"))
+    hear(client, Failed("b", "m", "r"))
+    lost(client)
+    assert targets(client) == []
+
+
+def test_generations_end_in_any_order() -> None:
+    client = with_model()
+    for id in ("a", "b", "c"):
+        client.ask(generate(id))
+    assert hear(client, Waiting("c", 0))
+    assert hear(client, Done("b", "stop", Stats()))
+    assert hear(client, Text("b", "late")) is None
+    assert client.next == generate("a")
+    assert hear(client, Done("a", "stop", Stats()))
+    assert client.next == generate("c")
+    assert hear(client, Failed("c", "m", "r"))
+    assert not client.generating
+
+
+def test_a_count_is_answered_once_and_is_no_generation() -> None:
+    client = with_model()
+    client.ask(Count("http-1", Prompt()))
+    assert not client.generating
+    client.cancel("http-1")
+    assert sent(client) == [Count("http-1", Prompt())]
+    assert hear(client, Counted("http-1", 7, ""))
+    assert hear(client, Counted("http-1", 7, "")) is None
+    client.ask(Count("http-2", Prompt()))
+    assert lost(client) == ["http-2"]
+
+
+def test_a_response_of_another_kind_is_stale() -> None:
+    client = with_model()
+    client.ask(generate("g"))
+    client.ask(Count("c", Prompt()))
+    assert hear(client, Counted("g", 7, "")) is None
+    assert hear(client, Done("c", "stop", Stats())) is None
+    assert hear(client, loaded("g", "/a")) == (loaded("g", "/a"), None)
+    assert lost(client) == ["g", "c"]
+
+
+def test_a_guest_is_known_by_its_ids() -> None:
+    assert is_guest("http-1")
+    assert not is_guest("1")
+
+
+ENDS: dict[type[Work], tuple[type[Response], ...]] = {
+    Load: (Loaded, Failed),
+    SetDrafter: (Loaded, Failed),
+    Generate: (Done, Failed),
+    Count: (Counted, Failed),
+    Unload: (Unloaded, Failed),
+}
+BEFORE_THE_END: dict[type[Work], tuple[type[Response], ...]] = {
+    Load: (Loading, Unloaded),
+    SetDrafter: (Loading, Unloaded),
+    Generate: (Text,),
+    Count: (),
+    Unload: (Loading, Loaded),
+}
+COMMANDS = (
+    lambda id: Load(id, f"/{id}"),
+    lambda id: SetDrafter(id, "lookup"),
+    generate,
+    lambda id: Count(id, Prompt()),
+    Unload,
+)
+RESPONSES = (
+    lambda id: loading(id, f"/{id}"),
+    lambda id: loaded(id, f"/{id}"),
+    Unloaded,
+    lambda id: Counted(id, 7, ""),
+    lambda id: Text(id, "a"),
+    lambda id: Done(id, "stop", Stats()),
+    lambda id: Failed(id, "m", "r"),
+    lambda id: Text(rival_of(id), "a"),
+    lambda id: Done(rival_of(id), "stop", Stats()),
+    lambda id: Failed(rival_of(id), "m", "r"),
+)
+AGO = st.integers(0, 2)  # which command: so many were asked for after it
+
+
+def running(machine: Any) -> bool:
+    return bool(machine.running)
+
+
+class AnyEngine(RuleBasedStateMachine):
+    """It is asked, answers rightly and wrongly, writes garbage and dies, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = EngineClient()
+        self.running = self.expected = False
+        self.asked: list[Work] = []
+        self.open: dict[str, Work] = {}  # accepted, and without an end
+        self.begun = ""  # the load that had begun
+        self.has: Loaded | None = None  # what was loaded at last; None where that is not sure
+        self.questions: list[str] = []  # sent, ever
+        self.cancels: list[str] = []
+
+    def command(self, ago: int) -> Work:
+        return self.asked[-1 - ago % len(self.asked)]
+
+    def deliver(self, delivery: Delivery | None) -> bool:
+        """Take what is passed on; returns whether it ended its command."""
+        if delivery is None or (about := delivery.command) is None:
+            return False
+        response: Any = delivery.response
+        if about not in self.asked:
+            assert isinstance(about, Load), "only a load is begun that nobody asked for"
+            return False
+        assert self.open[about.id] is about, "nothing follows an end"
+        id = response.id if hasattr(response, "id") else response.generation
+        if id == about.id and isinstance(response, ENDS[type(about)]):
+            del self.open[id]
+            return True
+        if id == about.id:
+            assert isinstance(response, BEFORE_THE_END[type(about)])
+        else:
+            assert id == rival_of(about.id)
+            assert isinstance(about, Generate)
+        return False
+
+    @rule(kind=st.sampled_from(COMMANDS))
+    def ask(self, kind: Any) -> None:
+        command: Work = kind(f"c{len(self.asked)}")
+        self.asked.append(command)
+        refusal = self.client.ask(command)
+        assert (refusal is None) == (self.expected or isinstance(command, Load))
+        if refusal is None:
+            self.open[command.id] = command
+        else:
+            assert refusal.generation == command.id
+
+    @precondition(lambda self: self.asked)
+    @rule(ago=AGO)
+    def cancel(self, ago: int) -> None:
+        command = self.command(ago)
+        at_once = command.id in self.open and isinstance(command, Generate) and not self.running
+        assert self.deliver(self.client.cancel(command.id)) == at_once
+
+    @precondition(lambda self: self.running and self.asked)
+    @rule(ago=AGO, kind=st.sampled_from(RESPONSES))
+    def say(self, ago: int, kind: Any) -> None:
+        command = self.command(ago)
+        response: Response = kind(command.id)
+        was_open = command.id in self.open
+        ended = self.deliver(hear(self.client, response))
+        own = getattr(response, "generation", command.id) == command.id
+        assert ended == (was_open and own and isinstance(response, ENDS[type(command)]))
+        if isinstance(response, Loading):
+            self.begun = command.id
+        elif isinstance(response, Loaded):
+            known = was_open and isinstance(command, Load)
+            self.begun, self.has = "", response if known else None
+        elif isinstance(response, Unloaded | Failed):
+            self.has = None
+
+    @precondition(running)
+    @rule()
+    def load(self) -> None:
+        self.ask(COMMANDS[0])
+        for kind in RESPONSES[:2]:
+            self.say(0, kind)
+
+    @precondition(running)
+    @rule(kind=st.sampled_from(RESPONSES[3:]))
+    def say_what_nobody_asked(self, kind: Any) -> None:
+        assert hear(self.client, kind("stranger")) is None
+        with pytest.raises(Garbled):
+            self.client.hear(b'{"event": "text"}')
+
+    @precondition(lambda self: not self.running)
+    @rule()
+    def begin(self) -> None:
+        self.client.begin()
+        self.running = self.expected = True
+        commands = self.written()
+        loads = any(isinstance(work, Load) for work in self.open.values())
+        again = [command for command in commands if command not in self.asked]
+        if self.has is not None:
+            assert [load.target for load in again] == ([] if loads else [self.has.target])
+        assert commands == [*again, *self.open.values()]
+        hear(self.client, READY)
+
+    @rule(another=st.booleans())
+    def die(self, another: bool) -> None:
+        kept = {
+            id: work
+            for id, work in self.open.items()
+            if another and isinstance(work, Load) and id != self.begun
+        }
+        for delivery in self.client.lose("m", "r", another=another):
+            assert isinstance(delivery.response, Failed)
+            assert self.deliver(delivery)
+        assert self.open == kept
+        self.running, self.expected, self.begun = False, another, ""
+
+    @rule()
+    def write(self) -> None:
+        self.written()
+
+    def written(self) -> list[Any]:
+        """What was sent."""
+        commands = sent(self.client)
+        assert not commands or self.running
+        self.questions += [each.id for each in commands if isinstance(each, Generate | Count)]
+        self.cancels += [each.id for each in commands if isinstance(each, Cancel)]
+        assert set(self.cancels) <= set(self.questions)
+        for ids in (self.questions, self.cancels):
+            assert len(set(ids)) == len(ids), "it is sent once"
+        return commands
+
+    def teardown(self) -> None:
+        self.die(another=False)
+        assert not self.open, "each command has an end"
+
+
+TestAnyEngine = AnyEngine.TestCase

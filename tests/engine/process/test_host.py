@@ -1,0 +1,588 @@
+"""The child process, for real, and its parts where a process would only be in the way."""
+
+import fcntl
+import io
+import signal
+import subprocess
+import sys
+import termios
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+import engine.speculate
+from engine.conversation.default_sampling import BALANCED_SMALL
+from engine.conversation.loading import load
+from engine.conversation.pair_costs import Remark
+from engine.conversation.session import Session
+from engine.core.cache import QuantizedCaches
+from engine.core.decoder import Decoder
+from engine.drafters import earlier_answers
+from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
+from engine.process import protocol
+from engine.process.host import (
+    CommandQueue,
+    Host,
+    quantized_caches,
+)
+from engine.process.protocol import (
+    Cancel,
+    Command,
+    Count,
+    Counted,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Memory,
+    Quit,
+    Ready,
+    Response,
+    Sampling,
+    SetDrafter,
+    Unload,
+    Unloaded,
+    command_to_json,
+)
+from engine.request import Prompt, Request, asked
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from tests.support.engine.child import ROOT, Child
+from tests.support.engine.hosted import hosted
+from tests.support.engine.tiny import write_folder
+
+WITHOUT_END = Sampling(logit_bias={256: -1000.0})
+QUESTION = asked("Tell me a story, and a long one.")
+LONG = 3000  # tokens, several seconds' worth
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "llama"
+    write_folder("llama", path, layers=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def child(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    """One that has the model loaded, for all tests that leave it so."""
+    child = Child(tmp_path_factory.mktemp("log") / "log")
+    try:
+        assert isinstance(child.next(), Ready)
+        assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
+        yield child
+    finally:
+        child.close()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Callable[[], Child]]:
+    """Starts a child process that a test may end."""
+    children: list[Child] = []
+
+    def start() -> Child:
+        # Standard streams in another encoding must not matter.
+        environment = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C"}
+        children.append(Child(tmp_path / f"log{len(children)}", environment))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.close()
+
+
+def generate(id: str, *, max_tokens: int = 32, sampling: Sampling = WITHOUT_END) -> Generate:
+    return Generate(id, "chat", QUESTION, Request(sampling=sampling, max_tokens=max_tokens))
+
+
+def written(responses: list[Response]) -> str:
+    return "".join(response.delta for response in responses if isinstance(response, Text))
+
+
+def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
+    responses = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
+    assert {response.generation for response in responses} == {"g1"}
+    session = Session(load(ModelFolder(folder)))
+    (message,) = QUESTION.messages
+    expected = list(session.answer([message], Request(max_tokens=64)))
+    assert written(responses) == written(list(expected))
+    assert isinstance(responses[0], Prefill)
+    assert isinstance(responses[-1], Done)
+    assert isinstance(expected[-1], Done)
+    assert responses[-1].reason == expected[-1].reason
+
+
+def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> None:
+    race = Generate(
+        "r1", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=300), race=True
+    )
+    responses = [*child.ask(race), child.next()]
+    names = [response.generation for response in responses]
+    plain = protocol.rival_of("r1")
+    assert set(names) == {"r1", plain}
+    texts = [
+        written([r for r in responses if r.generation == generation])
+        for generation in ("r1", plain)
+    ]
+    assert texts[0] == texts[1] != ""
+    assert [type(response) for response in responses[-2:]] == [Done, Done]
+    assert names[-2:] == [plain, "r1"]
+    again = child.ask(generate("r2"))
+    assert isinstance(again[-1], Done), "the session is as good as before"
+
+
+def test_a_race_says_what_lies_behind_a_difference(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a fault, which judges drafts by the rows behind theirs."""
+    compare = engine.speculate._compare
+    race = replace(generate("g", max_tokens=30), race=True)
+    load = Load("1", str(folder), drafter="early-exit", draft_length="3")
+    same = hosted([load, race])[-1]
+    assert isinstance(same, Done)
+    assert same.fork is None
+    monkeypatch.setattr(
+        engine.speculate, "_compare", lambda rows, *a: compare(mx.roll(rows, 1, axis=0), *a)
+    )
+    other = hosted([load, race])
+    done = other[-1]
+    assert isinstance(done, Done)
+    assert done.fork is not None
+    assert not done.fork.near_tie
+    plain, drafted = (
+        [e.next.id for e in other if isinstance(e, Verdict) and e.generation == name and e.next]
+        for name in (protocol.rival_of("g"), "g")
+    )
+    assert plain[done.fork.at] == done.fork.plain
+    assert done.fork.written in drafted
+
+
+def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
+    child.send(
+        Generate("r3", "race", QUESTION, Request(sampling=WITHOUT_END, max_tokens=LONG), race=True)
+    )
+    while not isinstance(child.next(), Verdict):
+        pass
+    child.send(Cancel("r3"))
+    ends: list[Done] = []
+    while len(ends) < 2:
+        response = child.next()
+        if isinstance(response, Done):
+            ends.append(response)
+    assert {end.reason for end in ends} == {"cancelled"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where nothing is known yet."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_measuring_a_pair_is_told(folder: Path) -> None:
+    told = hosted(
+        [
+            Load("1", str(folder), "early-exit:1"),
+            SetDrafter("2", measure=True),
+            Load("3", str(folder), "early-exit:1", "3"),
+            SetDrafter("4", measure=True),
+        ]
+    )
+    ends = [place for place, each in enumerate(told) if isinstance(each, Loaded)]
+    new, again, fixed = told[: ends[0]], told[ends[0] + 1 : ends[1]], told[ends[1] + 1 : ends[2]]
+    shares = [each.measured for each in new if isinstance(each, Loading)]
+    assert len(shares) == len(new) > 1
+    assert shares[0] == 0.0
+    assert shares == sorted(set(shares))
+    assert shares[-1] <= 1.0
+    assert any(isinstance(each, Loading) and each.measured for each in again)
+    assert [type(each) for each in fixed] == [Loading, Unloaded], "nothing is measured"
+    (refused,) = told[ends[2] + 1 :]
+    assert isinstance(refused, Failed)
+
+
+def test_models_go_by_their_names(home: Path) -> None:
+    folder = home / "models" / "by name"
+    write_folder("llama", folder, layers=2)
+    told = hosted([Load("1", "by name", "by name", "3"), Load("2", "no/such")])
+    (loaded,) = (each for each in told if isinstance(each, Loaded))
+    assert loaded.target == str(folder)
+    assert isinstance(told[-1], Failed)
+    assert "slipstream models pull no/such" in told[-1].remedy
+
+
+def test_a_prompt_is_not_read_twice(child: Child) -> None:
+    child.ask(generate("g1"))
+    prefill = child.ask(generate("g2"))[0]
+    assert isinstance(prefill, Prefill)
+    assert prefill.reused == prefill.total - 1
+
+
+def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
+    plain = written(child.ask(generate("g1", max_tokens=100)))
+    for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
+        before, after = child.ask(SetDrafter("d", drafter, length))
+        assert isinstance(before, Loading)
+        assert isinstance(after, Loaded)
+        assert (after.drafter, after.draft_length) == (drafter, length or "3")
+        responses = child.ask(generate("g2", max_tokens=100))
+        assert written(responses) == plain
+        assert isinstance(responses[-1], Done)
+        assert responses[-1].stats.proposed > 0 or drafter == "lookup"
+    for bad in (SetDrafter("d", "nonsense"), SetDrafter("d", "none", "17")):
+        failed = child.ask(bad)[-1]
+        assert isinstance(failed, Failed)
+        assert failed.generation == "d"
+    after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
+    assert isinstance(after, Loaded)
+    assert (after.drafter, after.draft_length) == ("early-exit", "auto")
+
+
+def test_a_conversation_can_be_given_less_memory(folder: Path) -> None:
+    memory, wide = Memory(context=64), Memory(cache_bits=8)
+    load_it = Load("1", str(folder), memory=memory)
+    told = hosted([load_it, generate("g"), replace(load_it, id="2", memory=wide)])
+    (loaded,) = (each for each in told if isinstance(each, Loaded))
+    assert (loaded.context_length, loaded.memory) == (64, memory)
+    assert any(isinstance(each, Done) for each in told)
+    assert isinstance(told[-1], Failed)  # its heads are too narrow to be quantized
+    assert told[-1].generation == "2"
+
+
+def test_caches_are_quantized_where_they_can_be() -> None:
+    def folder(head_dim: int) -> ModelFolder:
+        shape = {"model_type": "llama", "hidden_size": 4 * head_dim, "num_attention_heads": 4}
+        rest = {"num_hidden_layers": 2, "vocab_size": 8, "intermediate_size": 8}
+        made = ModelFolder(Path("/models/made"))
+        vars(made)["config"] = {**shape, **rest}
+        return made
+
+    assert quantized_caches(folder(16), Memory()) is None
+    assert quantized_caches(folder(64), Memory(cache_bits=4)) == QuantizedCaches(bits=4)
+    with pytest.raises(Problem):
+        quantized_caches(folder(16), Memory(cache_bits=4))
+
+
+@pytest.mark.parametrize("values", [{"context": -1}, {"context": 1}, {"cache_bits": 3}])
+def test_memory_that_cannot_be_is_refused(values: dict[str, int]) -> None:
+    with pytest.raises(Problem):
+        Memory(**values)
+
+
+def test_a_running_generation_can_be_cancelled(child: Child) -> None:
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.send(Cancel("g1"))
+    done = child.until(Done)[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert done.stats.committed < LONG
+
+
+def test_generations_run_side_by_side(child: Child, folder: Path) -> None:
+    alone = written(child.ask(generate("g0", max_tokens=60)))
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.send(generate("g2", max_tokens=60), Count("c", QUESTION))
+    responses = child.until(Done)
+    counted = [response for response in responses if isinstance(response, Counted)]
+    assert [(one.id, one.tokens) for one in counted] == [("c", 34)]
+    assert counted[0].ending
+    assert responses[-1].generation == "g2"
+    of_second = [r for r in responses if getattr(r, "generation", "") == "g2"]
+    assert written(of_second) == alone
+    assert any(isinstance(r, Verdict) and r.generation == "g1" for r in responses)
+    child.send(Unload("u"), Cancel("g1"))
+    assert [type(r) for r in child.until(Unloaded) if isinstance(r, Done | Unloaded)] == [
+        Done,
+        Unloaded,
+    ], "what is loaded changes once nothing runs"
+    assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
+
+
+def test_a_waiting_generation_can_be_cancelled(child: Child, folder: Path) -> None:
+    child.ask(Load("load", str(folder), parallel=1))
+    child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
+    ends = [child.until(Done)[-1]]
+    child.send(Cancel("g1"))
+    ends += [child.until(Done)[-1] for _ in range(2)]
+    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
+        ("g2", "cancelled"),  # at once
+        ("g1", "cancelled"),
+        ("g3", "length"),
+    ]
+    assert ends[0] == Done("g2", "cancelled", Stats())
+    assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
+
+
+def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
+    child.send(Cancel("g1"), Cancel("never"))
+    done = child.ask(generate("g1"))[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "length"
+
+
+WRONG: dict[str, tuple[bytes | Command, str, str]] = {  # what is answered to, and says what
+    "nothing": (b"", "", "empty"),
+    "no UTF-8": (b"\xff\x00\xfe", "", "UTF-8"),
+    "nested": (b"[" * 1_000_000, "", "nested"),
+    "too long": (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
+    "a field missing": (b'{"command": "generate", "id": "g"}', "g", "conversation"),
+    "no model": (Load("l", "/nowhere"), "l", "no model folder"),
+    "no prompt": (Generate("g", "c", Prompt()), "g", "empty"),
+    "no temperature": (
+        b'{"command": "generate", "id": "g", "conversation": "c", "prompt": {},'
+        b' "request": {"sampling": {"temperature": -1}}}',
+        "g",
+        "temperature",
+    ),
+    "an empty stop": (Generate("g", "c", QUESTION, Request(stops=("",))), "g", "stop string"),
+}
+
+
+def test_what_is_wrong_has_one_answer(child: Child) -> None:
+    offenders = {}
+    for name, (line, id, words) in WRONG.items():
+        child.write((line if isinstance(line, bytes) else command_to_json(line).encode()) + b"\n")
+        failed = child.next()
+        assert isinstance(failed, Failed), name
+        if failed.generation != id or words not in failed.message or not failed.remedy:
+            offenders[name] = failed
+        assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done), name
+    assert offenders == {}
+
+
+def test_a_bad_line_is_answered_during_a_generation(child: Child) -> None:
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.write(b'{"command": "cancel", "id": "g1", "now": true}\nnonsense\n')
+    for _ in range(2):
+        failed = child.until(Failed)[-1]
+        assert isinstance(failed, Failed)
+        assert failed.generation == ""  # g1 has not failed
+    child.send(Cancel("g1"))
+    child.until(Done)
+
+
+def test_the_terminal_cannot_interrupt_it(child: Child) -> None:
+    child.process.send_signal(signal.SIGINT)
+    assert isinstance(child.ask(generate("g1"))[-1], Done)
+
+
+def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    ready = child.next()
+    assert isinstance(ready, Ready)
+    assert ready.protocol == protocol.PROTOCOL
+    assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
+
+    failed = child.ask(generate("g1"))[0]
+    assert failed == Failed("g1", "No model is loaded.", "Load one first.", "request")
+    child.send(Load("1", str(folder), "lookup", "4"))
+    assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
+    loaded = child.next()
+    assert loaded == Loaded(
+        *("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL),
+        *(4, False, True, protocol.Macs()),
+    )
+    # A mistake that shows before loading leaves the model where it is.
+    for drafter, length in (("none", "many"), ("nonsense", "4")):
+        assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)
+    assert isinstance(child.ask(generate("g2"))[-1], Done)
+    # One that shows later does not, and says so.
+    kinds = [type(response) for response in child.ask(Load("3", str(folder), "early-exit:99"))]
+    assert kinds == [Loading, Unloaded, Failed]
+    assert isinstance(child.ask(generate("g3"))[-1], Failed)
+    assert isinstance(child.ask(Load("4", str(folder)))[-1], Loaded)
+    child.send(Unload("5"))
+    assert child.next() == Unloaded("5")
+
+    assert isinstance(child.ask(Load("6", str(folder)))[-1], Loaded)
+    child.send(generate("g4", max_tokens=LONG), generate("g5"), Unload("7"), Quit())
+    ends = [child.until(Done)[-1] for _ in range(2)]
+    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
+        ("g4", "cancelled"),
+        ("g5", "cancelled"),
+    ]
+    assert child.line() == b""
+    assert child.end() == 0
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda child: child.stdin.close(),
+        pytest.param(lambda child: child.process.terminate(), marks=pytest.mark.slow),
+    ],
+)
+def test_it_ends_with_its_input_and_on_sigterm(
+    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
+) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    end(child)
+    done = child.until(Done)[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert child.line() == b""
+    assert child.end() == 0
+
+
+@pytest.mark.slow
+def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.stdout.close()
+    assert child.end() == 0
+    assert child.log.read_bytes() == b""
+
+
+PIPE_BYTES, LONGEST_LINE = 1 << 16, 1 << 12
+
+
+def readable(pipe: Any) -> int:
+    """How many bytes wait in it."""
+    count = array("i", [0])
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, count)
+    return count[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "end", [lambda child: child.stdin.close(), lambda child: child.send(Quit())]
+)
+def test_it_ends_although_it_is_held_up(
+    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
+) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    while readable(child.stdout) < PIPE_BYTES - LONGEST_LINE:  # which nobody reads
+        time.sleep(0.01)
+    end(child)
+    assert child.end() == -signal.SIGALRM
+
+
+@pytest.mark.slow
+def test_it_does_not_outlive_its_parent(folder: Path) -> None:
+    # A parent that is killed cannot say quit.
+    commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    lines = "".join(command_to_json(command) + "\n" for command in commands).encode()
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'engine.process.host'],"
+        " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"child.stdin.write({lines!r}); child.stdin.flush()\n"
+        "while b'verdict' not in child.stdout.readline(): pass\n"
+        "print('running', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        assert parent.stdout.readline() == b"running\n"
+        parent.kill()
+        assert parent.stderr.read() == b""  # which the child shares: it ends with both
+
+
+@pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
+def test_it_is_usable_after_a_failed_generation(
+    error: Exception,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    read, errors = Decoder.read, list[Exception | None]()
+
+    def failing(decoder: Decoder, tokens: mx.array) -> mx.array:
+        if errors and (error := errors.pop(0)):
+            for layer in decoder.timeline.layers:
+                layer.keys = layer.keys * float("nan")  # as after a pass that broke off
+            raise error
+        return read(decoder, tokens)
+
+    def commands() -> Iterator[Command]:
+        yield Load("1", str(folder), "early-exit", "2")
+        yield generate("g1")
+        errors.extend([None, None, None, error])
+        yield generate("g2")
+        yield generate("g3")
+
+    monkeypatch.setattr(Decoder, "read", failing)
+    responses = hosted(commands())
+    first, broken, last = (
+        [response for response in responses if getattr(response, "generation", "") == id]
+        for id in ("g1", "g2", "g3")
+    )
+    assert any(isinstance(response, Verdict) for response in broken)
+    failed = broken[-1]
+    assert isinstance(failed, Failed)
+    assert type(error).__name__ in failed.message
+    assert str(error) in failed.message
+    assert "Traceback" in capsys.readouterr().err
+    assert isinstance(last[-1], Done)
+    assert written(last) == written(first)
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, waiting: bool
+) -> None:
+    script = iter((Load("1", str(folder), "early-exit:1", "3"), generate("g")))
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
+    if waiting:
+        queue.read(io.BytesIO(command_to_json(Unload("2")).encode() + b"\n"))
+        queue.stopped = False  # as it would be with a stream that has not ended
+    assert queue.waiting == waiting
+    Host(queue, responses.append).run()
+    done = responses[-1]
+    assert isinstance(done, Done)
+    assert done.stats.proposed
+    assert bool(done.stats.reference_seconds) != waiting
+
+
+def test_what_there_is_to_remark_is_told_when_it_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remarks: Iterator[list[Remark]] = iter(([Remark.SLOW_BLAS], []))
+    monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
+    responses = hosted([Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")])
+    remarked = [response.remark for response in responses if isinstance(response, Loaded)]
+    assert remarked == [Remark.SLOW_BLAS.value, ""]
+
+
+def test_answers_are_learned_where_that_is_asked_for(home: Path, folder: Path) -> None:
+    kept = earlier_answers.earlier_answers_folder(home)
+
+    def ask(id: str, *, learn: bool) -> list[Path]:
+        load_it = Load(f"load {id}", str(folder), "suffix", "4", learn=learn)
+        assert isinstance(hosted([load_it, generate(id)])[-1], Done)
+        return sorted(kept.glob("*")) if kept.exists() else []
+
+    assert ask("off", learn=False) == []
+    assert ask("without a folder", learn=True) == []
+    assert not kept.exists()
+    earlier_answers.begin(kept)
+    assert ask("off again", learn=False) == []
+    (file,) = ask("on", learn=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    content = file.read_bytes()
+    assert ask("off at last", learn=False) == [file]
+    assert file.read_bytes() == content

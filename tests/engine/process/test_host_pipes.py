@@ -1,0 +1,112 @@
+"""Commands and responses as lines: whole, from any thread, and nothing else among them."""
+
+import ctypes
+import io
+import json
+import os
+import subprocess
+import sys
+from threading import Thread
+
+import pytest
+
+from engine.events import Failed, Text
+from engine.pipes import claim_pipes
+from engine.process.host import CommandQueue, Disconnected, ResponseLines, read_lines
+from engine.process.protocol import (
+    LONGEST_LINE_BYTES,
+    Response,
+    Unload,
+    Unloaded,
+    command_to_json,
+    response_from_json,
+)
+
+
+def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    saved = [os.dup(descriptor) for descriptor in (0, 1)]
+    pipes = [os.pipe() for _ in saved]
+    try:
+        os.write(pipes[0][1], b"command\n")
+        os.close(pipes[0][1])
+        os.dup2(pipes[0][0], 0)
+        os.dup2(pipes[1][1], 1)
+        commands, responses = claim_pipes()
+        assert sys.stdout is sys.stderr  # whose encoding takes every character
+        print("from Python", flush=True)
+        os.write(1, b"from C\n")
+        library = ctypes.CDLL(None)
+        library.puts(b"from C's own buffer")
+        library.fflush(None)
+        subprocess.run(["echo", "from a program"], check=True)
+        ResponseLines(responses).send(Failed("g", "m", "r"))
+        assert os.read(0, 100) == b""
+        assert commands.read() == b"command\n"
+        commands.close()
+        responses.close()
+    finally:
+        for descriptor, copy in enumerate(saved):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(pipes[0][0])
+        os.close(pipes[1][1])
+    with os.fdopen(pipes[1][0], "rb") as pipe:
+        assert response_from_json(pipe.read().decode()) == Failed("g", "m", "r")
+
+
+def test_lines_that_are_too_long_come_broken_off() -> None:
+    longest = b"a" * (LONGEST_LINE_BYTES - 1) + b"\n"
+    too_long = b"b" * LONGEST_LINE_BYTES + b"\n"
+    far_too_long = b"c" * 3 * LONGEST_LINE_BYTES + b"\n"
+    stream = io.BytesIO(longest + too_long + far_too_long + b"next\n" + b"unended")
+    lines = list(read_lines(stream))
+    assert [(line[:1], len(line)) for line in lines] == [
+        (b"a", LONGEST_LINE_BYTES),
+        (b"b", LONGEST_LINE_BYTES + 1),
+        (b"c", LONGEST_LINE_BYTES + 1),
+        (b"n", 5),
+        (b"u", 7),
+    ]
+
+
+def test_lines_from_two_threads_stay_whole() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
+        output = ResponseLines(sink)
+        texts = [Text(str(number), "é" * 20_000) for number in range(2)]
+        threads = [
+            Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
+            for text in texts
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(40):
+            assert response_from_json(source.readline().decode()) in texts
+        for thread in threads:
+            thread.join()
+
+
+def test_a_closed_pipe_is_gone() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
+        ResponseLines(sink).send(Unloaded("1"))
+
+
+def test_an_inbox_stops_when_nobody_reads() -> None:
+    def disconnected(response: Response) -> None:
+        raise Disconnected
+
+    queue = CommandQueue(disconnected)
+    queue.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
+    assert queue.stopped
+    assert queue.take() is None
+
+
+def test_answers_are_ascii_whatever_the_text() -> None:
+    sink = io.BytesIO()
+    ResponseLines(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
+    assert sink.getvalue().isascii()
+    assert sink.getvalue().count(b"\n") == 1
+    assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"

@@ -1,0 +1,81 @@
+"""Requests to end, once and twice, and between two steps."""
+
+import signal
+from threading import Thread
+
+import pytest
+
+from engine.process.interrupts import Interrupted, noting, stoppable, uninterrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_the_second_acts(number: int) -> None:
+    acted: list[int] = []
+    before = signal.signal(number, lambda received, _: acted.append(received))
+    try:
+        with stoppable() as interruption:
+            interruption.check()
+            assert not interruption()
+            signal.raise_signal(number)
+            assert interruption()
+            assert interruption.signal == number
+            with pytest.raises(Interrupted):
+                interruption.check()
+            assert acted == []
+            signal.raise_signal(number)
+            assert acted == [number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_handlers_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with stoppable():
+        assert signal.getsignal(signal.SIGINT) not in before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_all_are_noted_where_none_shall_act() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with noting(signal.SIGINT) as interruption:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        assert interruption.signal == signal.SIGINT
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_comes_at_the_end_of_a_step() -> None:
+    before, done = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("all of it")
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_step_without_an_interrupt() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_failure_of_a_step_comes_through() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        1 / 0  # noqa: B018
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_are_not_interrupted_anyway() -> None:
+    done = []
+
+    def work() -> None:
+        with uninterrupted():
+            done.append(signal.getsignal(signal.SIGINT))
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [signal.getsignal(signal.SIGINT)]

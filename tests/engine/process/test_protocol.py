@@ -1,0 +1,334 @@
+"""Every command and response survives its line, and nothing else is taken for one."""
+
+import dataclasses
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cluster.states import RankState, State
+from engine.events import Done, Failed, Stats, to_json
+from engine.process import protocol
+from engine.process.protocol import (
+    CACHE_BITS,
+    LONGEST_LINE_BYTES,
+    MOST_PARALLEL,
+    Cancel,
+    Command,
+    Count,
+    Generate,
+    InvalidCommand,
+    Load,
+    Macs,
+    Memory,
+    ProcessEvent,
+    Quit,
+    Ready,
+    Response,
+    SetDrafter,
+    Unload,
+    command_to_json,
+    parse_command,
+    response_from_json,
+    response_to_json,
+)
+from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, ToolCall, asked
+from models.errors import Problem
+from models.typed_json import Mistake, WrongJson
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+name = text.filter(bool)
+figure = st.floats(-1e6, 1e6)
+sampling = st.builds(
+    Sampling,
+    temperature=st.just(0.0) | st.floats(0.001, 2),
+    top_k=st.integers(0, 100),
+    top_p=st.floats(0, 1),
+    penalty_window=st.integers(1, 100),
+    logit_bias=st.dictionaries(st.integers(0, 10**9 - 1), figure, max_size=3),
+    seed=st.none() | st.integers(0, 2**64 - 1),
+    repeatable=st.booleans(),
+)
+texts = st.lists(text, max_size=3).map(tuple)
+messages = st.builds(
+    ChatMessage,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=text,
+    reasoning=text,
+    tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2).map(tuple),
+    tool_call_id=text,
+    name=text,
+)
+prompts = st.builds(
+    Prompt,
+    messages=st.lists(messages, max_size=3).map(tuple),
+    tools=text,
+    options=text,
+    text=text,
+    tokens=st.lists(st.integers(0, 10**6), max_size=3).map(tuple),
+)
+grammars = st.builds(Grammar, st.sampled_from(["json schema", "regex", "lark"]), text, text)
+requests = st.builds(
+    Request,
+    sampling=st.none() | sampling,
+    max_tokens=st.integers(1),
+    stops=texts,
+    overflow=st.sampled_from(["stop", "rolling", "middle"]),
+    prediction=text,
+    grammar=st.none() | grammars,
+    logprobs=st.none() | st.integers(0, 20),
+    prompt_logprobs=st.booleans(),
+    special=st.booleans(),
+)
+memory = st.builds(
+    Memory, context=st.just(0) | st.integers(2, 1 << 20), cache_bits=st.sampled_from(CACHE_BITS)
+)
+macs = st.builds(
+    Macs,
+    hosts=text,
+    trusted=st.booleans(),
+    mode=st.sampled_from(["auto", "pipeline", "tensor"]),
+)
+ranks = st.builds(
+    RankState,
+    rank=st.integers(0, 8),
+    host=text,
+    state=st.sampled_from(get_args(State)),
+    chip=text,
+    layers=st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)),
+    needed_bytes=st.integers(0),
+    free_bytes=st.integers(0),
+    detail=text,
+)
+commands: st.SearchStrategy[Command] = st.one_of(
+    st.builds(
+        Load,
+        id=name,
+        target=text,
+        drafter=text,
+        draft_length=text,
+        memory=memory,
+        parallel=st.integers(1, MOST_PARALLEL),
+        exact=st.booleans(),
+        macs=macs,
+    ),
+    st.builds(
+        SetDrafter,
+        id=name,
+        drafter=st.none() | text,
+        draft_length=st.none() | text,
+        measure=st.booleans(),
+    ),
+    st.builds(
+        Generate,
+        id=name,
+        conversation=text,
+        prompt=prompts,
+        request=requests,
+        race=st.booleans(),
+    ),
+    st.builds(Count, id=name, prompt=prompts),
+    st.builds(Cancel, id=name),
+    st.builds(Unload, id=name),
+    st.just(Quit()),
+)
+
+
+@given(command=commands)
+def test_a_command_survives_its_line(command: Command) -> None:
+    line = command_to_json(command)
+    assert "\n" not in line
+    assert line.isascii()
+    for end in (b"", b"\n", b"\r\n"):
+        assert parse_command(line.encode() + end) == command
+
+
+@pytest.mark.parametrize("kind", get_args(ProcessEvent))
+@given(data=st.data())
+def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
+    values = {
+        str: text,
+        int: st.integers(),
+        float: st.floats(0.0, 1.0),
+        bool: st.booleans(),
+        Memory: memory,
+        Macs: macs,
+        Sampling: sampling,
+        tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
+    }
+    event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
+    line = response_to_json(event)
+    assert "\n" not in line
+    assert response_from_json(line) == event
+    fields = json.loads(line)
+    for broken in ({**fields, "more": 1}, dict(list(fields.items())[:-1]), {**fields, "id": []}):
+        with pytest.raises(WrongJson):
+            response_from_json(json.dumps(broken))
+
+
+@pytest.mark.parametrize("event", [Done("g", "stop", Stats(), "cut"), Failed("g", "m", "r")])
+def test_events_are_responses(event: Response) -> None:
+    assert response_to_json(event) == to_json(event)
+    assert response_from_json(response_to_json(event)) == event
+
+
+junk: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@given(line=st.binary() | st.text().map(lambda line: line.encode(errors="surrogatepass")))
+def test_any_bytes_are_refused_with_a_remedy(line: bytes) -> None:
+    with pytest.raises(InvalidCommand) as refused:
+        parse_command(line)
+    assert refused.value.message
+    assert refused.value.remedy
+
+
+@given(command=commands, data=st.data())
+def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.DataObject) -> None:
+    line = command_to_json(command).encode()
+    fields = json.loads(line)
+    spoilt = data.draw(
+        st.builds(lambda place: line[:place], st.integers(0, len(line)))
+        | st.builds(
+            lambda place, byte: line[:place] + byte + line[place + 1 :],
+            st.integers(0, len(line) - 1),
+            st.binary(max_size=2),
+        )
+        | st.builds(
+            lambda key, value: json.dumps({**fields, key: value}).encode(),
+            st.sampled_from(sorted(fields)) | st.text(max_size=5),
+            junk,
+        )
+    )
+    message = ""
+    try:
+        parse_command(spoilt)
+    except InvalidCommand as bad:
+        message = bad.message
+    assert "\n" not in message
+    assert len(message) < 300
+
+
+HELLO = {"role": "user", "content": "hi"}
+CHAT = {"messages": [HELLO]}
+MESSAGE, SAMPLING = "prompt.messages[0]", "request.sampling"
+HEAT, BIAS = SAMPLING + ".temperature", SAMPLING + ".logit_bias"
+GENERATE = {"command": "generate", "id": "g", "conversation": "c", "prompt": CHAT}
+
+
+FAULTY = (
+    (b"", "", "empty", ""),
+    (b"  \n", "", "empty", ""),
+    (b"nonsense\n", "", "not json", ""),
+    (b'{"command": "quit"', "", "not json", ""),
+    (b'{"command": "quit"} {}', "", "not json", ""),
+    (b"\xff\xfe\x00", "", "not utf 8", ""),
+    (b"[" * 100_000, "", "nested too deeply", ""),
+    (b'{"a":' * 100_000, "", "nested too deeply", ""),
+    (b"9" * 5_000, "", "not json", ""),
+    (b" " * LONGEST_LINE_BYTES + b"{}", "", "too long", ""),
+    (b"null", "", "not an object", ""),
+    (b'["quit"]', "", "not an object", ""),
+    (b"{}", "", "unknown name", ""),
+    (b'{"command": "fly", "id": "7"}', "7", "unknown name", ""),
+    (b'{"command": "setdrafter", "id": "7"}', "7", "unknown name", ""),
+    (b'{"command": ["load"]}', "", "unknown name", ""),
+    (b'{"command": "quit", "now": 1}', "", "unknown field", "quit"),
+    (b'{"command": "load", "id": "7"}', "7", "missing field", "load.target"),
+    (b'{"command": "unload", "id": 7}', "", "wrong type", "unload.id"),
+    (b'{"command": "unload", "id": ""}', "", "wrong value", "unload.id"),
+    (b'{"command": "unload", "id": null}', "", "wrong type", "unload.id"),
+    (b'{"command": "unload", "id": "\\ud800"}', "\ud800", "wrong value", "unload"),
+    (b'{"command": "cancel", "id": "g", "x": 1}', "", "unknown field", "cancel"),
+)
+
+
+def refusal(line: bytes) -> InvalidCommand:
+    """Of a line that is no command."""
+    with pytest.raises(InvalidCommand) as refused:
+        pytest.fail(f"{line[:40]!r} is {parse_command(line)}")
+    return refused.value
+
+
+def test_what_is_wrong_with_a_line() -> None:
+    found = [(line, refusal(line)) for line, *_ in FAULTY]
+    assert [(line, each.id, each.fault, each.place) for line, each in found] == [*FAULTY]
+    for _, each in found:
+        assert each.place in each.message or each.place.partition(".")[2] in each.message
+
+
+WRONG_FIELDS: tuple[tuple[str, object, Mistake, str, str], ...] = (
+    # a field of GENERATE, what it should not be, the place that is told, and what is wanted there
+    ("prompt.messages", HELLO, "wrong type", "prompt.messages", "list"),
+    ("prompt.messages", [HELLO, "hi"], "wrong type", "prompt.messages[1]", "object"),
+    ("prompt.messages", [{"role": "user"}], "missing field", MESSAGE + ".content", "content"),
+    ("prompt.messages", [HELLO | {"role": "root"}], "wrong value", MESSAGE + ".role", "user"),
+    ("prompt.messages", [HELLO | {"role": []}], "wrong value", MESSAGE + ".role", "user"),
+    ("prompt.messages", [HELLO | {"nick": "x"}], "unknown field", MESSAGE, "role"),
+    ("request.sampling", 1, "wrong type", SAMPLING, "object"),
+    ("request.sampling", {"heat": 1}, "unknown field", SAMPLING, "temperature"),
+    ("request.sampling", {"temperature": "1"}, "wrong type", HEAT, "number"),
+    ("request.sampling", {"temperature": True}, "wrong type", HEAT, "number"),
+    ("request.sampling", {"temperature": float("nan")}, "wrong value", "", ""),
+    ("request.sampling", {"temperature": 10**400}, "wrong value", HEAT, ""),
+    ("request.sampling", {"top_k": 1.0}, "wrong type", SAMPLING + ".top_k", "whole number"),
+    ("request.sampling", {"seed": -1}, "wrong value", "", "2^64"),
+    ("request.sampling", {"seed": 2**64}, "wrong value", "", "2^64"),
+    ("request.sampling", {"logit_bias": {"-1": 1}}, "wrong value", BIAS, "keys"),
+    ("request.sampling", {"logit_bias": {"9" * 999: 1}}, "wrong value", BIAS, ""),
+    ("request.sampling", {"logit_bias": {"1": "a"}}, "wrong type", BIAS, "number"),
+    ("request.max_tokens", 0, "wrong value", "", "1"),
+    ("request.max_tokens", True, "wrong type", "request.max_tokens", "whole number"),
+    ("request.stops", "END", "wrong type", "request.stops", "list"),
+    ("request.stops", [None], "wrong type", "request.stops[0]", "text"),
+)
+
+
+def test_the_field_that_is_wrong_is_named() -> None:
+    for path, value, fault, place, wanted in WRONG_FIELDS:
+        found = refusal(json.dumps(changed(path, value)).encode())
+        whole = ".".join(filter(None, ("generate", place)))
+        assert (found.id, found.fault, found.place) == ("g", fault, whole), (path, value)
+        assert wanted in found.remedy, (path, value)
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """GENERATE with one field, given by its path, as it should not be."""
+    part, _, name = path.partition(".")
+    return GENERATE | {part: (CHAT if part == "prompt" else {}) | {name: value}}
+
+
+def test_what_is_left_out_is_what_the_engine_would_take() -> None:
+    command = parse_command(json.dumps(changed("request.sampling", {"temperature": 1})).encode())
+    assert command == Generate("g", "c", asked("hi"), Request(sampling=Sampling(temperature=1.0)))
+
+
+def test_a_command_that_would_be_refused_cannot_be_made() -> None:
+    with pytest.raises(Problem, match="max_tokens"):
+        Request(max_tokens=0)
+
+
+def test_the_greeting_can_be_read_by_every_version() -> None:
+    """It is how two versions tell that they are not of one: its form stays."""
+    first = (
+        '{"event": "ready", "protocol": 1, "python": "3.12.11", "mlx": "0.31.2", '
+        '"mlx_lm": "0.31.3", "device": "Device(gpu, 0)"}'
+    )
+    greeting = response_from_json(first)
+    assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
+    assert response_to_json(greeting) == first
+    assert protocol.PROTOCOL == 6
+
+
+def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
+    from engine import events
+
+    names = [kind.__name__.lower() for kind in get_args(protocol.Response)]
+    assert len(set(names)) == len(names)
+    assert set(get_args(events.Event)) < set(get_args(protocol.Response))
