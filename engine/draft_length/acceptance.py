@@ -85,11 +85,6 @@ class AcceptanceCurve:
             chances.append(chance)
         return chances
 
-    def rebase(self, share: float) -> None:
-        """Make the present estimates the prior, and weigh the counts by `share`."""
-        self.expected = self.chances()
-        self.fade(share)
-
     def begin_text(self, share: float) -> None:
         """Another text: the prior is what is usual, and the last text's counts weigh `share`."""
         chances = self.chances()
@@ -218,12 +213,6 @@ class Acceptance:
         # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
         known = [(_part(q[e.token]), e.accepted) for e in judged if e.token < len(q)]
         self._confident_by(drafter).count(known, memory=1.0)
-
-    def park(self, drafter: str, *, share: float = 0.3) -> None:
-        """The drafter will not draft for a while: its estimates are kept, but weigh less."""
-        for curve in (self._copied, self._drafted):
-            if drafter in curve:
-                curve[drafter].rebase(share)
 
     def begin_text(self, *, share: float = 0.1) -> None:
         """Another text begins: what is usual predicts it better than the text before."""

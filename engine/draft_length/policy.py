@@ -212,7 +212,6 @@ class Automatic:
     _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
     _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
-    _DOUBTFUL = 0.2
     _PROMPT_COST = 4.0  # plain passes that reading a prompt may cost a parked drafter
 
     def __init__(
@@ -259,7 +258,7 @@ class Automatic:
         best = self._best(options)
         if best is not None:
             return self._draft(best, options, drafting[best.drafter], context)
-        return self._try(options, drafting) or self._plain(options, drafting)
+        return self._try(options, drafting) or self._plain(options)
 
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
@@ -465,22 +464,16 @@ class Automatic:
             return None
         name = min(due, key=lambda name: options[name][0].costs[0])
         option = options[name][0][0]
-        # A trial that also shows what passes cost is allowed in any case.
-        doubtful = self._doubt(option) > self._DOUBTFUL
-        wait = 0 if doubtful else self._budget.wait_for(option.cost - option.tokens)
+        wait = self._budget.wait_for(option.cost - option.tokens)
         if wait > 0:
             self._parked[name] = min(wait, self._LONGEST_WAIT)
             return None
         self._trying, self._behind = name, drafting[name].behind
         return self._choice(option, Why.PARKED_TRIAL)
 
-    def _plain(
-        self, options: Mapping[str, Sequence[DraftOptions]], drafting: Mapping[str, DraftCandidate]
-    ) -> DraftChoice:
+    def _plain(self, options: Mapping[str, Sequence[DraftOptions]]) -> DraftChoice:
         for name in options:
             if name not in self._parked:
-                if not drafting[name].match:
-                    self.acceptance.park(name)
                 self._parked[name] = self._RETRY_AFTER
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
         reason = Reason(Why.NO_CANDIDATE)

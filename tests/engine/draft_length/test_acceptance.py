@@ -18,7 +18,7 @@ round_ = st.tuples(
     st.sampled_from([0, 0, 2, 5, 40]),
     st.lists(st.floats(0.0, 1.0), max_size=20),
 )
-histories = st.lists(st.one_of(round_, st.sampled_from(["begin", "park"])), max_size=30)
+histories = st.lists(st.one_of(round_, st.just("begin")), max_size=30)
 
 
 SOUND = {
@@ -39,8 +39,6 @@ def play_history(acceptance: Acceptance, history: list[object]) -> None:
     for each in history:
         if each == "begin":
             acceptance.begin_text()
-        elif each == "park":
-            acceptance.park("head")
         else:
             assert isinstance(each, tuple)
             drafter, proposed, accepted, match, q = each
@@ -273,18 +271,6 @@ def test_another_text_begins_with_what_is_usual() -> None:
     acceptance.begin_text()
     begun = acceptance.chances("head", 1)[0]
     assert easy_before < begun < 0.75
-
-
-def test_a_parked_drafter_is_quick_to_learn_anew() -> None:
-    slow, quick = Acceptance(), Acceptance()
-    for each in (slow, quick):
-        play(each, [0.1] * 4, rounds=100)
-    quick.park("head")
-    assert quick.chances("head", 4) == pytest.approx(slow.chances("head", 4), abs=0.05)
-    for each in (slow, quick):
-        for _ in range(4):
-            each.observe("head", proposed=1, accepted=1)
-    assert quick.chances("head", 1)[0] > slow.chances("head", 1)[0] + 0.05
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=16))
