@@ -44,10 +44,10 @@ from app.conversations.records import (
     Undo,
     to_milliseconds,
 )
+from engine import earlier_answers
 from engine.conversation import kept_blocks
 from engine.documents import Document
 from engine.documents.prompt import Sent
-from engine.drafters import earlier_answers
 from engine.events import Event
 from engine.request import Request
 from models.errors import Problem

@@ -42,7 +42,7 @@ DEFAULT_DRAFTER = "auto"
 
 def learning_folder(learn: bool) -> Path | None:
     """Where earlier answers are kept from now on, if they are to be. Raises Problem."""
-    from engine.drafters.earlier_answers import begin, earlier_answers_folder
+    from engine.earlier_answers import begin, earlier_answers_folder
 
     if not learn:
         return None

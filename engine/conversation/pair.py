@@ -25,7 +25,6 @@ from engine.drafters import Drafter, NoDrafter
 from engine.drafters.block_folders import load_block
 from engine.drafters.cascade import Cascade
 from engine.drafters.eagle import load_eagle
-from engine.drafters.earlier_answers import EarlierAnswers
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.head_network import head_drafter, load_head, other_weights
@@ -40,6 +39,7 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.reencoding import Writing
 from engine.drafters.suffix import SuffixDrafter
 from engine.drafters.weights import suit
+from engine.earlier_answers import EarlierAnswers
 from models.drafters.folders import DrafterFolder
 from models.drafters.kinds import DrafterKind
 from models.errors import Problem

@@ -37,8 +37,8 @@ from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, FixedTree
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
-from engine.drafters.earlier_answers import LEAD, EarlierAnswers
 from engine.drafters.prediction import PredictionDrafter
+from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
 from engine.request import ChatMessage, Prompt, Request, TooLong, chat
 from engine.speculate import (

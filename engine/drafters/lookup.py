@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.places import LastCopy, Matches, Places
+from engine.places import LastCopy, Matches, Places
 from engine.request import Sampling
 from engine.tree import COMMITTED, Tree
 

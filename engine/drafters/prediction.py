@@ -12,7 +12,7 @@ from engine.core.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
 from engine.drafters.lookup import SLOTS, copied
-from engine.drafters.places import LONGEST_MATCH, Places
+from engine.places import LONGEST_MATCH, Places
 from engine.request import Sampling
 
 

@@ -15,9 +15,9 @@ import mlx.core as mx
 from engine.core.decoder import Decoder
 from engine.draft_length import LONGEST, LONGEST_COPY, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter
-from engine.drafters.earlier_answers import EarlierAnswers
 from engine.drafters.lookup import SLOTS, copied, merged
-from engine.drafters.places import GAP, LastCopy, Matches, Places
+from engine.earlier_answers import EarlierAnswers
+from engine.places import GAP, LastCopy, Matches, Places
 from engine.request import Sampling
 
 _LEAST_SHARE = 0.5  # of the votes, below which a continuation is not followed

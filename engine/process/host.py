@@ -33,7 +33,7 @@ from engine.conversation.text import ending_of
 from engine.core.cache import QuantizedCaches
 from engine.device import Wired, backend, free_memory, held_bytes
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-from engine.drafters.earlier_answers import earlier_answers_folder
+from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Failed, Stats
 from engine.pipes import claim_pipes
 from engine.process import protocol

@@ -81,7 +81,7 @@ class Load:
     generations run side by side. Those that do share passes of the target, where the model allows
     it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
     the others. `learn`: earlier answers are drafted from, and these are kept for that: see
-    `engine.drafters.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents;
+    `engine.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents;
     None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
     on these alone, and on none once they are unloaded: another process can.
     """

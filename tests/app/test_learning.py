@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from app.application import Application
 from app.window import Window
-from engine.drafters import earlier_answers
+from engine import earlier_answers
 from engine.process.protocol import Loaded
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.conversations.records import Entry, ExportedChat, Undo
 from app.conversations.store import Store
-from engine.drafters import earlier_answers
+from engine import earlier_answers
 from models.errors import Problem
 from tests.support.app.store_samples import asked
 

@@ -20,7 +20,7 @@ from engine.cli import main as __main__
 from engine.cli.main import main
 from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
-from engine.drafters.earlier_answers import earlier_answers_folder
+from engine.earlier_answers import earlier_answers_folder
 from engine.events import Done, Draft, Prefill, Verdict
 from models.in_words import clean
 from tests.support.engine.ended import (

@@ -8,10 +8,11 @@ from unittest import mock
 
 import pytest
 
+from engine import earlier_answers
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
-from engine.drafters import NoDrafter, earlier_answers
+from engine.drafters import NoDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.events import Done, Draft, Event, Verdict
 from engine.request import ChatMessage, Request, Sampling

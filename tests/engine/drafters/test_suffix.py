@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import earlier_answers
 from engine.draft_length import DraftChoice
-from engine.drafters import earlier_answers
-from engine.drafters.earlier_answers import EarlierAnswers
 from engine.drafters.suffix import Continuation, SuffixDrafter
+from engine.earlier_answers import EarlierAnswers
 from engine.request import Sampling
 from engine.tree import Tree
 from tests.support.engine.helpers import up_to

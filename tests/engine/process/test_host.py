@@ -17,13 +17,13 @@ import mlx.core as mx
 import pytest
 
 import engine.speculate
+from engine import earlier_answers
 from engine.conversation.default_sampling import BALANCED_SMALL
 from engine.conversation.loading import load
 from engine.conversation.pair_costs import Remark
 from engine.conversation.session import Session
 from engine.core.cache import QuantizedCaches
 from engine.core.decoder import Decoder
-from engine.drafters import earlier_answers
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.process import protocol
 from engine.process.host import (

@@ -13,9 +13,9 @@ from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.drafters import earlier_answers
-from engine.drafters.earlier_answers import EarlierAnswers
-from engine.drafters.places import GAP
+from engine import earlier_answers
+from engine.earlier_answers import EarlierAnswers
+from engine.places import GAP
 from tests.support.mostly_slow import examples
 
 VOCABULARY = {f"token {i}": i for i in range(40)}

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.drafters.places import GAP, Places
+from engine.places import GAP, Places
 from models.files import data_folder, locked, replacing
 from models.typed_json import decode
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.drafters.places import GAP, LONGEST_MATCH, LastCopy, Places
+from engine.places import GAP, LONGEST_MATCH, LastCopy, Places
 
 TEXT = st.lists(st.integers(0, 2), max_size=80)
 
