@@ -33,13 +33,14 @@ _STEP = 0.05  # the cost of a drafted token, in passes, there
 _WATCH = 0.3  # the cost of a look at it, in steps
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps
 _FEW = 4  # so few of those hardly matter
-_NEARLY = 32  # tokens of context, between which drafting costs the same
+_NEARLY = 32  # tokens of context, between which passes and drafting cost the same
 _LEAST = 1e-7  # seconds; clocks may stand still
 _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goes beyond 1.0
 _ROWS = np.arange(1, MOST_ROWS + 1)
 _PARTS = np.log2(_ROWS) / 4.0  # of the slope
 _AT_MOST = np.where(_ROWS > 1, _WORST * _ROWS, 1.0)  # in plain passes: no disturbance exceeds it
 _ENDS = (*range(1, ROWS + 1), 28, 40, 56, MOST_ROWS)  # of the rows that have an error in common
+_KINDS = np.searchsorted(_ENDS, _ROWS)  # of each number of rows, from 1
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
@@ -144,6 +145,7 @@ class Costs:
         self._reading: dict[str, _RobustAverage] = {}
         self._asked: dict[tuple[int, int, bool], list[float]] = {}  # since the last pass
         self._calibrated_at: dict[str, tuple[int, Seconds]] = {}  # the depth asked last, by drafter
+        self._based_at = -1, self._depths[0][1]
 
     def passes(
         self, context: int, *, sharing: int = 1, most: int = ROWS, trees: bool = False
@@ -200,10 +202,13 @@ class Costs:
         costs beyond that. More rows are taken to do so too.
         """
         self._asked.clear()
-        expected = self._expected(np.array([rows]), context=context, sharing=sharing)
-        off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
+        if sharing == 1 and rows <= MOST_ROWS:
+            expected = float(self._base(context)[rows - 1])
+        else:
+            (expected,) = self._expected(np.array([rows]), context=context, sharing=sharing)
+        off, row = log(max(seconds, _LEAST) / expected), min(rows, _followed(sharing))
         if tree and row <= ROWS and self._calibrated:
-            self._trees.observe(exp(off) / float(self._correction.factors[row - 1]))
+            self._trees.observe(exp(off) / self._correction.factor(row))
             return
         self._correction.observe(row, off - log(self._tree_factor) if tree else off)
         if context <= self._reach:
@@ -258,6 +263,13 @@ class Costs:
         """The calibrated seconds at this depth; without a calibration, a shape without a unit."""
         if len(self._depths) == 1:
             return self._depths[0][1]
+        at, curve = self._based_at
+        if at != context // _NEARLY:
+            at, curve = context // _NEARLY, self._between_depths(context - context % _NEARLY)
+            self._based_at = at, curve
+        return curve
+
+    def _between_depths(self, context: int) -> SecondsByRows:
         depths = [depth for depth, _ in self._depths]
         right = min(max(bisect_right(depths, context), 1), len(depths) - 1)
         (near, shallow), (far, deep) = self._depths[right - 1], self._depths[right]
@@ -329,8 +341,6 @@ class _Correction:
     which moves what rows behind the first cost, and by an error of its own of that number of rows.
     Some readings are outliers, so a surprise counts only when it has come three times. Of more rows
     than were calibrated little is known (`_BEYOND` by doubling), beyond those of a chain.
-
-    `factors`: by rows from 1, what the calibrated seconds are to be multiplied by.
     """
 
     _LEVEL, _SLOPE, _OWN = 0.2, 0.1, 0.07  # standard deviations at first, and what a round adds:
@@ -343,7 +353,7 @@ class _Correction:
     def __init__(self, calibrated: int) -> None:
         """`calibrated`: the most rows that were; 0: none."""
         self._level = self._slope = 0.0
-        self._own = np.zeros(MOST_ROWS)
+        self._own = [0.0] * len(_ENDS)  # by kind of number of rows
         level, slope = (self._LEVEL, self._SLOPE) if calibrated else self._UNCALIBRATED
         self._variances = level**2, 0.0, slope**2  # of the level, of both together, of the slope
         warm = max(calibrated, ROWS)
@@ -353,12 +363,22 @@ class _Correction:
         self._recent = deque[float](maxlen=3)
         self._alike = defaultdict[int, deque[float]](lambda: deque(maxlen=3))  # by number of rows
         self._warm = warm if calibrated else 0
-        self.factors = np.ones(MOST_ROWS)
+
+    @property
+    def factors(self) -> SecondsByRows:
+        """The factors of the calibrated seconds, by rows from 1: (MOST_ROWS,)."""
+        off = self._level + self._slope * _PARTS + np.array(self._own)[_KINDS]
+        factors: SecondsByRows = np.exp(off)
+        return factors
+
+    def factor(self, rows: int) -> float:
+        """The factor of a pass over `rows`."""
+        return exp(self._level + self._slope * log2(rows) / 4.0 + self._own[_kind(rows)])
 
     @property
     def plain(self) -> float:
         """How far plain passes are off."""
-        return self._level + float(self._own[0])
+        return self._level + self._own[0]
 
     def observe(self, rows: int, value: float) -> None:
         part, i = log2(rows) / 4.0, _kind(rows)
@@ -368,7 +388,7 @@ class _Correction:
         level, both, slope = self._variances
         level, slope = level + self._LEVEL_DRIFT**2, slope + self._SLOPE_DRIFT**2
         own = self._own_variances[i] + self._OWN_DRIFT**2
-        surprise = value - self._level - part * self._slope - float(self._own[rows - 1])
+        surprise = value - self._level - part * self._slope - self._own[i]
         self._recent.append(surprise)
         self._alike[i].append(surprise)
         believed = level + 2.0 * part * both + part**2 * slope + own
@@ -382,15 +402,13 @@ class _Correction:
         gain = 1.0 / (believed + noise)
         self._level += gain * with_level * surprise
         self._slope += gain * with_slope * surprise
-        first = _ENDS[i - 1] if i else 0
-        self._own[first : _ENDS[i]] += gain * own * surprise
+        self._own[i] += gain * own * surprise
         self._own_variances[i] = own - gain * own**2
         self._variances = (
             level - gain * with_level**2,
             both - gain * with_level * with_slope,
             slope - gain * with_slope**2,
         )
-        self.factors = np.exp(self._level + self._slope * _PARTS + self._own)
         if believed < 4.0 * noise:  # else the surprise is due to the estimates
             latest = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
             self._noise = min(max(latest, self._LEAST_NOISE**2), self._MOST_NOISE**2)

@@ -263,8 +263,9 @@ class Automatic:
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context, sharing = measured.proposed, measured.context, measured.beside + 1
         self._end = context + measured.accepted + 1
-        tree = measured.tree is not None
-        passes = self.costs.passes(context, sharing=sharing, most=drafted + 1, trees=tree)
+        tree, passes = measured.tree is not None, list[float]()
+        if drafted:
+            passes = self.costs.passes(context, sharing=sharing, most=drafted + 1, trees=tree)
         rows, seconds = measured.rows or drafted + 1, measured.verify_seconds
         if measured.edge:
             self._check_rounds = 3  # of which the second shows it

@@ -341,8 +341,8 @@ def test_rows_that_were_measured_beyond_those_of_a_chain_count() -> None:
 
 def test_deep_in_a_context_far_more_rows_cost_more_by_what_they_attend_to() -> None:
     shallow = PassCosts(0, (1, 16, 32, 64), (1.0, 4.0, 4.2, 8.2))
-    deep = PassCosts(1000, (1, 16), (1.5, 6.0))  # a row more costs a tenth more there
-    passes = Costs(Calibration((shallow, deep))).passes(1000, most=MOST_ROWS)
+    deep = PassCosts(1024, (1, 16), (1.5, 6.0))  # a row more costs a tenth more there
+    passes = Costs(Calibration((shallow, deep))).passes(1024, most=MOST_ROWS)
     assert [passes[rows - 1] for rows in (1, 16)] == pytest.approx([1.5, 6.0])
     assert passes[31] == pytest.approx(4.2 + 0.5 + 0.1 * 31, rel=0.1)
 
