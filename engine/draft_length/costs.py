@@ -38,7 +38,7 @@ _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goe
 _ROWS = np.arange(1, MOST_ROWS + 1)
 _PARTS = np.log2(_ROWS) / 4.0  # of the slope
 _AT_MOST = np.where(_ROWS > 1, _WORST * _ROWS, 1.0)  # in plain passes: no disturbance exceeds it
-_ENDS = (*range(1, ROWS + 1), 28, 40, 56, MOST_ROWS)  # of the rows that have an error in common
+_ENDS = (1, 2, 3, 4, 5, 6, 8, 11, ROWS, MOST_ROWS)  # of rows that have one error in common
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
@@ -155,7 +155,7 @@ class Costs:
         return self._asked[asked][:most]
 
     def _passes_over(self, context: int, sharing: int, trees: bool) -> list[float]:
-        rows = np.minimum(sharing * _ROWS, _followed(sharing))
+        rows = np.minimum(sharing * _ROWS, MOST_ROWS)
         seconds = self._expected(sharing * _ROWS, context=context, sharing=sharing)
         seconds = seconds * self._correction.factors[rows - 1]
         if trees:
@@ -168,8 +168,7 @@ class Costs:
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
         logarithms. Both by each of the `sharing` generations."""
-        most = _followed(sharing)
-        return self._correction.doubt(min(sharing, most), min(sharing * rows, most))
+        return self._correction.doubt(min(sharing, MOST_ROWS), min(sharing * rows, MOST_ROWS))
 
     def knows(self, drafter: str) -> bool:
         """Whether the calibration has measured this drafter, looks at its tokens included."""
@@ -200,7 +199,7 @@ class Costs:
         """
         self._asked.clear()
         expected = self._expected(np.array([rows]), context=context, sharing=sharing)
-        off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, _followed(sharing))
+        off, row = log(max(seconds, _LEAST) / float(expected[0])), min(rows, MOST_ROWS)
         if tree and row <= ROWS and self._calibrated:
             self._trees.observe(exp(off) / float(self._correction.factors[row - 1]))
             return
@@ -289,12 +288,6 @@ class Costs:
         return seconds
 
 
-def _followed(sharing: int) -> int:
-    """The rows up to which it is followed how far passes are off. Shared ones with more say how
-    fast the machine is by now, for all of them."""
-    return MOST_ROWS if sharing == 1 else ROWS
-
-
 def _by_rows(points: Points, shallow: SecondsByRows | None = None) -> SecondsByRows:
     """The values of `line` at 1, 2, ... `MOST_ROWS` rows, made never to fall. Where no more than
     `ROWS` were measured, their second half continues, or its difference to a `shallow` context."""
@@ -336,6 +329,7 @@ class _Correction:
     _LEVEL_DRIFT, _SLOPE_DRIFT, _OWN_DRIFT = 0.02, 0.012, 0.002
     _UNCALIBRATED = 10.0, 0.5  # level and slope
     _BEYOND = 0.3
+    _KEPT = 0.98  # of the error of such numbers: as it is large at first, what lasts is the level's
     _NOISE, _LEAST_NOISE, _MOST_NOISE = 0.06, 0.03, 0.3
     _SURPRISE = 3.0  # standard deviations
 
@@ -382,7 +376,8 @@ class _Correction:
         self._level += gain * with_level * surprise
         self._slope += gain * with_slope * surprise
         first = _ENDS[i - 1] if i else 0
-        self._own[first : _ENDS[i]] += gain * own * surprise
+        kept = (self._KEPT if rows > ROWS else 1.0) * float(self._own[rows - 1])
+        self._own[first : _ENDS[i]] = kept + gain * own * surprise
         self._own_variances[i] = own - gain * own**2
         self._variances = (
             level - gain * with_level**2,
@@ -410,7 +405,7 @@ def _changed(surprises: Sequence[float], most: float) -> bool:
 
 def _kind(rows: int) -> int:
     """Which numbers of rows have an error in common with this one."""
-    return rows - 1 if rows <= ROWS else bisect_left(_ENDS, rows)
+    return bisect_left(_ENDS, rows)
 
 
 class _Deviation:
