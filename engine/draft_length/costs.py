@@ -39,7 +39,7 @@ _WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goe
 _ROWS = np.arange(1, MOST_ROWS + 1)
 _PARTS = np.log2(_ROWS) / 4.0  # of the slope
 _AT_MOST = np.where(_ROWS > 1, _WORST * _ROWS, 1.0)  # in plain passes: no disturbance exceeds it
-_ENDS = (*range(1, ROWS + 1), 28, 40, 56, MOST_ROWS)  # of the rows that have an error in common
+_ENDS = (1, 2, 3, 4, 5, 6, 8, 11, ROWS, MOST_ROWS)  # of rows that have one error in common
 _KINDS = np.searchsorted(_ENDS, _ROWS)  # of each number of rows, from 1
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
@@ -158,7 +158,7 @@ class Costs:
         return self._asked[asked][:most]
 
     def _passes_over(self, context: int, sharing: int, trees: bool) -> list[float]:
-        rows = np.minimum(sharing * _ROWS, _followed(sharing))
+        rows = np.minimum(sharing * _ROWS, MOST_ROWS)
         seconds = self._expected(sharing * _ROWS, context=context, sharing=sharing)
         seconds = seconds * self._correction.factors[rows - 1]
         if trees:
@@ -171,8 +171,7 @@ class Costs:
     def doubt(self, rows: int, *, sharing: int = 1) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
         logarithms. Both by each of the `sharing` generations."""
-        most = _followed(sharing)
-        return self._correction.doubt(min(sharing, most), min(sharing * rows, most))
+        return self._correction.doubt(min(sharing, MOST_ROWS), min(sharing * rows, MOST_ROWS))
 
     def knows(self, drafter: str) -> bool:
         """Whether the calibration has measured this drafter, looks at its tokens included."""
@@ -206,7 +205,7 @@ class Costs:
             expected = float(self._base(context)[rows - 1])
         else:
             (expected,) = self._expected(np.array([rows]), context=context, sharing=sharing)
-        off, row = log(max(seconds, _LEAST) / expected), min(rows, _followed(sharing))
+        off, row = log(max(seconds, _LEAST) / expected), min(rows, MOST_ROWS)
         if tree and row <= ROWS and self._calibrated:
             self._trees.observe(exp(off) / self._correction.factor(row))
             return
@@ -302,12 +301,6 @@ class Costs:
         return seconds
 
 
-def _followed(sharing: int) -> int:
-    """The rows up to which it is followed how far passes are off. Shared ones with more say how
-    fast the machine is by now, for all of them."""
-    return MOST_ROWS if sharing == 1 else ROWS
-
-
 def _by_rows(points: Points, shallow: SecondsByRows | None = None) -> SecondsByRows:
     """The values of `line` at 1, 2, ... `MOST_ROWS` rows, made never to fall. Where no more than
     `ROWS` were measured, their second half continues, or its difference to a `shallow` context."""
@@ -347,6 +340,7 @@ class _Correction:
     _LEVEL_DRIFT, _SLOPE_DRIFT, _OWN_DRIFT = 0.02, 0.012, 0.002
     _UNCALIBRATED = 10.0, 0.5  # level and slope
     _BEYOND = 0.3
+    _KEPT = 0.98  # of the error of such numbers: as it is large at first, what lasts is the level's
     _NOISE, _LEAST_NOISE, _MOST_NOISE = 0.06, 0.03, 0.3
     _SURPRISE = 3.0  # standard deviations
 
@@ -402,7 +396,8 @@ class _Correction:
         gain = 1.0 / (believed + noise)
         self._level += gain * with_level * surprise
         self._slope += gain * with_slope * surprise
-        self._own[i] += gain * own * surprise
+        kept = self._KEPT if rows > ROWS else 1.0
+        self._own[i] = kept * self._own[i] + gain * own * surprise
         self._own_variances[i] = own - gain * own**2
         self._variances = (
             level - gain * with_level**2,
@@ -429,7 +424,7 @@ def _changed(surprises: Sequence[float], most: float) -> bool:
 
 def _kind(rows: int) -> int:
     """Which numbers of rows have an error in common with this one."""
-    return rows - 1 if rows <= ROWS else bisect_left(_ENDS, rows)
+    return bisect_left(_ENDS, rows)
 
 
 class _Deviation:
