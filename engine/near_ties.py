@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The first token, number `at` of a text, that was `written` and is not the `plain` one.
+    """The first difference of two texts: token number `at` was `written` in place of the `plain`
+    one.
 
-    `margin`: by how much the plain token's logit is above the second best, read alone. `allowed`:
-    twice what logits there differ by where several rows are read at once.
+    `margin`: the plain token's logit minus the second best, read alone. `allowed`: twice the
+    measured difference of logits there between reading alone and reading several rows at once. A
+    smaller margin is a near tie.
     """
 
     at: int

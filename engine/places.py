@@ -99,8 +99,11 @@ class Places:
 
 
 class LastCopy:
-    """The last accepted copy, and where it goes on: straight, or behind tokens that it did not have
-    (in place of some of its own, or put in), or without some that it had."""
+    """The last accepted copy, and the place where it continues.
+
+    It continues straight on, behind tokens that replaced or were inserted into the copy, or behind
+    copied tokens that the text left out.
+    """
 
     def __init__(self) -> None:
         self._of: Places | None = None  # where it was copied from

@@ -59,8 +59,8 @@ class CalibrationStore:
     def write(
         self, key: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
     ) -> None:
-        """Store both, atomically. Without a calibration, and where the disk is full, the costs are
-        measured again next time."""
+        """Store the calibration and what was learned, atomically. If it is not stored (no
+        calibration, or a full disk), the costs are measured again next time."""
         value = {
             "version": _VERSION,
             "pair": asdict(key),

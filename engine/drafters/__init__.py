@@ -49,7 +49,7 @@ class DraftArrays:
 
     @property
     def shape(self) -> Tree:
-        """Which token stands behind which."""
+        """The shape of the draft: a tree, or a chain as a tree with one path."""
         return self.tree or Tree.chain(self.tokens.size)
 
     def first(self, count: int) -> "DraftArrays":

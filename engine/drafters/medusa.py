@@ -78,9 +78,10 @@ class MedusaHeads(nn.Module):
 
 
 class MedusaDrafter(Drafter):
-    """Drafts for `target`, whose states behind its final norm are recorded from now on.
+    """Drafts with Medusa heads for `target`. From now on it records the target's states behind the
+    final norm.
 
-    `rows` of its output; None where each of the target's tokens has its own.
+    `rows`: the token of each output row; None if every token of the target has a row of its own.
     """
 
     name = "Medusa"

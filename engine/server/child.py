@@ -41,9 +41,9 @@ class EngineChild:
         self._report = report
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
-        """Keep it running until this is cancelled. `loaded` is done once the first one can answer.
+        """Keep an engine running until cancelled. `loaded` is set when the first engine can answer.
 
-        Raises Problem where the first one cannot load the pair, or is of another version.
+        Raises `Problem` if the first engine cannot load the pair, or has another version.
         """
         loop = asyncio.get_running_loop()
         deaths = 0

@@ -91,12 +91,12 @@ def convert(
     progress: Callable[[int, int], None] | None = None,
     beside: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
-    """Quantize the model folder `source` into the new `folder`, and return it.
+    """Quantize the model folder `source` into the new `folder`; return `folder`.
 
-    It appears complete or not at all; `beside` is called to write what belongs beside the model.
-    `available_bytes` of memory may be used, None for no limit. `progress(done, total)` is called
-    with bytes written. Raises `Problem` where `source` is no float model that mlx-lm knows, or
-    memory or disk have no room.
+    `folder` appears complete or not at all. `beside` is called to write more files into it, such as
+    an MTP module. `available_bytes`: the memory that may be used; None for no limit.
+    `progress(done, total)` is called with bytes written. Raises `Problem` if `source` is no float
+    model that mlx-lm knows, or if memory or disk are too small.
     """
     quantization.check()
     _refuse_quantized(inspect(source))
