@@ -20,7 +20,7 @@ PYTEST = $(BIN)/pytest --quiet --numprocesses=$(WORKERS) --dist=worksteal \
 # Compiled modules are kept, whatever the shell says: every process that a test starts needs them.
 unexport PYTHONDONTWRITEBYTECODE
 # Not those whose processes are others', which compute as on a CPU.
-ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench conversation core distil draft_length drafters)
+ON_A_MAC := $(wildcard tests/engine/test_*.py) $(addprefix tests/engine/,bench conversation core distil draft_length drafters process)
 EVERY := -m "slow or not slow" --hypothesis-profile=all
 LOSSLESS := $(addprefix tests/engine/,test_lossless.py test_distribution.py test_tree_distribution.py core/test_cache.py)
 

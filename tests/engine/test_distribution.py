@@ -408,7 +408,7 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
     drafter = model_drafter(DRAFTING["noisy"])
     monkeypatch.setattr(chain, "choose", careless)
 
-    counts, _ = long_text(drafter, Fixed(2), cold, length=1_200)
+    counts, _ = long_text(drafter, Fixed(2), cold, length=2_400)
 
     assert excess(counts, exact(TABLE, cold)) > 1.2
 
