@@ -56,8 +56,10 @@ def test_laws_hold_and_greedy_answers_are_identical(
         assert len(ids) < options.max_tokens + last.accepted + (last.next is not None)
         if answer.measured.phases:
             passes = stats.draft_seconds + stats.verify_seconds
+            verdicts = answer.measured.verdicts
+            longest = max(each.draft_seconds + each.verify_seconds for each in verdicts)
             # On a device beside the host a verdict comes once the next pass is built.
-            assert stats.decode_seconds + passes / stats.rounds >= passes > 0
+            assert stats.decode_seconds + longest >= passes > 0
     rows = [row for row in measured.report().rows if row.category == ALL and row.temperature == 0.0]
     assert len(rows) == 7
     for row in rows:
