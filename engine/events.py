@@ -157,8 +157,8 @@ class Stats:
 
     @property
     def own_seconds(self) -> float:
-        """The time outside drafting and verifying."""
-        return self.decode_seconds - self.draft_seconds - self.verify_seconds
+        """The time outside drafting and verifying; 0 if a device beside the host hid all of it."""
+        return max(self.decode_seconds - self.draft_seconds - self.verify_seconds, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

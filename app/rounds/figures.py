@@ -141,7 +141,7 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
     parts = (
         ("drafting", stats.draft_seconds),
         ("verifying", stats.verify_seconds),
-        ("other", max(0.0, stats.own_seconds)),
+        ("other", stats.own_seconds),
     )
     total = sum(spent for _, spent in parts)
     return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
