@@ -18,14 +18,12 @@ Laws, checked by the tests on every run:
     only the last `Text` may be empty: its spans are of tokens that gave no text
 """
 
-import dataclasses
-import json
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from engine.near_ties import Fork
 from engine.tree import Tree
-from models.typed_json import decode
+from models.json_lines import Language, named_by_class
 
 Origin = Literal["correction", "bonus", "plain", "forced"]
 DoneReason = Literal["stop", "length", "cancelled"]
@@ -333,7 +331,7 @@ class Failed:
 
 Event = Waiting | Prefill | PromptLogprobs | Draft | Verdict | Text | Done | Failed
 
-_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
+_EVENTS = Language[Event]("event", named_by_class(*get_args(Event)), longest_bytes=1 << 30)
 
 
 def to_json(event: Event) -> str:
@@ -341,15 +339,12 @@ def to_json(event: Event) -> str:
 
     Example: `{"event": "waiting", "generation": "g1", "ahead": 2}`.
     """
-    return json.dumps({"event": type(event).__name__.lower(), **dataclasses.asdict(event)})
+    return _EVENTS.to_json(event)
 
 
 def from_json(line: str) -> Event:
     """Read the JSON of `to_json`. Raises ValueError for anything else."""
     try:
-        fields = json.loads(line)
-        kind = _KINDS[fields.pop("event")]
-        event: Event = decode(kind, fields, place="event")
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        return _EVENTS.read(line.encode())
+    except ValueError as error:
         raise ValueError(f"not an event: {line[:80]!r}") from error
-    return event

@@ -90,7 +90,7 @@ class ResponseLines:
 
     def _write(self, response: Response) -> None:
         try:
-            self._stream.write(protocol.response_to_json(response).encode() + b"\n")
+            self._stream.write(protocol.RESPONSES.to_line(response))
             self._stream.flush()
         except OSError as error:
             raise Disconnected from error

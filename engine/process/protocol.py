@@ -289,11 +289,6 @@ def command_of(generation: str) -> str:
     return generation.removesuffix(_PLAIN)
 
 
-def command_to_json(command: Command) -> str:
-    """One line of JSON: `{"command": "load", ...}`, fields as in the dataclass."""
-    return COMMANDS.to_json(command)
-
-
 def parse_command(line: bytes) -> Command:
     """The command that a line holds. Raises InvalidCommand where there is none."""
     id = ""
@@ -313,16 +308,6 @@ def parse_command(line: bytes) -> Command:
     except WrongJson as wrong:
         raise InvalidCommand(wrong, id=id) from None
     return command
-
-
-def response_to_json(response: Response) -> str:
-    """One line of JSON: `{"event": "loaded", ...}`, as `engine.events.to_json`."""
-    return RESPONSES.to_json(response)
-
-
-def response_from_json(line: str) -> Response:
-    """The response that `response_to_json` wrote. Raises WrongJson on anything else."""
-    return RESPONSES.read(line.encode())
 
 
 def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:

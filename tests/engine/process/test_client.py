@@ -14,6 +14,7 @@ from engine.process.protocol import (
     LONGEST_LINE_BYTES,
     LONGEST_RESPONSE_BYTES,
     PROTOCOL,
+    RESPONSES,
     Cancel,
     Command,
     Count,
@@ -31,7 +32,6 @@ from engine.process.protocol import (
     Unload,
     Unloaded,
     parse_command,
-    response_to_json,
     rival_of,
 )
 from engine.request import Prompt, Sampling
@@ -54,7 +54,7 @@ def loading(id: str, target: str) -> Loading:
 
 
 def hear(client: EngineClient, response: Response) -> Delivery | None:
-    return client.hear(response_to_json(response).encode() + b"\n")
+    return client.hear(RESPONSES.to_line(response))
 
 
 def started() -> EngineClient:
@@ -396,7 +396,7 @@ COMMANDS = (
     lambda id: Count(id, Prompt()),
     Unload,
 )
-RESPONSES = (
+MADE_UP = (
     lambda id: loading(id, f"/{id}"),
     lambda id: loaded(id, f"/{id}"),
     Unloaded,
@@ -471,7 +471,7 @@ class AnyEngine(RuleBasedStateMachine):
         assert self.deliver(self.client.cancel(command.id)) == at_once
 
     @precondition(lambda self: self.running and self.asked)
-    @rule(ago=AGO, kind=st.sampled_from(RESPONSES))
+    @rule(ago=AGO, kind=st.sampled_from(MADE_UP))
     def say(self, ago: int, kind: Any) -> None:
         command = self.command(ago)
         response: Response = kind(command.id)
@@ -491,11 +491,11 @@ class AnyEngine(RuleBasedStateMachine):
     @rule()
     def load(self) -> None:
         self.ask(COMMANDS[0])
-        for kind in RESPONSES[:2]:
+        for kind in MADE_UP[:2]:
             self.say(0, kind)
 
     @precondition(running)
-    @rule(kind=st.sampled_from(RESPONSES[3:]))
+    @rule(kind=st.sampled_from(MADE_UP[3:]))
     def say_what_nobody_asked(self, kind: Any) -> None:
         assert hear(self.client, kind("stranger")) is None
         with pytest.raises(Garbled):

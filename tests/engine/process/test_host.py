@@ -32,6 +32,7 @@ from engine.process.host import (
     quantized_caches,
 )
 from engine.process.protocol import (
+    COMMANDS,
     Cancel,
     Command,
     Count,
@@ -48,7 +49,6 @@ from engine.process.protocol import (
     SetDrafter,
     Unload,
     Unloaded,
-    command_to_json,
 )
 from engine.request import Prompt, Request, asked
 from models.errors import Problem
@@ -351,7 +351,7 @@ WRONG: dict[str, tuple[bytes | Command, str, str]] = {  # what is answered to, a
 def test_what_is_wrong_has_one_answer(child: Child) -> None:
     offenders = {}
     for name, (line, id, words) in WRONG.items():
-        child.write((line if isinstance(line, bytes) else command_to_json(line).encode()) + b"\n")
+        child.write((line if isinstance(line, bytes) else COMMANDS.to_json(line).encode()) + b"\n")
         failed = child.next()
         assert isinstance(failed, Failed), name
         if failed.generation != id or words not in failed.message or not failed.remedy:
@@ -477,7 +477,7 @@ def test_it_ends_although_it_is_held_up(
 def test_it_does_not_outlive_its_parent(folder: Path) -> None:
     # A parent that is killed cannot say quit.
     commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))
-    lines = "".join(command_to_json(command) + "\n" for command in commands).encode()
+    lines = "".join(COMMANDS.to_json(command) + "\n" for command in commands).encode()
     program = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-m', 'engine.process.host'],"
@@ -548,7 +548,7 @@ def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
     queue = CommandQueue(responses.append)
     monkeypatch.setattr(queue, "take", lambda: next(script, None))
     if waiting:
-        queue.read(io.BytesIO(command_to_json(Unload("2")).encode() + b"\n"))
+        queue.read(io.BytesIO(COMMANDS.to_line(Unload("2"))))
         queue.stopped = False  # as it would be with a stream that has not ended
     assert queue.waiting == waiting
     Host(queue, responses.append).run()

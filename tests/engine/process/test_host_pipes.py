@@ -14,12 +14,12 @@ from engine.events import Failed, Text
 from engine.pipes import claim_pipes
 from engine.process.host import CommandQueue, Disconnected, ResponseLines, read_lines
 from engine.process.protocol import (
+    COMMANDS,
     LONGEST_LINE_BYTES,
+    RESPONSES,
     Response,
     Unload,
     Unloaded,
-    command_to_json,
-    response_from_json,
 )
 
 
@@ -52,7 +52,7 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         os.close(pipes[0][0])
         os.close(pipes[1][1])
     with os.fdopen(pipes[1][0], "rb") as pipe:
-        assert response_from_json(pipe.read().decode()) == Failed("g", "m", "r")
+        assert RESPONSES.read(pipe.read()) == Failed("g", "m", "r")
 
 
 def test_lines_that_are_too_long_come_broken_off() -> None:
@@ -82,7 +82,7 @@ def test_lines_from_two_threads_stay_whole() -> None:
         for thread in threads:
             thread.start()
         for _ in range(40):
-            assert response_from_json(source.readline().decode()) in texts
+            assert RESPONSES.read(source.readline()) in texts
         for thread in threads:
             thread.join()
 
@@ -99,7 +99,7 @@ def test_an_inbox_stops_when_nobody_reads() -> None:
         raise Disconnected
 
     queue = CommandQueue(disconnected)
-    queue.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
+    queue.read(io.BytesIO(b"nonsense\n" + COMMANDS.to_json(Unload("1")).encode()))
     assert queue.stopped
     assert queue.take() is None
 

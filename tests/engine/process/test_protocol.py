@@ -13,8 +13,10 @@ from engine.events import Done, Failed, Stats, to_json
 from engine.process import protocol
 from engine.process.protocol import (
     CACHE_BITS,
+    COMMANDS,
     LONGEST_LINE_BYTES,
     MOST_PARALLEL,
+    RESPONSES,
     Cancel,
     Command,
     Count,
@@ -29,10 +31,7 @@ from engine.process.protocol import (
     Response,
     SetDrafter,
     Unload,
-    command_to_json,
     parse_command,
-    response_from_json,
-    response_to_json,
 )
 from engine.request import ChatMessage, Grammar, Prompt, Request, Sampling, ToolCall, asked
 from models.errors import Problem
@@ -138,7 +137,7 @@ commands: st.SearchStrategy[Command] = st.one_of(
 
 @given(command=commands)
 def test_a_command_survives_its_line(command: Command) -> None:
-    line = command_to_json(command)
+    line = COMMANDS.to_json(command)
     assert "\n" not in line
     assert line.isascii()
     for end in (b"", b"\n", b"\r\n"):
@@ -159,19 +158,19 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
     }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
-    line = response_to_json(event)
+    line = RESPONSES.to_json(event)
     assert "\n" not in line
-    assert response_from_json(line) == event
+    assert RESPONSES.read(line.encode()) == event
     fields = json.loads(line)
     for broken in ({**fields, "more": 1}, dict(list(fields.items())[:-1]), {**fields, "id": []}):
         with pytest.raises(WrongJson):
-            response_from_json(json.dumps(broken))
+            RESPONSES.read(json.dumps(broken).encode())
 
 
 @pytest.mark.parametrize("event", [Done("g", "stop", Stats(), "cut"), Failed("g", "m", "r")])
 def test_events_are_responses(event: Response) -> None:
-    assert response_to_json(event) == to_json(event)
-    assert response_from_json(response_to_json(event)) == event
+    assert RESPONSES.to_json(event) == to_json(event)
+    assert RESPONSES.read(RESPONSES.to_json(event).encode()) == event
 
 
 junk: st.SearchStrategy[Any] = st.recursive(
@@ -191,7 +190,7 @@ def test_any_bytes_are_refused_with_a_remedy(line: bytes) -> None:
 
 @given(command=commands, data=st.data())
 def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.DataObject) -> None:
-    line = command_to_json(command).encode()
+    line = COMMANDS.to_json(command).encode()
     fields = json.loads(line)
     spoilt = data.draw(
         st.builds(lambda place: line[:place], st.integers(0, len(line)))
@@ -320,9 +319,9 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
         '{"event": "ready", "protocol": 1, "python": "3.12.11", "mlx": "0.31.2", '
         '"mlx_lm": "0.31.3", "device": "Device(gpu, 0)"}'
     )
-    greeting = response_from_json(first)
+    greeting = RESPONSES.read(first.encode())
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
-    assert response_to_json(greeting) == first
+    assert RESPONSES.to_json(greeting) == first
     assert protocol.PROTOCOL == 6
 
 

@@ -101,7 +101,7 @@ def play(
 
 def say(response: Response) -> None:
     """One line of the protocol."""
-    sys.stdout.buffer.write(protocol.response_to_json(response).encode() + b"\n")
+    sys.stdout.buffer.write(protocol.RESPONSES.to_line(response))
     sys.stdout.buffer.flush()
 
 

@@ -220,7 +220,7 @@ def play(id: str, path: Path, number: int | None) -> None:
 
 
 def line(response: Response) -> bytes:
-    return protocol.response_to_json(response).encode() + b"\n"
+    return protocol.RESPONSES.to_line(response)
 
 
 def say(*responses: Response) -> None:

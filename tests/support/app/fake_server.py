@@ -31,7 +31,7 @@ from types import ModuleType
 engine = sys.modules["engine"] = ModuleType("engine")
 engine.__path__ = [str(Path(__file__).parents[3] / "engine")]
 
-from engine.process.protocol import Cancel, Command, Count, Generate, Load, Unload, command_to_json
+from engine.process.protocol import COMMANDS, Cancel, Command, Count, Generate, Load, Unload
 from engine.request import Prompt
 from engine.server.status import (
     STATUSES,
@@ -122,7 +122,7 @@ def clients_of(requests: list[RequestStatus]) -> tuple[ClientStatus, ...]:
 
 
 def ask(command: Command) -> None:
-    put(command_to_json(command))
+    put(COMMANDS.to_json(command))
 
 
 def tell(status: ServerStatus) -> None:

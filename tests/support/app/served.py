@@ -11,7 +11,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer, ServerState
 from app.settings import Settings
-from engine.process.protocol import Response, response_from_json
+from engine.process.protocol import RESPONSES, Response
 from tests.support.app.engine_listener import TIMEOUT_SECONDS, Listener
 from tests.support.app.window_maker import fake_host, fake_server
 
@@ -76,7 +76,7 @@ class Served:
         if not self._record.exists():
             return []
         lines = self._record.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [response_from_json(line) for line in lines if line.endswith("\n")]
+        return [RESPONSES.read(line.encode()) for line in lines if line.endswith("\n")]
 
 
 Serve = Callable[[str, str], Served]

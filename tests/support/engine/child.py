@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.events import Done, Failed
 from engine.process import host
-from engine.process.protocol import Command, Loaded, Response, command_to_json, response_from_json
+from engine.process.protocol import COMMANDS, RESPONSES, Command, Loaded, Response
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
@@ -38,7 +38,7 @@ class Child:
         self._pending = b""
 
     def send(self, *commands: Command) -> None:
-        self.write("".join(command_to_json(command) + "\n" for command in commands).encode())
+        self.write("".join(COMMANDS.to_json(command) + "\n" for command in commands).encode())
 
     def write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -58,7 +58,7 @@ class Child:
         return line
 
     def next(self) -> Response:
-        return response_from_json(self.line().decode())
+        return RESPONSES.read(self.line())
 
     def until(self, *kinds: type[Any]) -> list[Response]:
         """All responses up to the first of one of these kinds."""

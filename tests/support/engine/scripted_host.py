@@ -257,7 +257,7 @@ async def scripted(
 
 
 def send(writer: asyncio.StreamWriter, response: protocol.Response) -> None:
-    writer.write(protocol.response_to_json(response).encode() + b"\n")
+    writer.write(protocol.RESPONSES.to_line(response))
 
 
 def command(*arguments: str) -> Sequence[str]:
