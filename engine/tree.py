@@ -8,7 +8,6 @@ order in which they are tried. Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import zip_longest
 
 COMMITTED = -1
 """The parent of a token that stands behind the committed ones."""
@@ -57,13 +56,6 @@ class Tree:
     def children(self, parent: int) -> tuple[int, ...]:
         """The tokens behind `parent`, which may be COMMITTED."""
         return tuple(i for i, other in enumerate(self.parents) if other == parent)
-
-    @cached_property
-    def alternatives(self) -> tuple[tuple[int, ...], ...]:
-        """For each rank the token of that rank behind the committed ones and behind each token,
-        (n + 1,); COMMITTED where there is none."""
-        families = [self.children(parent) for parent in range(COMMITTED, len(self))]
-        return tuple(zip_longest(*families, fillvalue=COMMITTED))
 
     @cached_property
     def judges(self) -> tuple[int, ...]:
