@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text as Styled
 
-from engine.cli.child_session import ChildSession
-from engine.conversation.session import Session
+from engine.cli.sessions import AnySession
 from engine.documents import Document
 from engine.documents.by_section import TEMPLATE_OPTIONS, Ask, Said, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
@@ -56,7 +55,7 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
-def keep_what_was_read(session: Session | ChildSession) -> list[str]:
+def keep_what_was_read(session: AnySession) -> list[str]:
     """Write to disk what was read of documents, until a Ctrl-C; returns why it cannot be kept."""
     with noting(signal.SIGINT) as interrupted:
         while not interrupted() and session.keep():
@@ -68,7 +67,7 @@ class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
     def __init__(
-        self, session: Session | ChildSession, console: Console, documents: Sequence[Document] = ()
+        self, session: AnySession, console: Console, documents: Sequence[Document] = ()
     ) -> None:
         self._session, self._console = session, console
         self._closing = ExitStack()

@@ -1,5 +1,5 @@
-"""A session in a child process, for a chat in the terminal: where several Macs hold the target,
-their group ends with the process that leads them, and the chat is to go on.
+"""A session in a child process, for commands that answer: where several Macs hold the target, their
+group ends with the process that leads them, and a chat goes on.
 
 Knows the protocol and a process; nothing of Macs. Answers as `engine.conversation.session.Session`
 does.
@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
+from engine.cli.several_macs import Lost
 from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed
 from engine.process.client import (
@@ -36,7 +37,7 @@ from models.model_folder import ModelFolder
 _GRACE_SECONDS = 5.0  # to end by itself
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
-_NEXT = "The next message loads the model again."
+_NEXT = "Ask again: that loads the model again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +101,27 @@ class ChildSession:
         request: Request,
         *,
         options: str = "",
+        generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
-        process ends."""
-        asked = Generate(uuid4().hex, "chat", chat(messages, options=options), request)
+        """As `Session.answer`; the child process compares by itself. Raises `Lost` if that ends."""
+        prompt = chat(messages, options=options)
+        asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled):
             if isinstance(response, Event):
                 yield response
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from now on; returns a remark on it, mostly empty. Raises `Problem`."""
-        return self._change(SetDrafter(uuid4().hex, drafter, draft_length))
-
-    def measure(self) -> str:
-        """Calibrate the pair again; returns as `draft`."""
-        return self._change(SetDrafter(uuid4().hex, measure=True))
+        """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
+        `Problem`."""
+        change = SetDrafter(uuid4().hex, drafter, draft_length)
+        (loaded,) = (each for each in self._responses(change) if isinstance(each, Loaded))
+        return loaded.remark
 
     def close(self) -> None:
         """End the process."""
         self._lose("")
-
-    def _change(self, command: SetDrafter) -> str:
-        (loaded,) = (each for each in self._responses(command) if isinstance(each, Loaded))
-        return loaded.remark
 
     def _responses(
         self, command: Work, cancelled: Callable[[], bool] = lambda: False
@@ -144,9 +141,10 @@ class ChildSession:
                     if about is not command:
                         continue
                     if isinstance(response, Failed):
+                        kind: type[Problem] = Problem
                         if response.cause == "engine" and self._has_ended(_LAST_WORDS_SECONDS):
-                            self._why = ""  # the same
-                        raise Problem(response.message, response.remedy)
+                            self._why, kind = "", Lost  # the same
+                        raise kind(response.message, response.remedy)
                     yield response
                     if isinstance(response, Done | Loaded):
                         return

@@ -2,41 +2,34 @@
 
 from dataclasses import asdict
 from json import dumps
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from engine.cli.pair_options import Target, target_folder
-from engine.cli.several_macs import ModeOption, TrustNetwork, chosen_macs, leading
+from engine.cli.folders import target_folder
+from engine.cli.options import Json, MacsOptions, Target, examples, with_options
+from engine.cli.several_macs import leading
 from engine.cluster.states import RankState, divided
 from models.errors import Problem
 from models.in_words import clean, size
 
+_EXAMPLES = examples("slipstream cluster check --hosts macs.json")
+
 app = typer.Typer(
-    help="Several Macs that hold a target together. Never run over Thunderbolt yet.",
+    help="Check several Macs that hold a target together.",
     no_args_is_help=True,
+    epilog=f"It never ran over Thunderbolt yet.\n\n{_EXAMPLES}",
 )
 
-Named = Annotated[
-    Path, typer.Option("--hosts", metavar="FILE", help="Their hostfile, as for mlx.launch.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print lines of JSON instead.")]
 
+@app.command(epilog=_EXAMPLES)
+@with_options
+def check(options: MacsOptions, *, target: Target = None, json: Json = False) -> None:
+    """Join the Macs, and say how each of them is and what to set up.
 
-@app.command()
-def check(
-    *,
-    hosts: Named,
-    target: Target = None,
-    trust_network: TrustNetwork = False,
-    mode: ModeOption = "auto",
-    json: Json = False,
-) -> None:
-    """Join the Macs, say how each of them is, and what to set up; load a target, where one is
-    named. In JSON, a line of "ranks" whenever one changes, and a last one of a "problem"."""
+    With --json, a line of "ranks" whenever one changes, and a last line with a "problem", if any.
+    """
     states: tuple[RankState, ...] = ()
 
     def note(ranks: tuple[RankState, ...]) -> None:
@@ -50,8 +43,10 @@ def check(
             print(dumps({"problem": [problem.message, problem.remedy]}), flush=True)
 
     try:
+        macs = options.macs
+        if not macs.hosts:
+            raise Problem("No Macs are named.", "Give their file with --hosts.")
         folder = None if target is None else target_folder(target)
-        macs = chosen_macs(hosts, trust_network, mode)
         with leading(macs, note, tell) as led:
             led.join(macs)
             if folder is not None:

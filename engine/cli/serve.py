@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from engine.cli.pair_options import (
-    DEFAULT_DRAFTER,
-    Drafter,
-    DraftLengthOption,
-    Learn,
-    Target,
-    learning_folder,
-    target_folder,
-)
-from engine.cli.several_macs import HostsFile, ModeOption, TrustNetwork, chosen_macs
+from engine.cli.folders import learning_folder, target_folder
+from engine.cli.options import ModelOptions, examples, option
 from engine.server.clients import client_setups
 
 if TYPE_CHECKING:
@@ -30,50 +22,28 @@ def epilog() -> str:
     """The end of the command's help: what to tell other programs."""
     setups = client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY")
     blocks = [f"{setup.name}, {setup.where}:\n\b\n{escape(setup.lines)}" for setup in setups]
-    return "\n\n".join(blocks)
+    return "\n\n".join([examples("slipstream serve --parallel 4", words=True), *blocks])
 
 
 def serve(
+    options: ModelOptions,
     *,
-    target: Target = None,
-    drafter: Drafter = DEFAULT_DRAFTER,
-    draft_length: DraftLengthOption = "auto",
-    host: Annotated[
-        str, typer.Option(help="Where to listen; what other machines can reach needs a key.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any.")] = DEFAULT_PORT,
+    host: Annotated[str, option("The address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, option("The port; 0: any.", metavar="N", min=0, max=65535)] = DEFAULT_PORT,
     key_file: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|default",
-            help="Clients must show the key in it; it is made where there is none. Without one any "
-            "program on this machine may ask.",
-        ),
+        option("Ask for the key in this file, or in the default.", metavar="FILE|default"),
     ] = None,
     allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Web pages from here may ask, such as http://localhost:3000; repeatable."
-        ),
+        list[str] | None, option("Let web pages from here ask; repeatable.", metavar="URL")
     ] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at the same time.")] = 8,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Each answer has passes of the target to itself.")
-    ] = False,
-    context: Annotated[
-        int,
-        typer.Option(min=0, help="Tokens that memory is kept for; 0 is all that the model has."),
-    ] = 0,
-    learn: Learn = False,
-    hosts: HostsFile = None,
-    trust_network: TrustNetwork = False,
-    mode: ModeOption = "auto",
+    parallel: Annotated[int, option("Answers at the same time.", metavar="N", min=1, max=64)] = 8,
+    exact: Annotated[bool, option("Give each answer passes of its own.", "--exact")] = False,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="To an engine on the standard streams.")
     ] = False,
 ) -> None:
-    """Answer other programs on this machine: OpenAI's and Anthropic's APIs, over HTTP."""
-    from engine.process.protocol import Load, Memory
+    """Answer other programs, by OpenAI's and Anthropic's APIs."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
@@ -87,23 +57,20 @@ def serve(
     if attached:
         asyncio.run(serve_attached(place))
         return
-    folder = str(target_folder(target).path)
-    learning_folder(learn)
-    load = Load(
-        *("serve", folder, drafter, draft_length, Memory(context), parallel, exact, learn),
-        macs=chosen_macs(hosts, trust_network, mode),
-    )
+    folder = target_folder(options.target)
+    learning_folder(options.learn)
+    load = options.load(folder, id="serve", parallel=parallel, exact=exact)
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)
 
     def loaded(place: "Place", link: "EngineLink") -> None:
         assert link.loaded is not None
-        print(f"Slipstream answers at {place.address} with {Path(folder).name}.", flush=True)
+        print(f"Slipstream answers at {place.address} with {folder.name}.", flush=True)
         if path is not None:
             print(f"Clients must show the key in {path}.", flush=True)
         if link.loaded.remark:
             report(link.loaded.remark)
 
-    print(f"Loading {Path(folder).name}", file=sys.stderr, flush=True)
+    print(f"Loading {folder.name}", file=sys.stderr, flush=True)
     asyncio.run(run(place, load, link=EngineLink(), loaded=loaded, report=report))

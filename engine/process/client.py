@@ -271,6 +271,7 @@ class EngineClient:
                     target=response.target,
                     drafter=response.drafter,
                     draft_length=response.draft_length,
+                    measure=False,
                 )
                 self._begun, self.loaded = "", response
             case Unloaded():

@@ -330,6 +330,7 @@ class Host:
         if command.memory.context:
             shorter = min(command.memory.context, target.context_length)
             target = replace(target, context_length=shorter)
+        target = replace(target, sampling=command.sampling or target.sampling)
         mark_used(folder.path)
         session = Session(
             target,
@@ -340,7 +341,7 @@ class Host:
             earlier=earlier_answers_folder() if command.learn else None,
             kept=kept_blocks(command.keep_bytes),
         )
-        remark = self._calibrate(session, loading)
+        remark = self._calibrate(session, loading, again=command.measure)
         if self._led.cluster is not None:
             remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
         self._target, self._memory, self._macs = target, command.memory, command.macs

@@ -15,21 +15,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from engine.cli.several_macs import HostsFile
+from engine.cli.options import Hosts, Json, argument, examples, option
 from models.errors import Problem
 
+CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
+
 app = typer.Typer(
-    help="Find, fetch, convert and remove models; see what fits this machine.",
+    help="Find, fetch, convert and remove models; see what fits.",
     no_args_is_help=True,
+    epilog=examples("slipstream models pair", "slipstream models pull organization/model"),
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+Drafter = Annotated[str, option("What guesses, as for slipstream chat.", metavar="DRAFTER")]
 WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
 ]
 
 
-@app.command("list")
+@app.command("list", epilog=examples("slipstream models list"))
 def list_models(*, json: Json = False) -> None:
     """List installed models, downloads, and leftovers of interrupted work."""
     from engine.cli.models.local import local_models
@@ -43,11 +46,11 @@ def list_models(*, json: Json = False) -> None:
             show_local(Console(), found)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models search qwen --limit 5"))
 def search(
     *,
-    text: Annotated[str, typer.Argument(help="A part of the name.")],
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
+    text: Annotated[str, argument("A part of the name.", metavar="TEXT")],
+    limit: Annotated[int, option("Results at most.", metavar="N", min=1, max=100)] = 20,
     json: Json = False,
 ) -> None:
     """Look for models on the hub."""
@@ -62,19 +65,24 @@ def search(
             show_found(Console(), text, found)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "slipstream models pull organization/model",
+        "slipstream models pull organization/model/file.gguf@revision",
+    )
+)
 def pull(
     *,
     repositories: Annotated[
         list[str] | None,
-        typer.Argument(help="organization/model[/file.gguf][@revision]; none: continue the queue."),
+        argument("Models to fetch. Without any, the queue goes on.", metavar="[MODEL]..."),
     ] = None,
-    pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Pause this one.")] = "",
-    cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this one.")] = "",
+    pause: Annotated[str, option("Pause this download.", metavar="MODEL")] = "",
+    cancel: Annotated[str, option("Forget this download.", metavar="MODEL")] = "",
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Fetch models from the hub; Ctrl-C pauses, and the next pull continues."""
+    """Fetch models from the hub. Ctrl-C pauses; the next pull goes on."""
     from models.hub.queue import Queue
 
     with problems_as_lines(json):
@@ -121,15 +129,14 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
         raise typer.Exit(128 + interruption.signal)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models pair --target my-model"))
 def pair(
     *,
-    target: Annotated[str, typer.Option(help="Rate every drafter for this target.")] = "",
-    hosts: HostsFile = None,
+    target: Annotated[str, option("Rate all drafters for this target.", metavar="MODEL")] = "",
+    hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Recommend pairs for this machine, with --hosts for several; with --target, rate every drafter
-    for that target."""
+    """Recommend pairs for this machine, or rate a target's drafters."""
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
@@ -148,17 +155,16 @@ def pair(
             show_offers(Console(), offers)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models fit organization/model --context 16000"))
 def fit(
     *,
-    target: Annotated[str, typer.Argument(help="A folder, a GGUF file, or a model's name.")],
-    drafter: Annotated[str, typer.Option(help="As slipstream chat takes it.")] = "",
-    context: Annotated[int, typer.Option(min=1, help="Tokens of a conversation.")] = 4096,
-    hosts: HostsFile = None,
+    target: Annotated[str, argument("A folder, a GGUF file or a name.", metavar="MODEL")],
+    drafter: Drafter = "",
+    context: Annotated[int, option("Tokens of a conversation.", metavar="N", min=1)] = 4096,
+    hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Say whether a pair fits in this machine's memory, or in that of several Macs, and what it
-    needs."""
+    """Say how much memory a pair needs, and whether it is there."""
     from engine.cli.models.pairs import fit_of, plan_of
     from engine.cli.models.show import show_fit, show_plan
 
@@ -183,33 +189,32 @@ def fit(
             show_fit(Console(), found)
 
 
-@app.command()
+@app.command(epilog=CONVERT_EXAMPLES)
 def convert(
     *,
     source: Annotated[
-        str, typer.Argument(help="A float model or drafter: folder, name, GGUF file.")
+        str, argument("A float model or drafter: folder, name, GGUF file.", metavar="MODEL")
     ],
     folder: Annotated[
-        Path | None, typer.Argument(help="The folder to make; else one of Slipstream's own.")
+        Path | None, argument("The folder to make; else one of our own.", metavar="[FOLDER]")
     ] = None,
     bits: Annotated[
-        int | None,
-        typer.Option(help="2, 3, 4, 5, 6 or 8; 4 if not given. A drafter's: 8 or 4; 8."),
+        int | None, option("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", metavar="N")
     ] = None,
-    group_size: Annotated[int, typer.Option(help="Weights that share a scale: 32, 64, 128.")] = 64,
+    group_size: Annotated[
+        int, option("Weights that share a scale: 32, 64, 128.", metavar="N")
+    ] = 64,
     recipe: Annotated[
         str,
-        typer.Option(
-            help="More bits where they matter: mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6."
+        option(
+            "mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6: bits where they matter.", metavar="NAME"
         ),
     ] = "",
-    mtp: Annotated[
-        bool, typer.Option("--mtp", help="Only the model's MTP module, as a drafter of its own.")
-    ] = False,
+    mtp: Annotated[bool, option("Only its MTP module, as a drafter.", "--mtp")] = False,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Make a quantized model or drafter of a float one, or import a GGUF file."""
+    """Quantize a float model or drafter, or import a GGUF file."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
@@ -239,14 +244,13 @@ def convert(
             print(made)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models remove organization/model"))
 def remove(
     *,
-    name: Annotated[str, typer.Argument(help="As slipstream models list shows it.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Annotated[str, argument("A name that slipstream models list shows.", metavar="MODEL")],
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
     incomplete: Annotated[
-        bool,
-        typer.Option("--incomplete", help="Delete the leftovers, not the model."),
+        bool, option("Delete the leftovers, not the model.", "--incomplete")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -274,14 +278,14 @@ def remove(
             print(f"Deleted; {size(freed)} freed.")
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models folders --add /Volumes/Models"))
 def folders(
     *,
-    add: Annotated[Path | None, typer.Option(help="Look for models here too.")] = None,
-    remove: Annotated[Path | None, typer.Option(help="Stop looking here.")] = None,
+    add: Annotated[Path | None, option("Look for models here too.", metavar="FOLDER")] = None,
+    remove: Annotated[Path | None, option("Stop looking here.", metavar="FOLDER")] = None,
     json: Json = False,
 ) -> None:
-    """List, add or remove folders in which Slipstream looks for models."""
+    """List, add or remove the folders in which models are looked for."""
     from models.installed.added_folders import add_folder, remove_folder
     from models.installed.added_folders import folders as added
 

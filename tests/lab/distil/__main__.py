@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from engine.cli.pair_options import Target, target_folder
+from engine.cli.folders import target_folder
+from engine.cli.options import Target
 from engine.cpu.blas import restart_with_any_kernels
 from engine.distil.head_learner import HeadLearner
 from engine.distil.learner import Learner

@@ -14,8 +14,9 @@ from rich.console import Console
 from engine.bench.options import BenchOptions
 from engine.bench.render import check_place, show
 from engine.bench.run import run_bench
+from engine.cli.folders import target_folder
 from engine.cli.main import PerCategory, Prompts, Sets, Temperatures
-from engine.cli.pair_options import Target, target_folder
+from engine.cli.options import Target
 from models.errors import Problem
 from tests.lab.peers.transformers_lookup import transformers_lookup
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from engine.cli.main import Drafters, PerCategory, Prompts, Sets, Temperatures
-from engine.cli.pair_options import Target
+from engine.cli.options import Target
 from models.errors import Problem
 from tests.lab.simulate.run import (
     SimulateOptions,
