@@ -1,6 +1,6 @@
 """`slipstream cluster`: says how several Macs are, and what to set up on them."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from json import dumps
 
 import typer
@@ -8,24 +8,31 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.cli.folders import target_folder
-from engine.cli.options import Json, MacsOptions, Target, examples, with_options
+from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
 from engine.cli.several_macs import leading
 from engine.cluster.states import RankState, divided
 from models.errors import Problem
 from models.in_words import clean, size
 
-_EXAMPLES = examples("slipstream cluster check --hosts macs.json")
+_EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
 
 app = typer.Typer(
     help="Check several Macs that hold a target together.",
     no_args_is_help=True,
-    epilog=f"It never ran over Thunderbolt yet.\n\n{_EXAMPLES}",
+    epilog=_EXAMPLES,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(TargetOptions, MacsOptions):
+    """What is checked: the Macs, and a target where one is named."""
+
+    json: bool = option(False, *AS_JSON)
 
 
 @app.command(epilog=_EXAMPLES)
 @with_options
-def check(options: MacsOptions, *, target: Target = None, json: Json = False) -> None:
+def check(options: CheckOptions) -> None:
     """Join the Macs, and say how each of them is and what to set up.
 
     With --json, a line of "ranks" whenever one changes, and a last line with a "problem", if any.
@@ -35,29 +42,29 @@ def check(options: MacsOptions, *, target: Target = None, json: Json = False) ->
     def note(ranks: tuple[RankState, ...]) -> None:
         nonlocal states
         states = ranks or states
-        if json and ranks:
+        if options.json and ranks:
             print(dumps({"ranks": [asdict(rank) for rank in ranks]}), flush=True)
 
     def tell(problem: Problem) -> None:
-        if json:
+        if options.json:
             print(dumps({"problem": [problem.message, problem.remedy]}), flush=True)
 
     try:
         macs = options.macs
         if not macs.hosts:
             raise Problem("No Macs are named.", "Give their file with --hosts.")
-        folder = None if target is None else target_folder(target)
+        folder = None if options.target is None else target_folder(options.target)
         with leading(macs, note, tell) as led:
             led.join(macs)
             if folder is not None:
                 led.load(folder, macs)
     except Problem as problem:
-        if not json:
+        if not options.json:
             raise
         tell(problem)
         raise typer.Exit(2) from None
     finally:
-        if not json:
+        if not options.json:
             show_macs(Console(), states)
 
 

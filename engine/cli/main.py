@@ -6,7 +6,7 @@ Every failure that a person can act on ends here, as one line, with exit code 2.
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -21,15 +21,18 @@ from engine.cli.folders import target_folder
 from engine.cli.models.commands import CONVERT_EXAMPLES, convert
 from engine.cli.models.commands import app as models_app
 from engine.cli.options import (
+    AS_JSON,
     DEFAULT_DRAFTER,
+    MAX_TOKENS,
+    TARGET,
+    WORDS,
     AnswerOptions,
-    Drafter,
-    Json,
     MacsOptions,
-    MaxTokens,
+    PairOptions,
     Panel,
-    Target,
+    TargetOptions,
     argument,
+    described,
     examples,
     option,
     with_options,
@@ -66,7 +69,7 @@ def _slipstream(
     *,
     version: Annotated[
         bool,
-        option("Print the version.", "--version", callback=_tell_version, is_eager=True),
+        described("Print the version.", "", "--version", callback=_tell_version, is_eager=True),
     ] = False,
 ) -> None:
     """Local chat that answers faster without changing what it says."""
@@ -80,31 +83,28 @@ def follow() -> None:
     obey()
 
 
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(AnswerOptions):
+    """Also the options of a single answer."""
+
+    prompt: str = option(MISSING, "What to answer; - reads it from standard input.", "TEXT")
+    json: bool = option(False, "Print events, one a line.", "", "--json")
+    section_by_section: bool = option(
+        *(False, "Ask each part, then the notes, to sum up.", "", "--section-by-section"),
+        panel=Panel.DOCUMENTS,
+    )
+
+
 @app.command(
     rich_help_panel=ANSWERS,
     epilog=examples(
         "slipstream generate --prompt 'Why is the sky blue?' --temperature 0",
         "slipstream generate --prompt 'Who signs it?' --attach contract.pdf",
-        words=True,
+        words=WORDS,
     ),
 )
 @with_options
-def generate(
-    options: AnswerOptions,
-    *,
-    prompt: Annotated[
-        str, option("What to answer; - reads it from standard input.", metavar="TEXT")
-    ],
-    section_by_section: Annotated[
-        bool,
-        option(
-            "Ask each part of them, then the notes: to count, to sum up.",
-            "--section-by-section",
-            panel=Panel.DOCUMENTS,
-        ),
-    ] = False,
-    json: Annotated[bool, option("Print events, one a line.", "--json")] = False,
-) -> None:
+def generate(options: GenerateOptions) -> None:
     """Answer one prompt and exit."""
     from engine.cli.attaching import Attachments, keep_what_was_read, read_attached
     from engine.cli.sessions import open_session, show_remarks
@@ -115,27 +115,27 @@ def generate(
     from engine.events import Event, Text, to_json
     from engine.request import ChatMessage
 
-    text = _standard_input() if prompt == "-" else prompt
+    text = _standard_input() if options.prompt == "-" else options.prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    if section_by_section and not options.attach:
+    if options.section_by_section and not options.attach:
         raise Problem("No file is attached.", "Name one with --attach.")
     errors = Console(stderr=True)
     request = options.request()
     documents = [read_attached(path, errors, read_document) for path in options.attach or ()]
     with (
-        closing(open_session(options, quiet=json)) as session,
+        closing(open_session(options, quiet=options.json)) as session,
         closing(Attachments(session, errors, documents)) as attachments,
     ):
         request = replace(request, keep_as=attachments.digests)
         before = [ChatMessage("system", options.system)] * bool(options.system)
-        if section_by_section:
+        if options.section_by_section:
             asked = attachments.write_by_section(text, request, before=before)
         else:
             asked = attachments.write(text, request, before=before, more=False)
         messages = [*before, asked]
         answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
-        if json:
+        if options.json:
             for event in answer:
                 print(to_json(event), flush=True)
             keep_what_was_read(session)
@@ -153,19 +153,18 @@ def generate(
         show_remarks(*keep_what_was_read(session))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ChatOptions(AnswerOptions):
     """Also the option of a conversation that grows."""
 
-    max_tokens: MaxTokens = 1024
-    overflow: Annotated[
-        Overflow,
-        option("If full: middle, rolling or stop.", panel=Panel.ANSWER, metavar="HOW"),
-    ] = "middle"
+    max_tokens: int = option(1024, *MAX_TOKENS, panel=Panel.ANSWER, min=1)
+    overflow: Overflow = option(
+        "middle", "If full: middle, rolling or stop.", "HOW", panel=Panel.ANSWER
+    )
 
 
 @app.command(
-    rich_help_panel=ANSWERS, epilog=examples("slipstream chat --attach FOLDER", words=True)
+    rich_help_panel=ANSWERS, epilog=examples("slipstream chat --attach FOLDER", words=WORDS)
 )
 @with_options
 def chat(options: ChatOptions) -> None:
@@ -188,7 +187,7 @@ def chat(options: ChatOptions) -> None:
         terminal.run(lambda: input("> "))
 
 
-app.command(rich_help_panel=ANSWERS, epilog=epilog())(with_options(serve))
+app.command(rich_help_panel=ANSWERS, epilog=epilog())(serve)
 
 
 @app.command(
@@ -199,24 +198,21 @@ def distil(
     *,
     prompts: Annotated[
         list[Path],
-        option("JSON, JSON lines, CSV, or a prompt a line; more may follow.", metavar="FILE..."),
+        described("JSON, JSON lines, CSV, or a prompt a line; more may follow.", "FILE..."),
     ],
     more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
-    out: Annotated[Path, option("The drafter's folder, to be made.", metavar="FOLDER")],
-    target: Target = None,
+    out: Annotated[Path, described("The drafter's folder, to be made.", "FOLDER")],
+    target: Annotated[str | None, described(*TARGET)] = None,
     answers: Annotated[
-        Path | None,
-        option("Keep the answers here, for the next drafter too.", metavar="FOLDER"),
+        Path | None, described("Keep the answers here, for the next drafter too.", "FOLDER")
     ] = None,
-    minutes: Annotated[float | None, option("How long to work.", metavar="X", min=0.1)] = None,
+    minutes: Annotated[float | None, described("How long to work.", "X", min=0.1)] = None,
     tokens: Annotated[
-        int | None, option("Or: answer tokens to learn from.", metavar="N", min=1000)
+        int | None, described("Or: answer tokens to learn from.", "N", min=1000)
     ] = None,
-    vocabulary: Annotated[
-        int, option("Tokens that the drafter can guess.", metavar="N", min=16)
-    ] = 8192,
-    longest_answer: Annotated[int, option("Tokens of an answer.", metavar="N", min=8)] = 160,
-    resume: Annotated[bool, option("Continue where it stopped.", "--resume")] = False,
+    vocabulary: Annotated[int, described("Tokens that it can guess.", "N", min=16)] = 8192,
+    longest_answer: Annotated[int, described("Tokens of an answer.", "N", min=8)] = 160,
+    resume: Annotated[bool, described("Continue where it stopped.", "", "--resume")] = False,
 ) -> None:
     """Make a drafter for a target, from the target's own answers."""
     from engine.distil.run import DistilOptions, distil
@@ -248,8 +244,8 @@ def distil(
 )
 def import_model(
     *,
-    source: Annotated[Path, argument("A GGUF file.", metavar="FILE")],
-    folder: Annotated[Path, argument("The MLX model folder to make.", metavar="FOLDER")],
+    source: Annotated[Path, argument("A GGUF file.", "FILE")],
+    folder: Annotated[Path, argument("The MLX model folder to make.", "FOLDER")],
 ) -> None:
     """Turn a GGUF file into an MLX model folder."""
     from engine.cli.models.progress import bytes_bar
@@ -264,145 +260,113 @@ app.command(rich_help_panel=MODELS, epilog=CONVERT_EXAMPLES)(convert)  # as slip
 app.add_typer(models_app, name="models", rich_help_panel=MODELS)
 
 
-@app.command(rich_help_panel=MEASURE, epilog=examples("slipstream bench --drafter suffix+head"))
+_pair, _question, _report = (
+    partial(option, panel=panel) for panel in (Panel.MODEL, Panel.QUESTIONS, Panel.REPORT)
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchCommand(TargetOptions, MacsOptions):
+    """The options of a benchmark, as they are written."""
+
+    drafter: list[str] | None = _pair(None, "As for chat; repeatable.", "DRAFTER")
+    draft_length: list[str] | None = _pair(None, "As for chat; repeatable.", "LENGTH")
+    runner: list[str] | None = _pair(None, "Both in one, as head/tree:8; repeatable.", "RUNNER")
+    rule: list[str] | None = _pair(None, "Accept by block or token; repeatable.", "RULE")
+    baselines: bool = option(True, "Run plain decoding too.", "", "--baselines/--no-baselines")
+    cool_down: float = option(15.0, "Rest if heat costs X %; 0: never.", "X", min=0, max=100)
+    prompts: Path | None = _question(None, "Question sets, or a file with a prompt a line.", "PATH")
+    set_: list[str] | None = _question(None, "Only this question set; repeatable.", "NAME", "--set")
+    attach: bool = _question(False, "Ask about documents, to copy from.", "", "--attach")
+    per_category: int = _question(2, "Prompts from each category.", "N", min=1)
+    max_tokens: int = _question(100, *MAX_TOKENS, min=2)
+    temperature: list[float] | None = _question(None, "0: greedy; repeatable.", "X")
+    seed: int = _question(0, "The first prompt's; the next has one more.", "N")
+    repeats: int = _question(1, "Runs of each prompt.", "N", min=1)
+    out: Path | None = _report(None, "Write all figures to a JSON file.", "FILE")
+    markdown: Path | None = _report(None, "Write the tables to a file.", "FILE")
+    from_: Path | None = _report(None, "Only show reports of --out.", "PATH", "--from")
+
+
+@app.command(
+    rich_help_panel=MEASURE, epilog=examples("slipstream bench --drafter suffix+head", words=WORDS)
+)
 @with_options
-def bench(
-    macs: MacsOptions,
-    *,
-    target: Target = None,
-    drafter: Annotated[
-        list[str] | None, option("As for chat; repeatable.", panel=Panel.MODEL, metavar="DRAFTER")
-    ] = None,
-    draft_length: Annotated[
-        list[str] | None, option("As for chat; repeatable.", panel=Panel.MODEL, metavar="LENGTH")
-    ] = None,
-    runner: Annotated[
-        list[str] | None,
-        option("As head/tree:8; repeatable.", panel=Panel.MODEL, metavar="DRAFTER/LENGTH"),
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        option("Accept samples by block or by token; repeatable.", metavar="RULE"),
-    ] = None,
-    baselines: Annotated[
-        bool, option("Run plain decoding too.", "--baselines/--no-baselines")
-    ] = True,
-    prompts: Annotated[
-        Path | None,
-        option(
-            "Question sets, or a file with a prompt a line.", panel=Panel.QUESTIONS, metavar="PATH"
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        option(
-            "Only this question set; repeatable.", "--set", panel=Panel.QUESTIONS, metavar="NAME"
-        ),
-    ] = None,
-    attach: Annotated[
-        bool, option("Ask about documents, to copy from.", "--attach", panel=Panel.QUESTIONS)
-    ] = False,
-    per_category: Annotated[
-        int, option("Prompts from each category.", panel=Panel.QUESTIONS, metavar="N", min=1)
-    ] = 2,
-    max_tokens: Annotated[
-        int, option("Tokens of the longest answer.", panel=Panel.QUESTIONS, metavar="N", min=2)
-    ] = 100,
-    temperature: Annotated[
-        list[float] | None, option("0: greedy; repeatable.", panel=Panel.QUESTIONS, metavar="X")
-    ] = None,
-    seed: Annotated[
-        int,
-        option("The first prompt's; the next has one more.", panel=Panel.QUESTIONS, metavar="N"),
-    ] = 0,
-    repeats: Annotated[
-        int, option("Runs of each prompt.", panel=Panel.QUESTIONS, metavar="N", min=1)
-    ] = 1,
-    cool_down: Annotated[
-        float,
-        option("Rest if heat slows it by more %; 0: never.", metavar="X", min=0, max=100),
-    ] = 15.0,
-    out: Annotated[
-        Path | None, option("Write all figures to a JSON file.", panel=Panel.REPORT, metavar="FILE")
-    ] = None,
-    markdown: Annotated[
-        Path | None, option("Write the tables to a file.", panel=Panel.REPORT, metavar="FILE")
-    ] = None,
-    from_: Annotated[
-        Path | None,
-        option(
-            "Show reports of --out, and measure nothing.",
-            "--from",
-            panel=Panel.REPORT,
-            metavar="PATH",
-        ),
-    ] = None,
-) -> None:
+def bench(options: BenchCommand) -> None:
     """Measure drafting beside plain decoding and mlx-lm."""
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_place, show, show_kept
     from engine.bench.run import run_bench
 
     console, errors = Console(), Console(stderr=True)
-    check_place(markdown)
-    if from_ is not None:
-        show_kept(from_, console, to=markdown)
+    check_place(options.markdown)
+    if options.from_ is not None:
+        show_kept(options.from_, console, to=options.markdown)
         return
-    alone = runner and not drafter and not draft_length
-    options = BenchOptions(
-        target=target_folder(target),
-        drafters=() if alone else tuple(drafter or [DEFAULT_DRAFTER]),
-        lengths=() if alone else tuple(draft_length or ["auto", "4"]),
-        runners=tuple(runner or ()),
-        prompts=prompts,
-        attach=attach,
-        sets=tuple(set_ or ()),
-        per_category=per_category,
-        max_tokens=max_tokens,
-        temperatures=tuple(temperature or [0.0, 0.8]),
-        rules=tuple(rule or ["block"]),
-        seed=seed,
-        repeats=repeats,
-        baselines=baselines,
-        cool_down=cool_down / 100,
-        out=out,
+    alone = options.runner and not options.drafter and not options.draft_length
+    chosen = BenchOptions(
+        target=target_folder(options.target),
+        drafters=() if alone else tuple(options.drafter or [DEFAULT_DRAFTER]),
+        lengths=() if alone else tuple(options.draft_length or ["auto", "4"]),
+        runners=tuple(options.runner or ()),
+        prompts=options.prompts,
+        attach=options.attach,
+        sets=tuple(options.set_ or ()),
+        per_category=options.per_category,
+        max_tokens=options.max_tokens,
+        temperatures=tuple(options.temperature or [0.0, 0.8]),
+        rules=tuple(options.rule or ["block"]),
+        seed=options.seed,
+        repeats=options.repeats,
+        baselines=options.baselines,
+        cool_down=options.cool_down / 100,
+        out=options.out,
     )
-    with leading(macs.macs) as led, Awake():
+    macs = options.macs
+    with leading(macs) as led, Awake():
         measured = run_bench(
-            options,
+            chosen,
             progress=lambda line: errors.print(line, style="dim", markup=False),
-            load_target=partial(led.load, macs=macs.macs) if macs.hosts else None,
+            load_target=partial(led.load, macs=macs) if macs.hosts else None,
         )
-    show(measured.report(), console, to=markdown)
+    show(measured.report(), console, to=options.markdown)
 
 
-@app.command(rich_help_panel=MEASURE, epilog=examples("slipstream doctor --no-pair"))
-def doctor(
-    *,
-    target: Target = None,
-    drafter: Drafter = DEFAULT_DRAFTER,
-    pair: Annotated[bool, option("Try a pair too.", "--pair/--no-pair")] = True,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions(PairOptions):
+    """What the doctor looks at."""
+
+    pair: bool = option(True, "Try a pair too.", "", "--pair/--no-pair")
+    json: bool = option(False, *AS_JSON)
+
+
+@app.command(
+    rich_help_panel=MEASURE,
+    epilog=examples("slipstream doctor --target MODEL", words=("MODEL", "DRAFTER")),
+)
+@with_options
+def doctor(options: DoctorOptions) -> None:
     """Say how this machine runs a pair, and what to change."""
     from json import dumps
 
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
-    console = Console()
+    console, target = Console(), options.target
     find = starter_if_here if target is None else lambda: target_folder(target)
     found = diagnose(
-        find if pair else None,
-        drafter,
-        show=lambda check: None if json else show_check(check, console),
+        find if options.pair else None,
+        options.drafter,
+        show=lambda check: None if options.json else show_check(check, console),
     )
-    if json:
+    if options.json:
         print(dumps(found.to_json()))
     raise typer.Exit(0 if found.usable else 1)
 
 
 @app.command(rich_help_panel=MEASURE, epilog=examples("slipstream kept --forget"))
-def kept(*, forget: Annotated[bool, option("Delete all of it.", "--forget")] = False) -> None:
+def kept(
+    *, forget: Annotated[bool, described("Delete all of it.", "", "--forget")] = False
+) -> None:
     """Say what is kept on disk of documents, or delete it."""
     from engine.conversation.kept_blocks import forget_all, held_bytes, kept_blocks_folder
     from models.in_words import size

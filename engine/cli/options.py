@@ -1,13 +1,13 @@
-"""The options that several commands share, each declared once: a command gets them as one object.
+"""The options of the command line, each declared once: a command gets them as one object.
 
 Knows what a person may write and what that means; loads nothing.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
@@ -20,6 +20,7 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 
 DEFAULT_DRAFTER = "auto"
+_DESCRIPTION = "description"  # of a field's option, in its metadata
 
 
 class Panel(StrEnum):
@@ -35,63 +36,72 @@ class Panel(StrEnum):
     MACS = "Several Macs"
 
 
-_WORDS = (
-    "MODEL: a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
-    "DRAFTER: auto, none, lookup, suffix, recycling, lookahead[:W,N,G], head, early-exit[:LAYERS], "
-    "a MODEL, or several joined with +.",
-    "LENGTH: a number, tree:N for a tree of N tokens, or auto.",
-    "HOSTFILE: as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
+WORDS = {
+    "MODEL": "a folder, a GGUF file, a hub id, or a name that slipstream models list shows.",
+    "DRAFTER": "auto, none, lookup, suffix, recycling, lookahead[:W,N,G], head, "
+    "early-exit[:LAYERS], a MODEL, or several joined with +.",
+    "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
+    "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
     "never ran over Thunderbolt yet.",
-    "MODE: pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
+    "MODE": "pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
     "every layer (equal up to rounding), auto what fits.",
-)
+}
 
 
-def option(
-    help: str, *names: str, panel: Panel = Panel.OPTIONS, metavar: str = "", **more: Any
+def described(
+    help: str, metavar: str = "", *names: str, panel: Panel = Panel.OPTIONS, **more: Any
 ) -> Any:
     """An option for `Annotated`. Without a `metavar` it is a switch."""
     return typer.Option(*names, help=help, rich_help_panel=panel, metavar=metavar, **more)
+
+
+def argument(help: str, metavar: str) -> Any:
+    """An argument for `Annotated`."""
+    return typer.Argument(help=help, metavar=metavar)
+
+
+def option(default: Any, *words: str, **more: Any) -> Any:
+    """A field of an options object; the rest as for `described`. `MISSING` makes it required."""
+    return field(default=default, metadata={_DESCRIPTION: described(*words, **more)})
+
+
+def examples(*lines: str, words: Iterable[str] = ()) -> str:
+    """The end of a command's help: the meaning of these `WORDS`, and lines to copy."""
+    meanings = [f"{word}: {WORDS[word]}" for word in words]
+    return escape("\n\n".join([*meanings, *(f"Example: {line}" for line in lines)]))
 
 
 _answer, _model, _sampling, _documents, _macs = (
     partial(option, panel=panel)
     for panel in (Panel.ANSWER, Panel.MODEL, Panel.SAMPLING, Panel.DOCUMENTS, Panel.MACS)
 )
+TARGET = "The model that answers; else the starter.", "MODEL"
+ON_THE_MACS = "Hold the target on the Macs in this file.", "HOSTFILE"
+MAX_TOKENS = "Tokens of the longest answer.", "N"
+AS_JSON = "Print JSON instead.", "", "--json"
 
 
-def argument(help: str, *, metavar: str) -> Any:
-    """An argument for `Annotated`."""
-    return typer.Argument(help=help, metavar=metavar)
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """The model that answers."""
+
+    target: str | None = _model(None, *TARGET)
 
 
-def examples(*lines: str, words: bool = False) -> str:
-    """The end of a command's help: lines to copy, and with `words` what the metavars stand for."""
-    shown = [escape(f"Example: {line}") for line in lines]
-    return "\n\n".join([*map(escape, _WORDS), *shown] if words else shown)
+@dataclass(frozen=True, kw_only=True)
+class PairOptions(TargetOptions):
+    """Also what guesses its tokens."""
+
+    drafter: str = _model(DEFAULT_DRAFTER, "What guesses the next tokens.", "DRAFTER")
 
 
-Target = Annotated[str | None, _model("The model that answers; else the starter.", metavar="MODEL")]
-Drafter = Annotated[str, _model("What guesses the next tokens.", metavar="DRAFTER")]
-Hosts = Annotated[
-    Path | None, _macs("Hold the target on the Macs in this file.", metavar="HOSTFILE")
-]
-MaxTokens = Annotated[int, _answer("Tokens of the longest answer.", metavar="N", min=1)]
-Json = Annotated[bool, option("Print JSON instead.", "--json")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MacsOptions:
     """The Macs that hold the target; without a hostfile this one alone."""
 
-    hosts: Hosts = None
-    trust_network: Annotated[
-        bool, _macs("Trust everybody on their network.", "--trust-network")
-    ] = False
-    mode: Annotated[
-        Literal["auto", "pipeline", "tensor"],
-        _macs("How they share it.", metavar="MODE"),
-    ] = "auto"
+    hosts: Path | None = _macs(None, *ON_THE_MACS)
+    trust_network: bool = _macs(False, "Trust everybody on their network.", "", "--trust-network")
+    mode: Literal["auto", "pipeline", "tensor"] = _macs("auto", "How they share it.", "MODE")
 
     def __post_init__(self) -> None:
         if self.hosts is None and (self.trust_network or self.mode != "auto"):
@@ -105,47 +115,27 @@ class MacsOptions:
         return Macs(str(self.hosts.expanduser().absolute()), self.trust_network, self.mode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions(MacsOptions):
-    """What answers: a pair, how it drafts and samples, what it may keep. For every command that
-    answers. Raises `Problem` if a value is out of range."""
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(PairOptions, MacsOptions):
+    """What answers: a pair, how it drafts and samples, and where. For all commands that answer.
+    Raises `Problem` if a value is out of range."""
 
-    target: Target = None
-    drafter: Drafter = DEFAULT_DRAFTER
-    draft_length: Annotated[str, _model("Tokens to guess a round.", metavar="LENGTH")] = "auto"
-    context: Annotated[
-        int, _model("Tokens of a chat; 0: all it can read.", metavar="N", show_default=False)
-    ] = 0
-    cache_bits: Annotated[
-        int, _model("Bits in the caches of long chats: 8 or 4.", metavar="N", show_default=False)
-    ] = 0
-    learn: Annotated[bool, _model("Guess from earlier answers; keep new ones.", "--learn")] = False
-    measure: Annotated[bool, _model("Measure what drafting costs again.", "--measure")] = False
-    temperature: Annotated[float | None, _sampling("How much is left to chance.", metavar="X")] = (
-        None
-    )
-    top_k: Annotated[int | None, _sampling("Keep the N likeliest tokens.", metavar="N")] = None
-    top_p: Annotated[
-        float | None, _sampling("Keep the likeliest, up to this share of all.", metavar="X")
-    ] = None
-    min_p: Annotated[
-        float | None, _sampling("Drop those below this share of the likeliest.", metavar="X")
-    ] = None
-    repetition_penalty: Annotated[
-        float | None, _sampling("Divide the chance of what was said; 1: off.", metavar="X")
-    ] = None
-    presence_penalty: Annotated[
-        float | None, _sampling("Lower the chance of what was said.", metavar="X")
-    ] = None
-    frequency_penalty: Annotated[
-        float | None, _sampling("Lower it each time that it was said.", metavar="X")
-    ] = None
-    seed: Annotated[int | None, _sampling("The same seed writes the same text.", metavar="N")] = (
-        None
-    )
+    draft_length: str = _model("auto", "Tokens to guess a round.", "LENGTH")
+    context: int = _model(0, "Tokens of a chat; 0: all it can read.", "N", show_default=False)
+    cache_bits: int = _model(0, "Bits in caches of long chats: 8 or 4.", "N", show_default=False)
+    learn: bool = _model(False, "Guess from earlier answers; keep new ones.", "", "--learn")
+    measure: bool = _model(False, "Measure what drafting costs again.", "", "--measure")
+    temperature: float | None = _sampling(None, "How much is left to chance.", "X")
+    top_k: int | None = _sampling(None, "Keep the N likeliest tokens.", "N")
+    top_p: float | None = _sampling(None, "Keep the likeliest, up to this share of all.", "X")
+    min_p: float | None = _sampling(None, "Drop those below this share of the likeliest.", "X")
+    repetition_penalty: float | None = _sampling(None, "Make used tokens less likely; 1: off.", "X")
+    presence_penalty: float | None = _sampling(None, "Lower the score of used tokens.", "X")
+    frequency_penalty: float | None = _sampling(None, "Lower it once for each use.", "X")
+    seed: int | None = _sampling(None, "The same seed writes the same text.", "N")
 
     def __post_init__(self) -> None:
-        MacsOptions.__post_init__(self)
+        super().__post_init__()
         Sampling(**self._given)
         _ = self._memory
 
@@ -183,25 +173,17 @@ class ModelOptions(MacsOptions):
         return replace(default, **given, repeatable=self.seed is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AnswerOptions(ModelOptions):
     """Also the options of answers that this command asks for itself. Raises `Problem`."""
 
-    system: Annotated[str, _answer("The system prompt.", metavar="TEXT")] = ""
-    max_tokens: MaxTokens = 512
-    stop: Annotated[
-        list[str] | None, _answer("End before this text; repeatable.", metavar="TEXT")
-    ] = None
-    schema: Annotated[
-        Path | None, _answer("Answer in JSON that obeys this schema.", metavar="FILE")
-    ] = None
-    regex: Annotated[
-        str | None, _answer("Answer with a text that matches this.", metavar="REGEX")
-    ] = None
-    attach: Annotated[
-        list[Path] | None, _documents("Give the model a file or folder.", metavar="PATH")
-    ] = None
-    keep: Annotated[bool, _documents("Keep what was read of them.", "--keep/--no-keep")] = True
+    system: str = _answer("", "The system prompt.", "TEXT")
+    max_tokens: int = _answer(512, *MAX_TOKENS, min=1)
+    stop: list[str] | None = _answer(None, "End before this text; repeatable.", "TEXT")
+    schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")
+    regex: str | None = _answer(None, "Answer with a text that matches this.", "REGEX")
+    attach: list[Path] | None = _documents(None, "Give the model a file or folder.", "PATH")
+    keep: bool = _documents(True, "Keep what was read of them.", "", "--keep/--no-keep")
 
     def request(self, *, overflow: Overflow = "stop") -> Request:
         """How to answer; the sampling is the model's, as loaded. Raises `Problem`."""
@@ -227,39 +209,28 @@ class AnswerOptions(ModelOptions):
             ) from error
 
 
-def with_options[Command: Callable[..., None]](command: Command) -> Command:
-    """The command with an option for each field of the options objects that it takes."""
-    kinds: dict[str, type[Any]] = {}
-    parameters: list[Parameter] = []
-    for name, parameter in signature(command, eval_str=True).parameters.items():
-        if is_dataclass(parameter.annotation):
-            kinds[name] = cast(type[Any], parameter.annotation)
-            parameters += _parameters(kinds[name])
-        else:
-            parameters.append(parameter)
+def with_options[Options](command: Callable[[Options], None]) -> Callable[..., None]:
+    """A command with an option for each field of the dataclass that `command` takes."""
+    kind: type[Any] = get_type_hints(command)["options"]
 
     @wraps(command)
     def run(**given: Any) -> None:
-        made = {
-            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)})
-            for name, kind in kinds.items()
-        }
-        command(**made, **given)
+        command(kind(**given))
 
-    ordered = sorted(parameters, key=_place)
+    ordered = sorted(_parameters(kind), key=_place)
     run.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
-    return cast(Command, run)
+    return run
 
 
 def _parameters(kind: type[Any]) -> Iterator[Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
+    hints, annotated = get_type_hints(kind), cast(Any, Annotated)
     for each in fields(kind):
-        yield Parameter(
-            each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
-        )
+        default = Parameter.empty if each.default is MISSING else each.default
+        annotation = annotated[hints[each.name], each.metadata[_DESCRIPTION]]
+        yield Parameter(each.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _place(parameter: Parameter) -> int:
-    """Where --help has it."""
+    """The place of its group in --help."""
     (described,) = parameter.annotation.__metadata__
-    return [*Panel].index(described.rich_help_panel or Panel.OPTIONS)
+    return [*Panel].index(described.rich_help_panel)

@@ -2,14 +2,14 @@
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 
 from engine.cli.folders import learning_folder, target_folder
-from engine.cli.options import ModelOptions, examples, option
+from engine.cli.options import WORDS, ModelOptions, examples, option, with_options
 from engine.server.clients import client_setups
 
 if TYPE_CHECKING:
@@ -22,44 +22,44 @@ def epilog() -> str:
     """The end of the command's help: what to tell other programs."""
     setups = client_setups(f"http://127.0.0.1:{DEFAULT_PORT}", "MODEL", key="KEY")
     blocks = [f"{setup.name}, {setup.where}:\n\b\n{escape(setup.lines)}" for setup in setups]
-    return "\n\n".join([examples("slipstream serve --parallel 4", words=True), *blocks])
+    return "\n\n".join([examples("slipstream serve --parallel 4", words=WORDS), *blocks])
 
 
-def serve(
-    options: ModelOptions,
-    *,
-    host: Annotated[str, option("The address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, option("The port; 0: any.", metavar="N", min=0, max=65535)] = DEFAULT_PORT,
-    key_file: Annotated[
-        str | None,
-        option("Ask for the key in this file, or in the default.", metavar="FILE|default"),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None, option("Let web pages from here ask; repeatable.", metavar="URL")
-    ] = None,
-    parallel: Annotated[int, option("Answers at the same time.", metavar="N", min=1, max=64)] = 8,
-    exact: Annotated[bool, option("Give each answer passes of its own.", "--exact")] = False,
-    attached: Annotated[
-        bool, typer.Option("--attached", hidden=True, help="To an engine on the standard streams.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ModelOptions):
+    """Also where clients ask, and which may."""
+
+    host: str = option("127.0.0.1", "The address to listen at.", "ADDRESS")
+    port: int = option(DEFAULT_PORT, "The port; 0: any.", "N", min=0, max=65535)
+    key_file: str | None = option(None, "Ask for the key in it; default: our own.", "FILE|default")
+    allow_origin: list[str] | None = option(None, "Let web pages from here ask; repeatable.", "URL")
+    parallel: int = option(8, "Answers at the same time.", "N", min=1, max=64)
+    exact: bool = option(False, "Give each answer passes of its own.", "", "--exact")
+    attached: bool = option(
+        False, "To an engine on the standard streams.", "", "--attached", hidden=True
+    )
+
+
+@with_options
+def serve(options: ServeOptions) -> None:
     """Answer other programs, by OpenAI's and Anthropic's APIs."""
     from engine.server.keys import default_key_file, read_key
     from engine.server.link import EngineLink
     from engine.server.running import Place, serve_attached
     from engine.server.running import serve as run
 
-    path = None if key_file is None else Path(key_file).expanduser()
-    if key_file == "default":
+    path = None if options.key_file is None else Path(options.key_file).expanduser()
+    if options.key_file == "default":
         path = default_key_file()
     key = None if path is None else read_key(path)
-    place = Place(host=host, port=port, key=key, origins=tuple(allow_origin or ()))
-    if attached:
+    origins = tuple(options.allow_origin or ())
+    place = Place(host=options.host, port=options.port, key=key, origins=origins)
+    if options.attached:
         asyncio.run(serve_attached(place))
         return
     folder = target_folder(options.target)
     learning_folder(options.learn)
-    load = options.load(folder, id="serve", parallel=parallel, exact=exact)
+    load = options.load(folder, id="serve", parallel=options.parallel, exact=options.exact)
 
     def report(line: str) -> None:
         print(f"slipstream: {line}", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from engine.cli.options import Hosts, Json, argument, examples, option
+from engine.cli.options import AS_JSON, ON_THE_MACS, argument, described, examples
 from models.errors import Problem
 
 CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
@@ -26,7 +26,9 @@ app = typer.Typer(
     epilog=examples("slipstream models pair", "slipstream models pull organization/model"),
 )
 
-Drafter = Annotated[str, option("What guesses, as for slipstream chat.", metavar="DRAFTER")]
+Hosts = Annotated[Path | None, described(*ON_THE_MACS)]
+Json = Annotated[bool, described(*AS_JSON)]
+Drafter = Annotated[str, described("What guesses, as for slipstream chat.", "DRAFTER")]
 WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
 ]
@@ -49,8 +51,8 @@ def list_models(*, json: Json = False) -> None:
 @app.command(epilog=examples("slipstream models search qwen --limit 5"))
 def search(
     *,
-    text: Annotated[str, argument("A part of the name.", metavar="TEXT")],
-    limit: Annotated[int, option("Results at most.", metavar="N", min=1, max=100)] = 20,
+    text: Annotated[str, argument("A part of the name.", "TEXT")],
+    limit: Annotated[int, described("Results at most.", "N", min=1, max=100)] = 20,
     json: Json = False,
 ) -> None:
     """Look for models on the hub."""
@@ -75,10 +77,10 @@ def pull(
     *,
     repositories: Annotated[
         list[str] | None,
-        argument("Models to fetch. Without any, the queue goes on.", metavar="[MODEL]..."),
+        argument("Models to fetch. Without any, the queue goes on.", "MODEL"),
     ] = None,
-    pause: Annotated[str, option("Pause this download.", metavar="MODEL")] = "",
-    cancel: Annotated[str, option("Forget this download.", metavar="MODEL")] = "",
+    pause: Annotated[str, described("Pause this download.", "MODEL")] = "",
+    cancel: Annotated[str, described("Forget this download.", "MODEL")] = "",
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
@@ -132,7 +134,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
 @app.command(epilog=examples("slipstream models pair --target my-model"))
 def pair(
     *,
-    target: Annotated[str, option("Rate all drafters for this target.", metavar="MODEL")] = "",
+    target: Annotated[str, described("Rate all drafters for this target.", "MODEL")] = "",
     hosts: Hosts = None,
     json: Json = False,
 ) -> None:
@@ -158,9 +160,9 @@ def pair(
 @app.command(epilog=examples("slipstream models fit organization/model --context 16000"))
 def fit(
     *,
-    target: Annotated[str, argument("A folder, a GGUF file or a name.", metavar="MODEL")],
+    target: Annotated[str, argument("A folder, a GGUF file or a name.", "MODEL")],
     drafter: Drafter = "",
-    context: Annotated[int, option("Tokens of a conversation.", metavar="N", min=1)] = 4096,
+    context: Annotated[int, described("Tokens of a conversation.", "N", min=1)] = 4096,
     hosts: Hosts = None,
     json: Json = False,
 ) -> None:
@@ -192,25 +194,17 @@ def fit(
 @app.command(epilog=CONVERT_EXAMPLES)
 def convert(
     *,
-    source: Annotated[
-        str, argument("A float model or drafter: folder, name, GGUF file.", metavar="MODEL")
-    ],
+    source: Annotated[str, argument("A float model or drafter: folder, name, GGUF file.", "MODEL")],
     folder: Annotated[
-        Path | None, argument("The folder to make; else one of our own.", metavar="[FOLDER]")
+        Path | None, argument("The folder to make; else one of our own.", "FOLDER")
     ] = None,
-    bits: Annotated[
-        int | None, option("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", metavar="N")
-    ] = None,
-    group_size: Annotated[
-        int, option("Weights that share a scale: 32, 64, 128.", metavar="N")
-    ] = 64,
+    bits: Annotated[int | None, described("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", "N")] = None,
+    group_size: Annotated[int, described("Weights that share a scale: 32, 64, 128.", "N")] = 64,
     recipe: Annotated[
         str,
-        option(
-            "mixed_2_6, mixed_3_4, mixed_3_6 or mixed_4_6: bits where they matter.", metavar="NAME"
-        ),
+        described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME"),
     ] = "",
-    mtp: Annotated[bool, option("Only its MTP module, as a drafter.", "--mtp")] = False,
+    mtp: Annotated[bool, described("Only its MTP module, as a drafter.", "", "--mtp")] = False,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
@@ -247,10 +241,10 @@ def convert(
 @app.command(epilog=examples("slipstream models remove organization/model"))
 def remove(
     *,
-    name: Annotated[str, argument("A name that slipstream models list shows.", metavar="MODEL")],
-    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
+    name: Annotated[str, argument("A name that slipstream models list shows.", "MODEL")],
+    yes: Annotated[bool, described("Do not ask.", "", "--yes", "-y")] = False,
     incomplete: Annotated[
-        bool, option("Delete the leftovers, not the model.", "--incomplete")
+        bool, described("Delete the leftovers, not the model.", "", "--incomplete")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -281,8 +275,8 @@ def remove(
 @app.command(epilog=examples("slipstream models folders --add /Volumes/Models"))
 def folders(
     *,
-    add: Annotated[Path | None, option("Look for models here too.", metavar="FOLDER")] = None,
-    remove: Annotated[Path | None, option("Stop looking here.", metavar="FOLDER")] = None,
+    add: Annotated[Path | None, described("Look for models here too.", "FOLDER")] = None,
+    remove: Annotated[Path | None, described("Stop looking here.", "FOLDER")] = None,
     json: Json = False,
 ) -> None:
     """List, add or remove the folders in which models are looked for."""
