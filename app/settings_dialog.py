@@ -102,11 +102,6 @@ class SettingsDialog(QDialog):
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 
-    @property
-    def kept_text(self) -> str:
-        """The size of what is kept of documents, as text."""
-        return self._kept.text()
-
     def show_kept(self, size_bytes: int) -> None:
         """Show the size of what is kept of documents."""
         self._kept.setText(f"{size(size_bytes)} kept now." if size_bytes else "Nothing is kept.")

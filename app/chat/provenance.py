@@ -18,7 +18,6 @@ from PySide6.QtGui import (
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
     QTextLayout,
 )
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
@@ -260,24 +259,6 @@ class Provenance(QObject):
             made.setUnderlineStyle(UNDERLINES[line_of(kind)])
             made.setUnderlineColor(colour)
         return made
-
-
-def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
-    """Return the text and format of each marked stretch, in reading order."""
-    found: list[tuple[str, QTextCharFormat]] = []
-    block = document.begin()
-    while block.isValid():
-        ours = [laid for laid in block.layout().formats() if _is_ours(laid)]
-        units = block.text().encode("utf-16-le")
-        found += [
-            (
-                units[2 * r.start : 2 * (r.start + r.length)].decode("utf-16-le"),
-                QTextCharFormat(r.format),
-            )
-            for r in ours
-        ]
-        block = block.next()
-    return found
 
 
 def _is_ours(found: QTextLayout.FormatRange) -> bool:

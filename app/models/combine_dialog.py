@@ -76,13 +76,6 @@ class CombineDialog(QDialog):
             self.list.setCurrentRow(place + by)
         self._follow()
 
-    def tick(self, value: str, on: bool = True) -> None:
-        """Tick a drafter, as a person would."""
-        for row in range(self.list.count()):
-            item = self.list.item(row)
-            if item.data(_VALUE) == value:
-                item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
-
     def _fill(self, choices: Sequence[Choice], chosen: str) -> None:
         parts = [part.strip() for part in chosen.split("+")]
         words = [part.partition(":")[0] if part.startswith(_EARLY_EXIT) else part for part in parts]

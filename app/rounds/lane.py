@@ -94,11 +94,6 @@ class DraftLane(QWidget):
         """The round that is in the lane, or None."""
         return self._pace.shown
 
-    @property
-    def animating(self) -> bool:
-        """Whether the lane's timer runs."""
-        return self._timer.isActive()
-
     def push(self, incoming: Round) -> None:
         """Show the next drafted round of the answer, or the verdict of the last."""
         before = self._pace.shown, self._pace.not_shown

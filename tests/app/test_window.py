@@ -11,10 +11,10 @@ from PySide6.QtWidgets import (
     QPushButton,
 )
 
-from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
 from engine.conversation.stats import tally
 from engine.events import Prefill
+from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 from tests.support.app.window_use import answered, send, texts, visible_list

@@ -14,7 +14,7 @@ from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QToolButton, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.provenance import Legend, Provenance, describe, laid_over
+from app.chat.provenance import Legend, Provenance, describe
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
 from app.markdown.formulas import FormulaLayouts
@@ -25,6 +25,7 @@ from app.rounds.explained import KINDS, as_tip
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
 from engine.conversation.rounds import Token
+from tests.support.app.laid_over import laid_over
 from tests.support.app.markdown_texts import cut_places, split
 from tests.support.mostly_slow import examples
 

@@ -7,12 +7,12 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
-from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
+from tests.support.app.laid_over import laid_over
 
 LONG = "A paragraph of some words.\n\n" * 60
 

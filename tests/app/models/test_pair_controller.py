@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 
 from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
@@ -67,7 +68,8 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     asked = commands_of(window).asked("pair", "--target", "/models/tiny")
     asked.answer(plain(candidates=CANDIDATES))
     chooser = box(window, "Drafter")
-    lines = chooser.choice_lines()
+    role = Qt.ItemDataRole.AccessibleTextRole
+    lines = [str(chooser.itemData(row, role)) for row in range(chooser.count())]
     assert any(
         line.startswith("Llama-3.2-3B-Instruct-4bit, not available. It has other tokens")
         for line in lines
@@ -120,8 +122,12 @@ def test_drafters_are_combined(open_window: Open, until: Until) -> None:
     until(lambda: window.pair_bar.status == "loaded")
     window.pair_bar.combine_asked.emit()
     (dialog,) = window.pair_bar.findChildren(CombineDialog)
-    dialog.tick("lookup")
-    dialog.tick("early-exit")
+    for row in range(dialog.list.count()):
+        if (item := dialog.list.item(row)).data(Qt.ItemDataRole.UserRole) in (
+            "lookup",
+            "early-exit",
+        ):
+            item.setCheckState(Qt.CheckState.Checked)
     dialog.layers.setValue(4)
     assert dialog.value == "lookup+early-exit:4"
     dialog.list.setCurrentRow(0)

@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 
-from app.chat.provenance import laid_over
 from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
@@ -24,6 +23,7 @@ from tests.lab.pictures.attached_documents import draw_documents
 from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
 from tests.lab.pictures.section_notes import draw_sections
+from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
 

@@ -18,7 +18,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.conversation import DEFAULTS
-from app.chat.provenance import laid_over
 from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
@@ -28,6 +27,7 @@ from app.rounds.pace import RoundOnShow
 from app.start import make_application
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
+from tests.support.app.laid_over import laid_over
 from tests.support.app.window_maker import make_window
 
 QUESTIONS = (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
 from app.settings_dialog import SettingsDialog
 from engine.events import Done, Stats, Text
@@ -114,7 +114,7 @@ def draw_sections(
         file.truncate(1_340_000_000)
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
-    until(lambda: dialog.kept_text)
+    until(lambda: any(label.text().endswith("kept now.") for label in dialog.findChildren(QLabel)))
     QTest.qWait(300)
     save("settings", lambda path: dialog.grab().save(path))
     window.close()
