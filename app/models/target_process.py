@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
+from models.answers import Progressed, Refused
 from models.errors import Problem
 from models.json_lines import Language
 from models.typed_json import WrongJson
@@ -24,26 +25,10 @@ _FOLDER = Path(__file__).parents[2]  # so that `-m app.models` is this copy's
 
 
 @dataclass(frozen=True, slots=True)
-class Progressed:
-    """How many bytes are done, of how many."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class Opened:
     """The model folder."""
 
     folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A `Problem`."""
-
-    message: str
-    remedy: str
 
 
 Said = Progressed | Opened | Refused

@@ -1,7 +1,6 @@
 """`slipstream cluster`: says how several Macs are, and what to set up on them."""
 
-from dataclasses import asdict, dataclass
-from json import dumps
+from dataclasses import dataclass
 
 import typer
 from rich.console import Console
@@ -11,6 +10,8 @@ from engine.cli.folders import target_folder
 from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
 from engine.cli.several_macs import leading
 from engine.cluster.states import RankState, divided
+from engine.process.protocol import CHECKED, Ranks
+from models.answers import Refused
 from models.errors import Problem
 from models.in_words import clean, size
 
@@ -35,7 +36,7 @@ class CheckOptions(TargetOptions, MacsOptions):
 def check(options: CheckOptions) -> None:
     """Join the Macs, and say how each of them is and what to set up.
 
-    With --json, a line of "ranks" whenever one changes, and a last line with a "problem", if any.
+    With --json, a line of "ranks" whenever one changes, and a last line that is "refused", if so.
     """
     states: tuple[RankState, ...] = ()
 
@@ -43,11 +44,11 @@ def check(options: CheckOptions) -> None:
         nonlocal states
         states = ranks or states
         if options.json and ranks:
-            print(dumps({"ranks": [asdict(rank) for rank in ranks]}), flush=True)
+            print(CHECKED.to_json(Ranks(ranks)), flush=True)
 
     def tell(problem: Problem) -> None:
         if options.json:
-            print(dumps({"problem": [problem.message, problem.remedy]}), flush=True)
+            print(CHECKED.to_json(Refused(problem.message, problem.remedy)), flush=True)
 
     try:
         macs = options.macs

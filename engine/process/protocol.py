@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 from engine import events
 from engine.cluster.states import RankState
 from engine.request import Prompt, Request, Sampling
+from models.answers import Refused
 from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
@@ -268,6 +269,10 @@ RESPONSES = Language[Response](
     named_by_class(*get_args(events.Event), *get_args(ProcessEvent)),
     longest_bytes=LONGEST_RESPONSE_BYTES,
 )
+
+
+CHECKED = Language[Ranks | Refused]("answer", named_by_class(Ranks, Refused))
+"""The lines of `slipstream cluster check --json`."""
 
 
 class InvalidCommand(Problem):

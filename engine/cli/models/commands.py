@@ -1,14 +1,12 @@
 """`slipstream models`: listing, pairing, fetching, converting and removing models.
 
 Each command parses its options, calls a function elsewhere (imported only then), and prints a table
-or a line of JSON. With --json a failure is a line too: {"problem": [message, remedy]}.
+or, with --json, lines of `models.answers`.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +14,20 @@ import typer
 from rich.console import Console
 
 from engine.cli.options import AS_JSON, ON_THE_MACS, argument, described, examples
+from models.answers import (
+    ANSWERS,
+    Answer,
+    Changed,
+    Folders,
+    Found,
+    Freed,
+    Made,
+    Offered,
+    Planned,
+    Progressed,
+    Rated,
+    Refused,
+)
 from models.errors import Problem
 
 CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
@@ -43,7 +55,7 @@ def list_models(*, json: Json = False) -> None:
     with problems_as_lines(json):
         found = local_models()
         if json:
-            say(**asdict(found))
+            say(found)
         else:
             show_local(Console(), found)
 
@@ -62,7 +74,7 @@ def search(
     with problems_as_lines(json):
         found = Hub().search(text, limit=limit)
         if json:
-            say(found=found)
+            say(Found(tuple(found)))
         else:
             show_found(Console(), text, found)
 
@@ -94,12 +106,12 @@ def pull(
         if pause:
             download = Queue().pause(pause)
             now = "will be paused in a moment" if download.request else "is paused"
-            say(download=download) if json else print(f"{download.repository} {now}.")
+            say(Changed(download)) if json else print(f"{download.repository} {now}.")
         if cancel:
             download = Queue().cancel(cancel)
             now = "will be cancelled in a moment" if download.request else "is cancelled"
             see = "To see what it left: slipstream models list"
-            say(download=download) if json else print(f"{download.repository} {now}. {see}")
+            say(Changed(download)) if json else print(f"{download.repository} {now}. {see}")
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
@@ -111,7 +123,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     console = Console(stderr=True)
     with stoppable(with_parent=with_parent) as interruption, DownloadView(console) as view:
         queue = Queue()
-        report = paced(lambda download: say(download=download)) if as_json else view.show
+        report = paced(lambda download: say(Changed(download))) if as_json else view.show
         ends = pull(repositories, queue, fetch_download, report=report, stopped=interruption)
     if queue.notice:
         console.print(queue.notice, markup=False)
@@ -120,7 +132,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     for done in (end for end in ends if end.status == "done"):
         model = installed_by(done)
         if as_json:
-            say(installed=model)
+            say(Made(model))
         else:
             print(model.name)
     failed = [end for end in ends if end.status == "failed"]
@@ -146,13 +158,13 @@ def pair(
         if target:
             name, candidates = candidates_for(target)
             if json:
-                say(target=name, candidates=candidates)
+                say(Rated(name, tuple(candidates)))
             else:
                 show_candidates(Console(), name, candidates)
             return
         offers = offers_here(hosts)
         if json:
-            say(offers=offers)
+            say(Offered(tuple(offers)))
         else:
             show_offers(Console(), offers)
 
@@ -174,19 +186,13 @@ def fit(
         if hosts is not None:
             macs, made = plan_of(target, drafter, context=context, hosts=hosts)
             if json:
-                say(
-                    macs=macs,
-                    fits=made.fits_all,
-                    mode=made.mode,
-                    layers=made.layers,
-                    ranks=made.fits,
-                )
+                say(Planned(macs, made.fits_all, made.mode, made.layers, made.fits))
             else:
                 show_plan(Console(), macs, made)
             return
         found = fit_of(target, drafter, context=context)
         if json:
-            say(**asdict(found))
+            say(found)
         else:
             show_fit(Console(), found)
 
@@ -224,7 +230,7 @@ def convert(
         def progress(done: int, total: int) -> None:
             interruption.check()
             if json:
-                say(progress=[done, total])
+                say(Progressed(done, total))
             show(done, total)
 
         try:
@@ -233,7 +239,7 @@ def convert(
             print("Stopped; nothing was kept.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None
         if json:
-            say(installed=installed_at(made))
+            say(Made(installed_at(made)))
         else:
             print(made)
 
@@ -267,7 +273,7 @@ def remove(
                 return
         freed = removable.remove()
         if json:
-            say(freed_bytes=freed)
+            say(Freed(freed))
         else:
             print(f"Deleted; {size(freed)} freed.")
 
@@ -290,35 +296,25 @@ def folders(
             remove_folder(remove)
         listed = list(map(str, added()))
         if json:
-            say(folders=listed)
+            say(Folders(tuple(listed)))
         elif listed:
             print("\n".join(listed))
         else:
             print("No folder was added yet. To add one: slipstream models folders --add FOLDER")
 
 
-def say(**answer: object) -> None:
-    """Print one line of JSON, now; records become what `asdict` makes of them."""
-    print(dumps(_plain(answer)), flush=True)
+def say(answer: Answer) -> None:
+    """Print one line of JSON, now."""
+    print(ANSWERS.to_json(answer), flush=True)
 
 
 @contextmanager
 def problems_as_lines(as_json: bool) -> Iterator[None]:
-    """With `as_json`, a `Problem` becomes {"problem": [message, remedy]} and exit code 2."""
+    """With `as_json`, a `Problem` becomes a line and exit code 2."""
     try:
         yield
     except Problem as problem:
         if not as_json:
             raise
-        say(problem=[problem.message, problem.remedy])
+        say(Refused(problem.message, problem.remedy))
         raise typer.Exit(2) from None
-
-
-def _plain(value: object) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value

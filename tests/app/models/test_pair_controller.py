@@ -7,13 +7,13 @@ from PySide6.QtCore import Qt
 
 from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
+from models.answers import Offered, Rated
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
     DRAFTER,
     installed,
     inventory_answer,
-    plain,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import box, choose, drafting
@@ -66,7 +66,7 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     asked = commands_of(window).asked("pair", "--target", "/models/tiny")
-    asked.answer(plain(candidates=CANDIDATES))
+    asked.answer(Rated("", CANDIDATES))
     chooser = box(window, "Drafter")
     role = Qt.ItemDataRole.AccessibleTextRole
     lines = [str(chooser.itemData(row, role)) for row in range(chooser.count())]
@@ -98,7 +98,7 @@ def test_opened_folders_can_be_taken_off_the_list(
 ) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    commands_of(window).asked("--target").answer(plain(candidates=CANDIDATES))
+    commands_of(window).asked("--target").answer(Rated("", CANDIDATES))
     for kind in ("targets", "drafters"):
         (tmp_path / kind).mkdir()
         window.settings.remember_path(kind, str(tmp_path / kind))
@@ -107,7 +107,7 @@ def test_opened_folders_can_be_taken_off_the_list(
     window.library_controller.open("drafters")
     dialog = window.library_controller.dialog
     assert dialog is not None
-    commands_of(window).answer_all(inventory_answer(), {"offers": []}, plain(candidates=CANDIDATES))
+    commands_of(window).answer_all(inventory_answer(), Offered(()), Rated("", CANDIDATES))
     dialog.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
     dialog.show_page("disk")
     dialog.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")

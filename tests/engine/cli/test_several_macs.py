@@ -16,6 +16,8 @@ import pytest
 
 from engine.events import from_json
 from engine.process.macs import LedMacs
+from engine.process.protocol import CHECKED
+from models.answers import Refused
 from models.errors import Problem
 from tests.support.children import children_with
 from tests.support.engine import scripted_host
@@ -115,10 +117,8 @@ def test_check_says_what_to_set_up(run: Command, connect: Connecting, hosts: Pat
     assert_refused(run("cluster", "check", "--hosts", hosts), "mini.local")
     ended = run("cluster", "check", "--hosts", hosts, "--json")
     assert ended.code == 2
-    assert json.loads(ended.out.splitlines()[-1])["problem"] == [
-        "mini.local does not answer.",
-        "Switch it on.",
-    ]
+    last = CHECKED.read(ended.out.splitlines()[-1].encode())
+    assert last == Refused("mini.local does not answer.", "Switch it on.")
 
 
 def test_check_tells_programs_which_mac_was_lost(
@@ -138,9 +138,8 @@ def test_check_tells_programs_which_mac_was_lost(
     monkeypatch.setattr(ScriptedCluster, "__post_init__", ScriptedCluster.lose)
     with pytest.raises(Ended):
         run("cluster", "check", "--hosts", hosts, "--json")
-    assert json.loads(capfd.readouterr().out.splitlines()[-1]) == {
-        "problem": [LOST.message, LOST.remedy]
-    }
+    last = CHECKED.read(capfd.readouterr().out.splitlines()[-1].encode())
+    assert last == Refused(LOST.message, LOST.remedy)
 
 
 @pytest.fixture
