@@ -42,7 +42,7 @@ _NEXT = "Ask again: that loads the model again."
 
 @dataclass(frozen=True, slots=True)
 class FarTarget:
-    """What there is to know here of a target in another process, as of a `LoadedModel`."""
+    """A target in another process: the fields of a `LoadedModel` that are known here."""
 
     tokenizer: Any
     context_length: int
@@ -92,7 +92,7 @@ class ChildSession:
         return request.room(self.target.context_length)
 
     def keep(self) -> bool:
-        """Nothing is left to be kept: the child process does that by itself."""
+        """Return False: the child process keeps documents without being asked."""
         return False
 
     def answer(
@@ -105,7 +105,7 @@ class ChildSession:
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """As `Session.answer`; the child process compares by itself. Raises `Lost` if that ends."""
+        """As `Session.answer`; the process decides when to compare. Raises `Lost` if it ends."""
         prompt = chat(messages, options=options)
         asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled):
@@ -126,8 +126,8 @@ class ChildSession:
     def _responses(
         self, command: Work, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Response]:
-        """The responses to a command, up to its end. Where the process had ended before, there is
-        another one for it, unless that is `cancelled`. Raises `Problem` where the command fails."""
+        """The responses to a command, up to its end. Starts another process if the last one has
+        ended, unless that is `cancelled`. Raises `Problem` if the command fails."""
         if self._has_ended():
             self._tell(f"{self._why} Loading the model again".lstrip())
             self._begin(cancelled)
@@ -185,14 +185,15 @@ class ChildSession:
         return loaded
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
-        """Whether there is no process any more, or none after this time of silence."""
+        """Whether the process has ended, as far as it says so before `seconds` of silence."""
         while self._process is not None and self._hear(seconds) is not None:
             pass
         return self._process is None
 
     def _hear(self, seconds: float) -> list[Delivery] | None:
-        """Send what is to be sent, and take the next line: what it says, or what is lost where the
-        process has ended or says that it will. None after this time of silence."""
+        """Send the waiting commands, and take the next line. Returns its delivery, or those of all
+        lost commands if the process has ended or says that it will; None after `seconds` of
+        silence."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(OSError):  # where it has ended, the next line says so
@@ -210,7 +211,7 @@ class ChildSession:
         return [] if delivery is None else [delivery]
 
     def _line(self, seconds: float) -> bytes | None:
-        """The next line, if it comes in time; an empty one at the end."""
+        """The next line; None if it does not come in time, and empty at the end."""
         assert self._process is not None
         assert self._process.stdout is not None
         while b"\n" not in self._pending:
@@ -224,7 +225,7 @@ class ChildSession:
         return line + b"\n"
 
     def _lose(self, why: str) -> list[Delivery]:
-        """End the process, if there is one; returns what is lost."""
+        """End the process, if there is one. Returns the failures of all commands that are lost."""
         process, self._process = self._process, None
         if process is None:
             return []

@@ -26,7 +26,7 @@ app = typer.Typer(
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(TargetOptions, MacsOptions):
-    """What is checked: the Macs, and a target where one is named."""
+    """The Macs to check, and the target to load on them, if any."""
 
     json: bool = option(False, *AS_JSON)
 

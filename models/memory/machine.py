@@ -66,7 +66,7 @@ def linux(root: Path) -> Machine:
 
 
 def _control_groups(root: Path) -> list[tuple[int, int]]:
-    """(limit, what is left of it), bytes, of each group that has a limit, versions 1 and 2."""
+    """The (limit, rest) in bytes of each group that has a limit, of versions 1 and 2."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
