@@ -60,14 +60,12 @@ class RunningCommand(QObject):
     def drop(self) -> None:
         """Kill it, and send no more signals."""
         self._dropped = True
-        self._child.kill()
+        self._child.stop(kill=True)
 
     def close(self, *, patient: bool) -> None:
         """End it, wait for that, and send no more signals. `patient` lets it finish its writes."""
         self._dropped = True
-        if not patient:
-            self._child.kill()
-        self._child.close()
+        self._child.close(kill=not patient)
 
     def _on_line(self, line: bytes) -> None:
         answer = read_line(line)

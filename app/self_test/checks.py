@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from app.display import has_display
 from app.models.target_process import open_target
 from app.self_test.facts import Fact, Observed, read_facts
 from app.self_test.served import ServedAnswer, ask_server
+from engine.process.supervision import how_it_ended
 from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -210,12 +210,9 @@ def _exit_failure(status: int, errors: bytes) -> str:
     """Return how a process failed; empty if it exited with status 0."""
     if status == 0:
         return ""
-    how = f"with status {status}"
-    if status < 0:
-        how = f"by {signal.Signals(-status).name}"
     words = errors.decode("utf-8", "replace").strip().splitlines()
     last = f" Its last line: {words[-1]}" if words else ""
-    return f"The window's process ended {how}.{last}"
+    return f"The window's process failed. {how_it_ended(status)}{last}"
 
 
 def judge(observed: Observed) -> list[str]:
