@@ -7,7 +7,6 @@ Knows processes, JSON and how answers become records; not their meaning. Nothing
 import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -18,7 +17,6 @@ from models.typed_json import decode
 
 JsonObject = dict[str, Any]
 
-_FOLDER = Path(__file__).parents[1]  # `-m engine` finds this copy there
 _LONGEST_LINE_BYTES = 1 << 24
 
 
@@ -47,7 +45,7 @@ class RunningCommand(QObject):
         self._last: JsonObject = {}
         self._problem: Problem | None = None
         self._dropped = False
-        self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
+        self._child = ChildProcess(command, limit=_LONGEST_LINE_BYTES, parent=self)
         self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._child.start()

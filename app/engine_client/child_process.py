@@ -5,12 +5,13 @@ Knows bytes, lines, and how a process starts and ends; not what the lines mean.
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from app.engine_client.engine_log import EngineLog
+from engine.process.client import FOLDER
 from engine.process.supervision import Death, Supervisor, how_it_ended
 
 _LONGEST_COMPLAINT_BYTES = 4096
@@ -82,7 +83,7 @@ class ChildProcess(QObject):
         self,
         command: Sequence[str] = (),
         *,
-        folder: Path,
+        folder: Path = FOLDER,
         limit: int,
         supervisor: Supervisor | None = None,
         log: EngineLog | None = None,
@@ -98,9 +99,12 @@ class ChildProcess(QObject):
         self._heard: deque[bytes] = deque()
         self._ignored = self._closing = False
         self._process = process = QProcess(self)
-        self._soon = self._timer(self._tell, _APART_MILLISECONDS)
-        self._pause = self._timer(self._resume)
-        self._grace = self._timer(process.kill, int(_GRACE_SECONDS * 1000))
+        self._soon = QTimer(self, singleShot=True, interval=_APART_MILLISECONDS)
+        self._soon.timeout.connect(self._tell)
+        self._grace = QTimer(self, singleShot=True, interval=int(_GRACE_SECONDS * 1000))
+        self._grace.timeout.connect(process.kill)
+        self._pause = QTimer(self, singleShot=True)
+        self._pause.timeout.connect(self._resume)
         process.setWorkingDirectory(str(folder))
         environment = QProcessEnvironment.systemEnvironment()
         environment.insert("PYTHONFAULTHANDLER", "1")  # a crash writes where, on standard error
@@ -134,10 +138,9 @@ class ChildProcess(QObject):
 
     def replace(self, *, kill: bool = False) -> None:
         """End this process, and start another once it has ended."""
-        self._supervisor.replace()
+        self.stop(kill=kill)
         self._ignored = True
-        self._end(kill=kill)
-        self._launch()
+        self.start()
 
     def stop(self, *, kill: bool = False) -> None:
         """Close its input, and kill it if it has not ended soon after; or kill it now. Does not
@@ -252,8 +255,3 @@ class ChildProcess(QObject):
     def _note(self, line: str) -> None:
         if self._log is not None:
             self._log.note(line)
-
-    def _timer(self, act: Callable[[], None], milliseconds: int = 0) -> QTimer:
-        timer = QTimer(self, singleShot=True, interval=milliseconds)
-        timer.timeout.connect(act)
-        return timer

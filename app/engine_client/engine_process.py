@@ -21,7 +21,6 @@ from app.engine_client.watchdog import Watchdog
 from engine.cluster.states import RankState
 from engine.events import Done, Failed
 from engine.process.client import (
-    FOLDER,
     Delivery,
     EngineClient,
     Garbled,
@@ -65,13 +64,6 @@ class EngineState(Enum):
     LOADED = "loaded"  # ready to answer, or answering
     WAITING = "waiting"  # it died, and will be restarted soon
     GIVEN_UP = "given up"  # it died too often; `restart` and `load` try again
-
-
-_WITHOUT_PROCESS = {
-    "off": EngineState.STOPPED,
-    "pausing": EngineState.WAITING,
-    "given up": EngineState.GIVEN_UP,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +132,6 @@ class EngineProcess(QObject):
         self._supervisor = Supervisor(delays_seconds)
         self._process = ChildProcess(
             command or host_command(),
-            folder=FOLDER,
             limit=LONGEST_RESPONSE_BYTES,
             supervisor=self._supervisor,
             log=log,
@@ -159,7 +150,7 @@ class EngineProcess(QObject):
     def state(self) -> EngineState:
         """What the engine is doing."""
         if self._supervisor.plan != "on":
-            return _WITHOUT_PROCESS[self._supervisor.plan]
+            return EngineState(self._supervisor.plan)
         if not self._client.greeted:
             return EngineState.STARTING
         if self._client.loading:
@@ -338,8 +329,7 @@ class EngineProcess(QObject):
         return command.id
 
     def _write(self) -> None:
-        if data := self._client.to_send():
-            self._process.write(data)
+        self._process.write(self._client.to_send())
 
     def _deliver_soon(self, delivery: Delivery) -> None:
         """Pass it on once the caller has the id."""

@@ -10,7 +10,6 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -35,7 +34,6 @@ FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the sour
 _EM = FORMULA + 1  # of characters: the size of the text around, in pixels
 
 _COMMAND = (sys.executable, "-m", "app.markdown.formula_layout")
-_FOLDER = Path(__file__).parents[2]  # so that `-m app` runs this copy
 _LONGEST_LINE_BYTES = 1 << 22
 _MOST_KEPT = 2_000
 _TOGETHER_MS = 30  # formulas laid out within this time are shown together
@@ -95,7 +93,7 @@ class FormulaLayouts(QObject):
         self._known: OrderedDict[str, FormulaOutline | None] = OrderedDict()
         self._asked: dict[str, None] = {}  # in the order of the requests
         self._new: set[str] = set()
-        self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
+        self._child = ChildProcess(command, limit=_LONGEST_LINE_BYTES, parent=self)
         self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._closed = False

@@ -18,7 +18,7 @@ from app.models.loader import ModelLoader
 from app.server.following import Following
 from app.server.relay import Relay
 from app.settings import Settings
-from engine.process.client import FOLDER, Question
+from engine.process.client import Question
 from engine.process.protocol import LONGEST_LINE_BYTES, Generate
 from engine.process.supervision import Supervisor
 from engine.server.keys import read_key
@@ -75,7 +75,6 @@ class LocalServer(QObject):
         self._relay = Relay(engine, loader, parent=self)
         self._supervisor = Supervisor()  # a person starts it again
         self._process = ChildProcess(
-            folder=FOLDER,
             limit=LONGEST_LINE_BYTES,
             supervisor=self._supervisor,
             log=log,

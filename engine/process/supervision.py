@@ -1,12 +1,12 @@
 """When a child process starts, is given up, and starts again after a death.
 
 Pure: no process, no clock. A driver reports what happens, and starts a child when one is `due`:
-`app.engine_client.kept_process` for the window, `engine.server.child` for the server.
+`app.engine_client.child_process` for the window, `engine.server.child` for the server.
 
 Laws, in whatever order requests, starts and ends come:
 
 - There is never a second child: none is due before the last one has ended, even if it was killed.
-- A stop is final: none is due until the next `start` or `replace`.
+- A stop is final: none is due until the next `start`.
 - Each child has one end. It is a `Death` unless it was asked for.
 - Deaths in a row have longer and longer pauses, and a limit, unless the last pause repeats.
 
@@ -36,17 +36,18 @@ class Death:
 
 class Supervisor:
     """Attributes: `child`, of which there is one at most: it is "ending" once it was asked to end,
-    was killed or failed; `plan`, whether there is to be one: "pausing" after a death, "given up"
+    was killed or failed; `plan`, whether there is to be one: "waiting" after a death, "given up"
     after too many.
     """
 
     def __init__(self, pauses_seconds: Sequence[float] = (), *, endless: bool = False) -> None:
         """`pauses_seconds` follow the first death in a row, the second and so on. One death more is
         too many, unless it is `endless`: then the last pause repeats."""
-        self._pauses_seconds, self._endless = tuple(pauses_seconds), endless
+        self._pauses_seconds = tuple(pauses_seconds)
+        self._last = self._pauses_seconds[-1] if endless else None
         self._deaths = 0
         self.child: Literal["none", "running", "ending"] = "none"
-        self.plan: Literal["off", "on", "pausing", "given up"] = "off"
+        self.plan: Literal["stopped", "on", "waiting", "given up"] = "stopped"
 
     @property
     def due(self) -> bool:
@@ -56,18 +57,14 @@ class Supervisor:
     # What is asked for
 
     def start(self) -> None:
-        """There is to be a child, now; deaths are forgotten."""
+        """There is to be a child, in place of one that is ending; deaths are forgotten."""
         self.plan, self._deaths = "on", 0
 
     def stop(self) -> None:
         """There is to be none: the child is asked to end."""
-        self.plan = "off"
-        self._dismiss()
-
-    def replace(self) -> None:
-        """There is to be another child: this one is asked to end."""
-        self.start()
-        self._dismiss()
+        self.plan = "stopped"
+        if self.child == "running":
+            self.child = "ending"
 
     # What happens
 
@@ -87,9 +84,9 @@ class Supervisor:
         """
         if self.child != "running":
             return None
-        self._dismiss()
-        pause = None if for_good else self._pause()
-        self.plan = "given up" if pause is None else "pausing"
+        self.child = "ending"
+        pause = None if for_good else next(iter(self._pauses_seconds[self._deaths :]), self._last)
+        self.plan = "given up" if pause is None else "waiting"
         self._deaths += 1
         return Death(self._deaths, pause)
 
@@ -101,17 +98,8 @@ class Supervisor:
 
     def resume(self) -> None:
         """The pause after a death is over."""
-        if self.plan == "pausing":
+        if self.plan == "waiting":
             self.plan = "on"
-
-    def _dismiss(self) -> None:
-        if self.child == "running":
-            self.child = "ending"
-
-    def _pause(self) -> float | None:
-        if self._deaths < len(self._pauses_seconds):
-            return self._pauses_seconds[self._deaths]
-        return self._pauses_seconds[-1] if self._endless else None
 
 
 def how_it_ended(status: int) -> str:

@@ -47,17 +47,19 @@ class EngineChild:
         """
         loop = asyncio.get_running_loop()
         self._supervisor.start()
-        while self._supervisor.due:
+        while True:
             self._supervisor.begin()
             began = loop.time()
             reason = await self._live(loaded)
             if loop.time() - began >= _STEADY_SECONDS:
                 self._supervisor.forget()
-            if (death := self._supervisor.end()) and death.pause_seconds is not None:
-                pause = death.pause_seconds
-                self._report(f"The engine ended. {reason} Starting it again in {pause:g} s.")
-                await asyncio.sleep(pause)
-                self._supervisor.resume()
+            death = self._supervisor.end()
+            assert death is not None
+            assert death.pause_seconds is not None
+            pause = death.pause_seconds
+            self._report(f"The engine ended. {reason} Starting it again in {pause:g} s.")
+            await asyncio.sleep(pause)
+            self._supervisor.resume()
 
     async def _live(self, loaded: asyncio.Future[None]) -> str:
         """One life of the engine; returns how it ended."""

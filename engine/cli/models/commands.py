@@ -183,6 +183,19 @@ def fit(
             show_fit(Console(), found)
 
 
+@app.command("open", hidden=True)
+def open_model(*, target: Annotated[str, typer.Argument()] = "") -> None:
+    """For the window: say in JSON which folder the target, or the starter model, is in, once it is
+    fetched or imported. Ends with standard input."""
+    from engine.process.interrupts import end_with_parent
+    from models.installed.resolve import open_target
+
+    end_with_parent()
+    with problems_as_lines(True):
+        found = open_target(target or None, progress=lambda *parts: say(progress=parts))
+        say(folder=str(found.path))
+
+
 @app.command()
 def convert(
     *,

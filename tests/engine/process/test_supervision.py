@@ -27,12 +27,6 @@ class AnyOrder(RuleBasedStateMachine):
         self.wanted, self.begun, self.deaths = True, 0, 0
 
     @rule()
-    def replace(self) -> None:
-        self.supervisor.replace()
-        self.wanted, self.begun, self.deaths = True, 0, 0
-        self.told = True
-
-    @rule()
     def stop(self) -> None:
         self.supervisor.stop()
         self.wanted, self.told = False, True
@@ -83,7 +77,7 @@ class AnyOrder(RuleBasedStateMachine):
         pause = None if for_good or self.deaths == len(PAUSES) else PAUSES[self.deaths]
         self.deaths += 1
         assert death == Death(self.deaths, pause)
-        assert self.supervisor.plan == ("given up" if pause is None else "pausing")
+        assert self.supervisor.plan == ("given up" if pause is None else "waiting")
 
     @invariant()
     def what_it_says_of_the_child(self) -> None:
@@ -93,7 +87,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def what_it_says_of_the_plan(self) -> None:
-        assert (self.supervisor.plan != "off") == self.wanted
+        assert (self.supervisor.plan != "stopped") == self.wanted
         assert self.supervisor.due <= self.wanted
 
 
