@@ -62,12 +62,12 @@ class ChildProcess(QObject):
     """A program of which one process runs at a time. None runs before `start`.
 
     Attributes: `command`, of the next process; `death`, of the last one, None if its end was asked
-    for; `last_words`, its last line of standard error, if there is a log.
+    for; `last_words`, a sentence with its last line of standard error, if there is a log.
 
     Signals:
         began(): a process was started; maybe from within `start` or `replace`.
-        said(bytes): a line of its standard output, with its end; the last one may lack it. Not
-            emitted after `fail` and `replace`.
+        said(bytes): a line of its standard output, with its end; the last one may lack it. None
+            follows once it is killed.
         complained(bytes): the same of standard error, where lines over 4 KB are cut off.
         ended(str, int | None): it no longer runs, or never did: how it ended, as a sentence, and
             its exit status, None if it was killed or could not be started. Emitted once a process,
@@ -139,7 +139,6 @@ class ChildProcess(QObject):
     def replace(self, *, kill: bool = False) -> None:
         """End this process, and start another once it has ended."""
         self.stop(kill=kill)
-        self._ignored = True
         self.start()
 
     def stop(self, *, kill: bool = False) -> None:
@@ -164,7 +163,6 @@ class ChildProcess(QObject):
         """Kill a process that does not work: a death, which is returned; None if its end was asked
         for. With `for_good` none is started again."""
         if (death := self._supervisor.fail(for_good=for_good)) is not None:
-            self._ignored = True
             self._end(kill=True)
             self._wait(death)
         return death
@@ -178,11 +176,13 @@ class ChildProcess(QObject):
         self._lines, self._complaints = Lines(self._limit), Lines(_LONGEST_COMPLAINT_BYTES)
         self._ignored, self.last_words = False, ""
         self._process.start(self.command[0], self.command[1:])
-        self._note(f"started, process {self._process.processId()}")
+        if self._log is not None:
+            self._log.note(f"started, process {self._process.processId()}")
         self.began.emit()
 
     def _end(self, *, kill: bool) -> None:
         if kill:
+            self._ignored = True
             self._process.kill()
         elif self.running:
             self._process.closeWriteChannel()
@@ -213,7 +213,7 @@ class ChildProcess(QObject):
     def _complain(self, line: bytes) -> None:
         if self._log is not None:
             self._log.complaint(line)
-            self.last_words = self._log.tail[-1]
+            self.last_words = f" Its last words: {self._log.tail[-1]}"
         self.complained.emit(line)
 
     def _on_error(self, error: QProcess.ProcessError) -> None:
@@ -236,7 +236,8 @@ class ChildProcess(QObject):
 
     def _on_end(self, reason: str, status: int | None) -> None:
         self._grace.stop()
-        self._note(f"ended: {reason}")
+        if self._log is not None:
+            self._log.note(f"ended: {reason}")
         self.death = self._supervisor.end()
         if self.death is not None:
             self._wait(self.death)
@@ -251,7 +252,3 @@ class ChildProcess(QObject):
     def _resume(self) -> None:
         self._supervisor.resume()
         self._launch()
-
-    def _note(self, line: str) -> None:
-        if self._log is not None:
-            self._log.note(line)

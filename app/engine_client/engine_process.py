@@ -350,8 +350,8 @@ class EngineProcess(QObject):
             return  # its end was asked for
         if self._client.confessed:
             reason = self._client.confessed
-        elif status and self._process.last_words:
-            reason += f" Its last words: {self._process.last_words}"
+        elif status:
+            reason += self._process.last_words
         self._report(death, reason)
 
     def _fail(self, reason: str, *, remedy: str = "") -> None:

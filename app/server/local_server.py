@@ -124,8 +124,8 @@ class LocalServer(QObject):
         except Problem as problem:
             on, self.problem = False, str(problem)
         port, key_file = str(self._settings.server_port), str(self._key_file)
-        asked = ("--attached", "--port", port, "--key-file", key_file)
-        self._process.command = (*self._command, *asked)
+        options = ("--attached", "--port", port, "--key-file", key_file)
+        self._process.command = self._command + options
         if on:
             self._process.replace()
         else:
@@ -142,8 +142,7 @@ class LocalServer(QObject):
         self._log.close()
 
     def _on_line(self, line: bytes) -> None:
-        status = self._relay.hear(line)
-        if status is None:
+        if (status := self._relay.hear(line)) is None:
             return
         self.status = status
         self.problem = f"{status.problem} {_ANOTHER_PORT}" if status.problem else ""
@@ -154,8 +153,7 @@ class LocalServer(QObject):
         self.following.clear()
         self.status = _OFF
         if self._process.death is not None:
-            last = self._process.last_words
-            words = f" Its last words: {last}" if last else ""
+            words = self._process.last_words
             self.problem = self.problem or f"The local server ended by itself. {reason}{words}"
         self.changed.emit()
 

@@ -106,7 +106,5 @@ def how_it_ended(status: int) -> str:
     """How a process ended, as a sentence; `status` as `subprocess` has it: of signal 9 it is -9."""
     if status >= 0:
         return f"It ended with status {status}."
-    try:
-        return f"It was ended by {signal.Signals(-status).name}."
-    except ValueError:
-        return f"It was ended by signal {-status}."
+    names = (each.name for each in signal.Signals if each == -status)
+    return f"It was ended by {next(names, f'signal {-status}')}."

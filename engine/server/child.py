@@ -54,9 +54,8 @@ class EngineChild:
             if loop.time() - began >= _STEADY_SECONDS:
                 self._supervisor.forget()
             death = self._supervisor.end()
-            assert death is not None
-            assert death.pause_seconds is not None
-            pause = death.pause_seconds
+            pause = death.pause_seconds if death else None
+            assert pause is not None, "it is never given up"
             self._report(f"The engine ended. {reason} Starting it again in {pause:g} s.")
             await asyncio.sleep(pause)
             self._supervisor.resume()
