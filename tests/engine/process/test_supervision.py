@@ -108,6 +108,15 @@ def test_the_last_pause_repeats_without_an_end() -> None:
     assert pauses == [*PAUSES, PAUSES[-1], PAUSES[-1]]
 
 
+def test_deaths_before_a_child_that_worked_are_not_counted() -> None:
+    supervisor = Supervisor(PAUSES)
+    supervisor.start()
+    assert died(supervisor) == Death(1, PAUSES[0])
+    assert died(supervisor) == Death(2, PAUSES[1])
+    supervisor.forget()
+    assert died(supervisor) == Death(1, PAUSES[0])
+
+
 def test_without_pauses_the_first_death_is_the_last() -> None:
     supervisor = Supervisor()
     supervisor.start()
