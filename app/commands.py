@@ -5,7 +5,6 @@ Knows processes and how lines are read; not the meaning of answers. Nothing wait
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,8 +13,6 @@ from models.answers import ANSWERS, Refused
 from models.errors import Problem
 
 Read = Callable[[bytes], object]
-
-_FOLDER = Path(__file__).parents[1]  # `-m engine` finds this copy there
 
 
 def models_command() -> tuple[str, ...]:
@@ -44,9 +41,7 @@ class RunningCommand(QObject):
         self._last: object = None
         self._problem: Problem | None = None
         self._dropped = False
-        self._child = ChildProcess(
-            command, folder=_FOLDER, limit=ANSWERS.longest_bytes, parent=self
-        )
+        self._child = ChildProcess(command, limit=ANSWERS.longest_bytes, parent=self)
         self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._child.start()
@@ -59,14 +54,12 @@ class RunningCommand(QObject):
     def drop(self) -> None:
         """Kill it, and send no more signals."""
         self._dropped = True
-        self._child.kill()
+        self._child.stop(kill=True)
 
     def close(self, *, patient: bool) -> None:
         """End it, wait for that, and send no more signals. `patient` lets it finish its writes."""
         self._dropped = True
-        if not patient:
-            self._child.kill()
-        self._child.close()
+        self._child.close(kill=not patient)
 
     def _on_line(self, line: bytes) -> None:
         if self._dropped:

@@ -66,6 +66,13 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """The folder of a model that is ready to be loaded."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Freed:
     """The bytes that were deleted."""
 
@@ -88,7 +95,7 @@ class Refused:
 
 
 Answer = (
-    Inventory | Found | Offered | Rated | Fit | Planned | Changed | Made | Progressed | Freed
-    | Folders | Refused
+    Inventory | Found | Offered | Rated | Fit | Planned | Changed | Made | Progressed | Opened
+    | Freed | Folders | Refused
 )  # fmt: skip
 ANSWERS = Language[Answer]("answer", named_by_class(*get_args(Answer)), longest_bytes=1 << 24)

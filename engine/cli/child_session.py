@@ -30,11 +30,11 @@ from engine.process.client import (
     host_command,
 )
 from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
+from engine.process.supervision import GRACE_SECONDS
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
-_GRACE_SECONDS = 5.0  # to end by itself
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
 _NEXT = "Ask again: that loads the model again."
@@ -234,7 +234,7 @@ class ChildSession:
         assert process.stdout is not None
         process.stdin.close()  # which ends it
         try:
-            process.wait(_GRACE_SECONDS)
+            process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -50,6 +50,7 @@ from engine.process.protocol import (
     Unload,
     Work,
 )
+from engine.process.supervision import GRACE_SECONDS
 from engine.request import TooLong
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -59,8 +60,6 @@ from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import Fit
 from models.this_process import Awake, open_many_files
-
-_GRACE_SECONDS = 5  # for a running command to notice that it must end
 
 Send = Callable[[Response], None]
 
@@ -533,7 +532,7 @@ def main() -> NoReturn:
 
     def stop() -> None:
         queue.stop()
-        signal.alarm(_GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
+        signal.alarm(GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
 
     def read() -> None:
         try:
@@ -542,7 +541,7 @@ def main() -> NoReturn:
             stop()
 
     def end(last: Sequence[Response]) -> NoReturn:
-        signal.alarm(_GRACE_SECONDS)
+        signal.alarm(GRACE_SECONDS)
         writer.send_last(last)
         os._exit(1)
 

@@ -23,6 +23,7 @@ from models.answers import (
     Freed,
     Made,
     Offered,
+    Opened,
     Planned,
     Progressed,
     Rated,
@@ -195,6 +196,21 @@ def fit(
             say(found)
         else:
             show_fit(Console(), found)
+
+
+@app.command("open", hidden=True)
+def open_model(*, target: Annotated[str, typer.Argument()] = "") -> None:
+    """For the window: say in JSON which folder the target, or the starter model, is in, once it is
+    fetched or imported. Ends with standard input."""
+    from engine.process.interrupts import end_with_parent
+    from models.installed.resolve import open_target
+
+    end_with_parent()
+    with problems_as_lines(True):
+        found = open_target(
+            target or None, progress=lambda done, total: say(Progressed(done, total))
+        )
+        say(Opened(str(found.path)))
 
 
 @app.command(epilog=CONVERT_EXAMPLES)

@@ -8,6 +8,7 @@ from app.models.pair_bar import PairBar
 from app.settings import Pair
 from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
+from tests.support.app.fake_commands import OpeningCommands
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
 from tests.support.app.window_use import box, choose, drafting
 
@@ -66,11 +67,11 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
     heard: list[str] = []
 
-    def opening(target: str, progress: object) -> Path:
+    def opening(target: str) -> Path:
         heard.append(target)
         return folder if target else Path("/models/tiny")
 
-    window = open_window("ready take load take load serve", opening=opening)
+    window = open_window("ready take load take load serve", loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
     window.application.pairs.open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
@@ -82,12 +83,12 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
 def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
-    def opening(target: str, progress: object) -> Path:
+    def opening(target: str) -> Path:
         if target:
             raise Problem("The file is damaged.", "Fetch it again.")
         return Path("/models/tiny")
 
-    window = open_window(opening=opening)
+    window = open_window(loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
     window.application.pairs.open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)

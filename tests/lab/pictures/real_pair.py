@@ -21,7 +21,6 @@ from app.chat.conversation import DEFAULTS
 from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
-from app.models.target_process import open_target
 from app.race.dialog import RaceDialog
 from app.rounds.pace import RoundOnShow
 from app.start import make_application
@@ -56,7 +55,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         application,
         home,
         host_command(),
-        opening=open_target,
+        loading=CommandRunner(),
         commands=CommandRunner(),
         dark=dark,
     )

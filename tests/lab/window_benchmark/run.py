@@ -45,6 +45,7 @@ from app.windows import Windows
 from models.files import HOME_VARIABLE
 from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.fake_commands import OpeningCommands
 from tests.support.app.window_maker import windows_of
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start
@@ -294,7 +295,7 @@ def _open_long(application: QApplication, command: Sequence[str], messages: int)
 def _open(application: QApplication, home: Path, command: Sequence[str]) -> Window:
     settings = Settings(QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(EngineLog(home / "log"), command=command)
-    loader = ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET))
+    loader = ModelLoader(engine, settings, commands=OpeningCommands(lambda target: Path(_TARGET)))
     shared = Application(
         Store.open(home / "conversations.sqlite"),
         engine,

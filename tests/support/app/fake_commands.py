@@ -1,12 +1,14 @@
 """Stands in for the commands on models, in this process: answers what it is told to, when told."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.commands import CommandRunner, RunningCommand
 from app.window import Window
-from models.answers import Changed, Made, Offered, Rated
+from models.answers import Changed, Made, Offered, Opened, Rated
 from models.errors import Problem
 from models.records import Download, Installed, Inventory
 
@@ -80,6 +82,27 @@ class FakeCommandRunner(CommandRunner):
                 self.asked("--target").answer(candidates or Rated("", ()))
             else:
                 self.asked("pair").answer(offers)
+
+
+class OpeningCommands(FakeCommandRunner):
+    """Prepares each target at once: a folder that `opening` returns, or its Problem."""
+
+    def __init__(self, opening: Callable[[str], Path]) -> None:
+        super().__init__()
+        self._opening = opening
+
+    def start(self, *words: str) -> RunningCommand:
+        command = super().start(*words)
+        QTimer.singleShot(0, self, lambda: self._answer(cast(FakeCommand, command)))
+        return command
+
+    def _answer(self, command: FakeCommand) -> None:
+        if self.closed is not None:
+            return
+        try:
+            command.answer(Opened(str(self._opening(command.words[-1]))))
+        except Problem as problem:
+            command.fail(problem.message, problem.remedy)
 
 
 def commands_of(window: Window) -> FakeCommandRunner:
