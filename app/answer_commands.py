@@ -42,7 +42,6 @@ class AnswerCommands(QObject):
                 "before": lambda: rounds.step(-1),
                 "after": lambda: rounds.step(+1),
                 "explain_rounds": rounds.explain,
-                "export_trace": rounds.scrubber.export,
                 "go_to_messages": self._go_to_messages,
             }
         )
@@ -51,7 +50,7 @@ class AnswerCommands(QObject):
             answers.begun,
             answers.finished,
             answers.saved,
-            rounds.scrubber.moved,
+            presenter.selected,
         ):
             change.connect(self.enable)
         self.enable()
@@ -72,7 +71,8 @@ class AnswerCommands(QObject):
                 "next_version": answer is not None and answer.place < answer.siblings,
                 "before": answers > 1,
                 "after": answers > 1,
-                "export_trace": bool(self._rounds.scrubber.events),
+                "export_trace": self._rounds.answer != 0,
+                "replay": self._rounds.answer != 0,
                 "go_to_messages": bool(branch),
             }
         )

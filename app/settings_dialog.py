@@ -39,6 +39,7 @@ from app.settings import (
     LEAST_FONT_POINTS,
     MOST_FONT_POINTS,
     MOST_PARALLEL,
+    DraftsInText,
     Settings,
     ThemeChoice,
 )
@@ -53,6 +54,11 @@ _THEMES = (
     Choice("system", "As the system"),
     Choice("light", "Light"),
     Choice("dark", "Dark"),
+)
+_DRAFTS = (
+    Choice(DraftsInText.FADE, "Fade", "Guesses appear ahead; the colours of accepted words fade"),
+    Choice(DraftsInText.KEEP, "Keep", "The colours stay until the conversation is opened again"),
+    Choice(DraftsInText.OFF, "Off", "Only the text"),
 )
 _KEYS = (
     Choice("enter", "Enter", "Shift+Enter starts a line"),
@@ -122,6 +128,10 @@ class SettingsDialog(QDialog):
         form.add("Text size", self._size_box())
         key = "enter" if self._settings.enter_sends else "ctrl"
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
+        drafts = _choices(
+            "Drafts in the text", _DRAFTS, self._settings.drafts_in_text, self._choose_drafts
+        )
+        form.add("Drafts in the text", drafts)
         form.add("Answers at once", self._parallel_row())
         form.add("Earlier answers", self._learn_box())
         form.add("Documents", self._keep_box())
@@ -268,6 +278,10 @@ class SettingsDialog(QDialog):
 
     def _choose_key(self, chosen: str) -> None:
         self._settings.enter_sends = chosen == "enter"
+        self.changed.emit()
+
+    def _choose_drafts(self, chosen: str) -> None:
+        self._settings.drafts_in_text = DraftsInText(chosen)
         self.changed.emit()
 
     def _choose_parallel(self, chosen: str) -> None:

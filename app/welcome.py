@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.provenance import Legend
 from app.models.formatting import target_name
 from app.models.loader import ModelLoader
 from app.theme.labels import plain_label
@@ -57,7 +56,6 @@ class Welcome(QWidget):
             "A small drafter proposes the next tokens, and the target, the model that you chose, "
             "checks them in one pass. The answer is the target\u2019s own, only faster."
         )
-        self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
             "Accepted, rejected and discarded tokens are the drafter\u2019s; all others are the "
             "target\u2019s own."
@@ -71,7 +69,6 @@ class Welcome(QWidget):
         for card in self.examples:
             card.asked.connect(self.asked)
         self._explain.clicked.connect(self.explanation_asked)
-        self._legend.explanation_asked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
         self._show_stage()
         loader.fetch_began.connect(self._on_fetch)
@@ -103,7 +100,6 @@ class Welcome(QWidget):
         column.addSpacing(4)
         column.addLayout(cards)
         column.addSpacing(4)
-        column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addWidget(self._meaning)
         column.addSpacing(4)
         column.addWidget(self._model)
@@ -157,7 +153,6 @@ class Welcome(QWidget):
 
     def _follow_theme(self) -> None:
         shown, colours = self._theme.font, self._theme.colours
-        self._legend.set_appearance(shown, colours)
         for card in self.examples:
             card.set_appearance(shown, colours)
         for label, scale, colour in (

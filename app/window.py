@@ -32,7 +32,6 @@ from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
-from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
 from app.composer_controller import ComposerController
@@ -49,12 +48,12 @@ from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.notices import Notices, Offer
-from app.rounds.lane import DraftLane
 from app.settings import Pair
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
+from app.theme.motion import motion_is_reduced
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
@@ -114,14 +113,11 @@ class Window(QMainWindow):
             parent=self,
         )
         self.notices, self.composer = Notices(), Composer()
-        self.legend = Legend(self.theme.font, self.theme.colours)
         formats = Formats(self.theme.font, self.theme.colours, formulas=application.formulas)
-        self.transcript, self.lane = Transcript(formats), DraftLane()
+        self.transcript = Transcript(formats)
         self.welcome = Welcome(self.loader, self.theme)
         self.transcript.set_empty(self.welcome)
-        self.presenter = ConversationPresenter(
-            self.conversation, self.answers, self.transcript, self.lane
-        )
+        self.presenter = ConversationPresenter(self.conversation, self.answers, self.transcript)
         self.page_panel = PagePanel(page_picture, self.store.copy_of)
         self.words = WordsInDocuments(
             self.conversation, self.answers, self.transcript, self.store, self.page_panel
@@ -178,6 +174,7 @@ class Window(QMainWindow):
             documents=self.composer_controller.documents,
             notices=self.notices,
             menus=self.menus,
+            rounds=self.rounds,
         )
         self.setAcceptDrops(True)
         self._painted = False
@@ -195,7 +192,6 @@ class Window(QMainWindow):
         below = QVBoxLayout()
         below.setContentsMargins(0, 0, 0, 14)
         below.setSpacing(8)
-        below.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignHCenter)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
         inner = QWidget()
@@ -269,8 +265,9 @@ class Window(QMainWindow):
         self.words.panel_wanted.connect(lambda: self.sides.show("document"))
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
-        self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
-        self.legend.explanation_asked.connect(self.rounds.explain)
+        self.presenter.replay_asked.connect(self.dialogs.replay)
+        self.presenter.race_asked.connect(self.dialogs.race_answer)
+        self.presenter.explanation_asked.connect(self.rounds.explain)
         self.welcome.asked.connect(self.composer_controller.compose)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
@@ -391,7 +388,6 @@ class Window(QMainWindow):
         self.own.conversation = None if record is None else record.id
 
     def _name(self) -> None:
-        self.legend.show_forced(self.conversation.settings.grammar is not None)
         record = self.conversation.record
         title = record.title if record and record.title else "New conversation"
         self.setWindowTitle(f"{one_line(title)} \u2013 Slipstream")
@@ -420,9 +416,8 @@ class Window(QMainWindow):
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
-        self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
-        for part in (self.sidebar, self.rounds, self.page_panel, self.lane):
+        for part in (self.sidebar, self.rounds, self.page_panel):
             part.setFont(self.theme.interface_font)
         self.sides.fit()
         if colours is not self._colours:  # a widget with a style sheet keeps its font
@@ -432,6 +427,7 @@ class Window(QMainWindow):
     def _follow_settings(self) -> None:
         self.composer.set_enter_sends(self.settings.enter_sends)
         self.composer_controller.count()
+        self.presenter.show_drafts(self.settings.drafts_in_text, calm=motion_is_reduced())
 
     def _switch_provenance(self) -> None:
         self._show_lens("" if self.presenter.provenance else "provenance")
@@ -442,7 +438,6 @@ class Window(QMainWindow):
     def _show_lens(self, lens: str) -> None:
         """Show the provenance of tokens, or the words from documents, or only the text."""
         self.presenter.show_provenance(lens == "provenance")
-        self.legend.setVisible(lens == "provenance")
         self.words.mark(lens == "words")
         for name in ("provenance", "words"):
             self.menus.actions[name].setChecked(lens == name)
@@ -457,7 +452,6 @@ class Window(QMainWindow):
     def _restore(self) -> None:
         """Restore the window as it was when it was closed."""
         self.restoreGeometry(self.own.place("window"))
-        self.rounds.parts.restoreState(self.own.place("rounds"))
         self.sides.restore()
         self.sides.fit()
         tokens = self.own.switched("provenance", default=False)
@@ -508,7 +502,6 @@ class Window(QMainWindow):
         self.composer_controller.leave()
         self.own.keep_place("window", self.saveGeometry())
         self.sides.keep()
-        self.own.keep_place("rounds", self.rounds.parts.saveState())
         self.hide()  # at once, as the rest may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()

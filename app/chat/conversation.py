@@ -134,6 +134,11 @@ class OpenConversation(QObject):
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
+    def asked_by(self, answer: int) -> tuple[ChatMessage, ...]:
+        """Return the chat up to the question of an answer; empty if it is not in the branch."""
+        parents = [message.parent for message in self.branch if message.id == answer]
+        return self._lines(until=parents[0]) if parents and parents[0] is not None else ()
+
     # Which conversation
 
     def new(self) -> None:

@@ -3,6 +3,7 @@
 Knows how a message looks. What a person asks for is sent as a signal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,8 +20,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
+from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
-from app.chat.provenance import Provenance
+from app.chat.provenance import Legend, Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
@@ -36,6 +38,7 @@ from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.style import figures_font, set_ink, small_font
+from engine.conversation.rounds import Round
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
@@ -77,24 +80,30 @@ class MessageWidget(QWidget):
 
     Signals:
         edit_asked, regenerate_asked, go_on_asked: a person chose this command.
+        tokens_asked(bool), replay_asked, race_asked: see `MessageActions`.
         branch_asked: show another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
         document_asked, deletion_asked: show, or delete, the document with this index among those of
             the message.
         place_asked(CopiedSpan): show where these words of the answer stand in a document.
         copied: "Code copied", or the like.
+        explanation_asked: explain the colours of the tokens.
         focused: the text got the focus.
     """
 
     edit_asked = Signal()
     regenerate_asked = Signal()
     go_on_asked = Signal()
+    tokens_asked = Signal(bool)
+    replay_asked = Signal()
+    race_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(int)
     deletion_asked = Signal(int)
     place_asked = Signal(CopiedSpan)
     copied = Signal(str)
+    explanation_asked = Signal()
     focused = Signal()
 
     def __init__(
@@ -146,7 +155,11 @@ class MessageWidget(QWidget):
         self.figures_line = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
         self.figures_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.figures_line.setContentsMargins(0, 3, 8, 3)
-        self._actions = [self._make_actions()]
+        self.legend: Legend | None = None  # while the tokens are shown
+        self._ahead: DraftAhead | None = None  # while the answer is written
+        self._to_show: Callable[[DraftAhead], None] | None = None  # when all text is written
+        self._unwritten = False
+        self._actions = self._make_actions()
         self._arrange()
         self._show_formats()
         self._show_figures()
@@ -164,9 +177,8 @@ class MessageWidget(QWidget):
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
-        """The buttons of the message. For an answer: those below it, and those above it once the
-        pointer was there."""
-        return tuple(button for actions in self._actions for button in actions.buttons)
+        """The buttons of the message: above its text, or below that of an answer."""
+        return self._actions.buttons
 
     @property
     def inner(self) -> tuple[HoverButton, ...]:
@@ -175,7 +187,7 @@ class MessageWidget(QWidget):
             *self.documents.buttons,
             self.notes.button,
             self.offer.button,
-            *self._actions[0].buttons,
+            *self._actions.buttons,
             self.go_on,
             *self.view.code_buttons,
         )
@@ -192,13 +204,45 @@ class MessageWidget(QWidget):
 
     def step(self) -> bool:
         """Write some text, for a limited time. Returns whether text is left."""
-        return self.view.step()
+        self._unwritten = self.view.step()
+        return self._unwritten
 
     def refresh(self) -> None:
-        """Draw the marks over the text again. Call this after some steps."""
+        """Draw all that lies over the text again. Call this after some steps."""
         self.view.place_buttons()
         self.view.lay_marks()
         self.provenance.refresh()
+        if self.legend is not None:
+            self.legend.refresh()
+        if self._ahead is not None and not self._unwritten:
+            show, self._to_show = self._to_show, None
+            show(self._ahead) if show is not None else self._ahead.follow()
+
+    def show_ahead(self, shown: Round | str | None, *, share: float | None, calm: bool) -> None:
+        """Show a round's draft behind the text, or a line before there is a text, once all text is
+        written. Nothing for None."""
+        if self._ahead is None:
+            self._ahead = DraftAhead(self.view, self._formats.colours, over=self)
+        self._ahead.calm = calm
+        if isinstance(shown, str):
+            self._to_show = lambda ahead: ahead.say(shown, share=share)
+        else:
+            self._to_show = lambda ahead: ahead.show_round(shown)
+
+    def show_tokens(self, shown: bool) -> None:
+        """Show or hide how each token was written, with a legend."""
+        self.provenance.set_shown(shown)
+        self._actions.check_tokens(shown)
+        if shown and self.legend is None:
+            self.legend = Legend(self.provenance)
+            self.legend.set_appearance(self._formats.font)
+            self.legend.explanation_asked.connect(self.explanation_asked)
+            self._column.insertWidget(self._column.indexOf(self.view) + 1, self.legend)
+        elif not shown and self.legend is not None:
+            self._column.removeWidget(self.legend)
+            self.legend.deleteLater()
+            self.legend = None
+        self.updateGeometry()
 
     def height_at(self, width: int) -> int:
         """Return the height of the message at this width."""
@@ -219,6 +263,9 @@ class MessageWidget(QWidget):
         cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
         self.go_on.setVisible(cut)
         self._complete = ending.state == "complete"
+        if self._ahead is not None:
+            self._ahead.deleteLater()
+            self._ahead = self._to_show = None
         self._show_figures()
 
     def set_figures(self, figures: AnswerFigures | None) -> None:
@@ -256,8 +303,7 @@ class MessageWidget(QWidget):
     def set_branches(self, number: int, count: int) -> None:
         """Show that this is version `number` of `count`."""
         self._branch = (number, count)
-        for actions in self._actions:
-            actions.set_branches(number, count)
+        self._actions.set_branches(number, count)
 
     def set_formats(self, formats: Formats) -> None:
         """Use another font and other colours. The next steps redraw the text."""
@@ -265,8 +311,11 @@ class MessageWidget(QWidget):
         self.provenance.set_colours(formats.colours)
         self.word_marks.set_colours(formats.colours)
         self.view.set_formats(formats)
-        for actions in self._actions:
-            actions.set_formats(formats)
+        self._actions.set_formats(formats)
+        if self.legend is not None:
+            self.legend.set_appearance(formats.font)
+        if self._ahead is not None:
+            self._ahead.set_colours(formats.colours)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
         self._show_formats()
@@ -275,8 +324,7 @@ class MessageWidget(QWidget):
     def copy(self) -> None:
         """Copy the text as it was written, without the reasoning before it."""
         QGuiApplication.clipboard().setText(clean(self.view.text.answer))
-        for actions in self._actions:
-            actions.acknowledge_copy()
+        self._actions.acknowledge_copy()
         self.copied.emit("Message copied")
 
     def menu(self, place: QPoint) -> QMenu:
@@ -315,8 +363,6 @@ class MessageWidget(QWidget):
         self.menu(event.globalPos()).popup(event.globalPos())
 
     def enterEvent(self, event: QEnterEvent) -> None:
-        if self.role == "assistant" and len(self._actions) == 1:
-            self._add_actions_above()
         self._wake(True)
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -371,6 +417,9 @@ class MessageWidget(QWidget):
         made.version_asked.connect(lambda by: self.branch_asked.emit(self._branch[0] + by))
         made.copy_asked.connect(self.copy)
         made.change_asked.connect(self.regenerate_asked if answer else self.edit_asked)
+        made.tokens_asked.connect(self.tokens_asked)
+        made.replay_asked.connect(self.replay_asked)
+        made.race_asked.connect(self.race_asked)
         return made
 
     def _arrange(self) -> None:
@@ -395,28 +444,17 @@ class MessageWidget(QWidget):
         if answer:
             footer = QHBoxLayout()
             footer.addWidget(self.figures_line, 1)
-            footer.addWidget(self._actions[0])
+            footer.addWidget(self._actions)
             column.addLayout(footer)
-            # As high as it will be with the buttons in it.
-            self._title.setMinimumHeight(self._actions[0].sizeHint().height())
         else:
-            self._head.addWidget(self._actions[0])
+            self._head.addWidget(self._actions)
         column.addWidget(self._note)
-
-    def _add_actions_above(self) -> None:
-        """Add the buttons in an answer's head, for the pointer. The keyboard reaches those
-        below."""
-        above = self._make_actions()
-        for button in above.buttons:
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        above.set_branches(*self._branch)
-        self._actions.append(above)
-        self._head.addWidget(above)
 
     def _show_figures(self) -> None:
         words = ""  # without figures: the title has the name
         if self._figures is not None:
             words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+        self._actions.set_shown(self._figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)
         if self._created is not None:
@@ -446,8 +484,7 @@ class MessageWidget(QWidget):
         self._title.setFont(small)
 
     def _wake(self, awake: bool) -> None:
-        for actions in self._actions:
-            actions.set_awake(awake)
+        self._actions.set_awake(awake)
 
 
 def _leaves_text(cursor: QTextCursor, key: int) -> bool:

@@ -27,6 +27,7 @@ from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
+from engine.conversation.rounds import Round
 from engine.request import Role
 
 FRAME_MILLISECONDS = 33
@@ -60,7 +61,6 @@ class Transcript(QScrollArea):
         self._rows: list[MessageRow] = []
         self._waiting: list[MessageRow] = []  # with text to write; the last is written first
         self._streaming: MessageRow | None = None
-        self._slot: QWidget | None = None
         self._pinned = True
         self._placing = False
         self._column = (0, 0)  # the left edge and the width of messages
@@ -142,6 +142,12 @@ class Transcript(QScrollArea):
             self._streaming.append(delta)
             self._write_soon(self._streaming)
 
+    def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
+        """Show a draft, or a line, behind the text that is being written, with the next frame."""
+        if self._streaming is not None:
+            self._streaming.show_ahead(shown, share=share)
+            self._write_soon(self._streaming)
+
     def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
         """Set the tokens of a message, for its provenance. The next frame shows them."""
         row.set_pieces(pieces)
@@ -195,8 +201,13 @@ class Transcript(QScrollArea):
         """Show or hide the provenance of all messages, later ones too."""
         self._provenance = shown
         for row in self._rows:
-            row.show_provenance(shown)
-            self._write_soon(row)
+            self.show_tokens(row, shown)
+
+    def show_tokens(self, row: MessageRow, shown: bool) -> None:
+        """Show or hide the provenance of a message."""
+        row.show_provenance(shown)
+        self._write_soon(row)
+        self._place()
 
     def end(self, ending: Ending) -> None:
         """End the message that was being written."""
@@ -217,17 +228,6 @@ class Transcript(QScrollArea):
         del self._rows[count:]
         self._place()
         self._empty.setVisible(not self._rows)
-
-    def set_slot(self, widget: QWidget | None) -> None:
-        """Show a widget under the message that is being written. It is hidden while there is
-        none."""
-        if self._slot is not None:
-            self._slot.setParent(None)
-        self._slot = widget
-        if widget is not None:
-            widget.setParent(self._page)
-            widget.hide()
-        self._place()
 
     def set_empty(self, widget: QWidget) -> None:
         """Set the widget that is shown while there are no messages."""
@@ -456,11 +456,6 @@ class Transcript(QScrollArea):
             if row.widget is not None:
                 row.widget.setGeometry(left, top, width, row.height)
             top += row.height + _BETWEEN
-            if row is self._streaming and self._slot is not None:
-                self._slot.setGeometry(left, top, width, self._slot.sizeHint().height())
-                top += self._slot.height() + _BETWEEN
-        if self._slot is not None:
-            self._slot.setVisible(self._streaming is not None)
         self._page.resize(viewport.width(), top - _BETWEEN + _BELOW if self._rows else 0)
         if self._pinned:
             bar.setValue(bar.maximum())

@@ -10,6 +10,8 @@ from engine.draft_length import LONGEST
 from engine.events import Stats
 
 NOT_YET = "–"
+_DRAFTED_LITTLE = 1.05  # tokens a step; below, they are not worth a word
+_ROUNDED = 10.0  # tokens/s from which decimals say nothing
 FEW_DRAFTS = 20  # with a token at a position; a share of fewer means little
 
 
@@ -148,16 +150,19 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
-    """Format the line under an answer: its figures, how it ended if it is `complete`, and its
-    target."""
-    found = [count(figures.tokens, "token")]
+    """Format the line under an answer: what drafting gained, its figures, how it ended if it is
+    `complete`, and its target."""
+    found = []
+    if (times := figures.times_plain) is not None:
+        found.append(f"{times:.1f} times as fast as plain")
+    if (step := figures.tokens_per_step) is not None and step > _DRAFTED_LITTLE:
+        found.append(f"{step:.1f} tokens a step")
     if (speed := figures.tokens_per_second) is not None:
-        found.append(f"{speed:.1f} tokens/s")
+        found.append(f"{speed:.0f} tokens/s" if speed >= _ROUNDED else f"{speed:.1f} tokens/s")
+    found.append(count(figures.tokens, "token"))
     if figures.first_token_seconds is not None:
         found.append(f"first after {seconds(figures.first_token_seconds)}")
-    if complete and figures.stop_reason == "end":
-        found.append("ended by the model")
-    elif complete and figures.stop_reason == "stop string":
+    if complete and figures.stop_reason == "stop string":
         found.append("ended at a stop sequence")
     return " \u00b7 ".join((*found, target))
 
