@@ -28,7 +28,7 @@ class AnswerCommands(QObject):
         menus: Menus,
     ) -> None:
         super().__init__(conversation)
-        self._conversation, self._composer = conversation, composer
+        self._conversation, self._composer, self._answers = conversation, composer, answers
         self._presenter, self._rounds, self._menus = presenter, rounds, menus
         menus.connect_commands(
             {
@@ -59,6 +59,8 @@ class AnswerCommands(QObject):
         """Enable the commands that are possible, and disable all others."""
         conversation, branch = self._conversation, self._conversation.branch
         free, answer = not conversation.busy, self._last_answer()
+        shown = self._rounds.answer
+        ended = shown != 0 and self._answers.writing(shown) is None
         answers = sum(message.role == "assistant" for message in branch)
         self._menus.enable(
             {
@@ -71,8 +73,8 @@ class AnswerCommands(QObject):
                 "next_version": answer is not None and answer.place < answer.siblings,
                 "before": answers > 1,
                 "after": answers > 1,
-                "export_trace": self._rounds.answer != 0,
-                "replay": self._rounds.answer != 0,
+                "export_trace": ended,
+                "replay": ended,
                 "go_to_messages": bool(branch),
             }
         )

@@ -154,6 +154,8 @@ class Settings(_Keys):
     """Whether windows are light or dark."""
     drafts_in_text = _Stored("drafts_in_text", DraftsInText.FADE, DraftsInText)
     """How drafts are shown in the text while an answer is written."""
+    tokens_explained = _switch("tokens_explained")
+    """Whether an answer has kept its colours once, with their legend."""
     enter_sends = _switch("enter_sends", True)
     """Whether Enter sends a message. If not, Ctrl+Enter or Cmd+Enter does."""
     notifications = _switch("notifications", True)

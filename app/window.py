@@ -268,6 +268,7 @@ class Window(QMainWindow):
         self.presenter.replay_asked.connect(self.dialogs.replay)
         self.presenter.race_asked.connect(self.dialogs.race_answer)
         self.presenter.explanation_asked.connect(self.rounds.explain)
+        self.presenter.explained.connect(self._on_explained)
         self.welcome.asked.connect(self.composer_controller.compose)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
@@ -427,7 +428,11 @@ class Window(QMainWindow):
     def _follow_settings(self) -> None:
         self.composer.set_enter_sends(self.settings.enter_sends)
         self.composer_controller.count()
+        self.presenter.explains = not self.settings.tokens_explained
         self.presenter.show_drafts(self.settings.drafts_in_text, calm=motion_is_reduced())
+
+    def _on_explained(self) -> None:
+        self.settings.tokens_explained = True
 
     def _switch_provenance(self) -> None:
         self._show_lens("" if self.presenter.provenance else "provenance")

@@ -26,6 +26,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from app.markdown.formats import SHAPE
+from app.markdown.page import utf16
 from app.markdown.view import TextView
 from app.rounds.lane import describe
 from app.rounds.marks import flat
@@ -141,8 +142,8 @@ class DraftAhead(QWidget):
         line = layout.lineAt(max(0, layout.lineCount() - 1))
         shape = str(block.blockFormat().property(SHAPE))
         font = _font_of(block) if shape in ("code", "heading") else document.defaultFont()
-        pitch = block.blockFormat().lineHeight(QFontMetricsF(font).height(), 1.0)
-        pitch = max(pitch, QFontMetricsF(font).height())
+        whole_block = document.documentLayout().blockBoundingRect(block)
+        pitch = max(QFontMetricsF(font).height(), whole_block.height() / max(1, layout.lineCount()))
         if not line.isValid():  # not laid out, or an empty text
             first = QRectF(here.x(), here.y(), self._view.viewport().width(), pitch)
             return _Edge(first, first.translated(0, pitch), font, block.textDirection(), True)
@@ -166,10 +167,12 @@ class DraftAhead(QWidget):
             words = [(words[0][0].lstrip("\n"), words[0][1]), *words[1:]]
         text, formats = lead, list[QTextLayout.FormatRange]()
         for word, fate in words:
+            shown = word.replace("\n", "\u2028")
+            space = len(shown) - len(shown.lstrip())  # it is not struck
             made = QTextLayout.FormatRange()
-            made.start, made.length = len(text.encode("utf-16-le")) // 2, 0
-            text += word.replace("\n", "\u2028")
-            made.length = len(text.encode("utf-16-le")) // 2 - made.start
+            made.start = utf16(text + shown[:space])
+            made.length = utf16(shown[space:])
+            text += shown
             made.format = self._format(fate)
             formats.append(made)
         layout = QTextLayout(text, edge.font)

@@ -442,9 +442,10 @@ class MessageWidget(QWidget):
         column.addLayout(ending)
         column.addWidget(self.offer)
         if answer:
+            column.addWidget(self.figures_line)
             footer = QHBoxLayout()
-            footer.addWidget(self.figures_line, 1)
             footer.addWidget(self._actions)
+            footer.addStretch(1)
             column.addLayout(footer)
         else:
             self._head.addWidget(self._actions)

@@ -16,7 +16,7 @@ from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
-from app.rounds.trace import Piece, TextTally
+from app.rounds.trace import Piece, PieceKind, TextTally
 from engine.conversation.rounds import Round
 from engine.request import Role
 
@@ -30,7 +30,8 @@ class MessageRow:
     `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`, the hits of a
     search; `documents` of a question; `notes` on them from which an answer is written, a title and
     a text; `offer`, a button's label and words below it; `words` of an answer that documents have
-    or lack, and `marked`, whether they are marked; `fades_after` and `calm`, see `mark_newest`.
+    or lack, and `marked`, whether they are marked; `fades_after` and `calm`, see `mark_newest`;
+    `hidden`, the kinds of tokens that are not shown, None as usual.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -58,6 +59,7 @@ class MessageRow:
         self.words = AnswerWords()
         self.provenance = self.marked = self.calm = False
         self.fades_after = 0.0
+        self.hidden: frozenset[PieceKind] | None = None
         self._ahead: tuple[Round | str | None, float | None] = (None, None)
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
@@ -170,6 +172,7 @@ class MessageRow:
         """Show or hide the provenance of the tokens."""
         self.provenance, self.measured = shown, False
         if self.widget is not None:
+            self.widget.provenance.set_hidden(self.hidden)
             self.widget.show_tokens(shown)
 
     def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
@@ -208,6 +211,7 @@ class MessageRow:
         """Fill a new widget with everything; `step` writes its text."""
         self.widget = widget
         widget.provenance.fades_after = self.fades_after
+        widget.provenance.set_hidden(self.hidden)
         if self.provenance:
             widget.show_tokens(True)
         if self.written:

@@ -21,8 +21,8 @@ from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
 from app.documents.chips import chip_of_sent
 from app.markdown.streaming import ReasoningSpan
-from app.rounds.pace import Pace
-from app.rounds.trace import Trace
+from app.rounds.pace import PaceTimer
+from app.rounds.trace import Piece, Trace
 from app.settings import DraftsInText
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
@@ -34,9 +34,11 @@ _MARKED_SECONDS = 2.0  # a new token, until its colour has faded
 
 
 class ConversationPresenter(QObject):
-    """Attributes: `provenance`, whether all tokens' provenance is shown; `finder`, with its bar.
+    """Attributes: `provenance`, whether all tokens' provenance is shown; `explains`, whether the
+    next answer with a draft keeps its colours, with their legend; `finder`, with its bar.
 
     Signals:
+        explained(): an answer kept its colours, as `explains` asked.
         edit_asked(int): edit this message of the person.
         replay_asked(int), race_asked(int): replay this answer; race its question.
         explanation_asked(): explain the colours of the tokens.
@@ -50,6 +52,7 @@ class ConversationPresenter(QObject):
     replay_asked = Signal(int)
     race_asked = Signal(int)
     explanation_asked = Signal()
+    explained = Signal()
     selected = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(Sent, int)
@@ -62,11 +65,11 @@ class ConversationPresenter(QObject):
         transcript: Transcript,
     ) -> None:
         super().__init__(transcript)
-        self.provenance = False
+        self.provenance = self.explains = False
         self._conversation, self._answers = conversation, answers
         self._transcript = transcript
         self._drafts, self._calm = DraftsInText.FADE, False
-        self._pace = Pace(self)
+        self._pace = PaceTimer(self)
         self._pace.due.connect(self._settle)
         self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
@@ -235,7 +238,8 @@ class ConversationPresenter(QObject):
         self._transcript.append(text)
         self._announcer.append(text)
         self._transcript.show_ahead(round)
-        if self._needs_pieces and not self._frame.isActive():
+        if not self._frame.isActive():
+            self._show_pieces()  # with the text, so that it is coloured from the first frame on
             self._frame.start()
 
     def _show_activity(self, writing: Writing) -> None:
@@ -261,6 +265,12 @@ class ConversationPresenter(QObject):
         self._tally_reasoning(writing)
         if needed:
             self._give_pieces(writing)
+        row = self._row(writing.message.id)
+        if self.explains and needed and row is not None and _drafted(writing.pieces):
+            self.explains = False
+            row.hidden = frozenset(("rejected", "discarded"))  # no word moves
+            self._transcript.show_tokens(row, True)
+            self.explained.emit()
 
     # Provenance
 
@@ -368,6 +378,10 @@ def _reasoned(row: MessageRow) -> ReasoningSpan | None:
     """Return the place of the reasoning in a message with a widget, or None until it has ended."""
     span = None if row.widget is None else row.view.text.reasoning
     return span if span is not None and span.closed else None
+
+
+def _drafted(pieces: tuple[Piece, ...]) -> bool:
+    return any(piece.kind == "accepted" for piece in pieces)
 
 
 def _ending(writing: Writing) -> Ending:

@@ -70,6 +70,8 @@ def describe(piece: Piece) -> str:
     if piece.chance is not None:
         figures.append(f"chance of acceptance {piece.chance:.0%}")
     lines.append("   ".join(figures))
+    if piece.chance and piece.q and piece.chance > 1.01 * (piece.p or 0.0) / piece.q:
+        lines.append("(the tokens of a draft are judged together, so it can be above p / q)")
     if piece.drafter:
         lines.append(f"drafter: {piece.drafter}")
     if piece.alternatives:
@@ -97,7 +99,7 @@ class Provenance(QObject):
         self._clock = clock
         self.fades_after = 0.0
         self._came: list[float] = []  # when each committed piece was given
-        self._hidden: frozenset[PieceKind] | None = None  # as the person chose
+        self._hidden: frozenset[PieceKind] | None = None  # as it was chosen
         self._timer = QTimer(self, singleShot=True, interval=round(1000 * _STEP_SECONDS))
         self._timer.timeout.connect(self.refresh)
         self._pieces: tuple[Piece, ...] = ()
@@ -132,12 +134,16 @@ class Provenance(QObject):
 
     @property
     def hidden(self) -> frozenset[PieceKind]:
-        """The kinds of unwritten tokens that are not shown. Before a person chooses, both kinds if
+        """The kinds of unwritten tokens that are not shown. Before that is chosen, both kinds if
         they would flood the text."""
         if self._hidden is not None:
             return self._hidden
         flood = len(self._rejected) > _FLOOD * max(1, len(self._starts))
         return frozenset(("rejected", "discarded") if flood else ())
+
+    def set_hidden(self, hidden: frozenset[PieceKind] | None) -> None:
+        """Hide these kinds of tokens; the usual ones for None. Call this before they are shown."""
+        self._hidden = hidden
 
     def hide_kind(self, kind: PieceKind, hidden: bool) -> None:
         """Hide or show the rejected or the discarded tokens."""
@@ -286,7 +292,7 @@ class Provenance(QObject):
 
     def _stretches(self, token: int) -> list[_Stretch]:
         piece = self._pieces[self._numbers[token]]
-        if len(piece.text) > _LONGEST:
+        if len(piece.text) > _LONGEST or piece.text.isspace():
             return []
         start = self._starts[token]
         # Without the space in front, the beginning of a token is visible.

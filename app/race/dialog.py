@@ -27,7 +27,7 @@ from app.markdown.view import TextView
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.marks import marked
-from app.rounds.pace import Pace
+from app.rounds.pace import PaceTimer
 from app.theme.labels import StatusLine, plain_label
 from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of, figures_font, set_ink
@@ -76,7 +76,8 @@ class RaceDialog(QDialog):
             "speculative": RaceTrack(f"{target}, drafts by {drafter}"),
         }
         self._result: RaceResult | None = None
-        self.verdict, self.result_line = StatusLine(wraps=True), StatusLine(wraps=True)
+        self.verdict = StatusLine(wraps=True, strong=True)
+        self.result_line = StatusLine(wraps=True)
         larger = self.verdict.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.9)
         larger.setWeight(QFont.Weight.DemiBold)
@@ -336,7 +337,7 @@ class RaceTrack(QWidget):
         self.answer = RaceAnswer()
         self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
-        self._pace = Pace(self)
+        self._pace = PaceTimer(self)
         self._pace.due.connect(self.answer.append)
         self.stats = Stats()
         large = figures_font(self.font())

@@ -145,9 +145,13 @@ class StatusLine(QWidget):
     Attributes: `tone`, `text`.
     """
 
-    def __init__(self, parent: QWidget | None = None, *, wraps: bool = False) -> None:
+    def __init__(
+        self, parent: QWidget | None = None, *, wraps: bool = False, strong: bool = False
+    ) -> None:
+        """The text is muted unless it is `strong` or a warning."""
         super().__init__(parent)
         self.tone: Tone = "muted"
+        self._strong = strong
         self.text = ""
         self._wraps = wraps
         self._sign, self._words = plain_label(), plain_label(wraps=wraps, selectable=True)
@@ -190,7 +194,9 @@ class StatusLine(QWidget):
 
     def _recolour(self) -> None:
         ink = _ink(self.tone, self)
-        set_ink(self._words, ink if self.tone == "warning" else colours_of(self).muted)
+        colours = colours_of(self)
+        usual = colours.text if self._strong else colours.muted
+        set_ink(self._words, ink if self.tone == "warning" else usual)
         sign = _SIGNS.get(self.tone)
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:
