@@ -18,7 +18,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
@@ -181,13 +181,14 @@ class MessageWidget(QWidget):
         return self._actions.buttons
 
     @property
-    def inner(self) -> tuple[HoverButton, ...]:
+    def inner(self) -> tuple[QAbstractButton, ...]:
         """The buttons that the arrow keys reach from the text, where Tab stops."""
         parts = (
             *self.documents.buttons,
             self.notes.button,
             self.offer.button,
             *self._actions.buttons,
+            *(() if self.legend is None else self.legend.buttons),
             self.go_on,
             *self.view.code_buttons,
         )

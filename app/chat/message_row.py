@@ -31,7 +31,8 @@ class MessageRow:
     search; `documents` of a question; `notes` on them from which an answer is written, a title and
     a text; `offer`, a button's label and words below it; `words` of an answer that documents have
     or lack, and `marked`, whether they are marked; `fades_after` and `calm`, see `mark_newest`;
-    `hidden`, the kinds of tokens that are not shown, None as usual.
+    `hidden`, the kinds of tokens that are not shown, None as usual; `ahead`, what stands behind the
+    text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -60,7 +61,8 @@ class MessageRow:
         self.provenance = self.marked = self.calm = False
         self.fades_after = 0.0
         self.hidden: frozenset[PieceKind] | None = None
-        self._ahead: tuple[Round | str | None, float | None] = (None, None)
+        self.ahead: Round | str | None = None
+        self._share: float | None = None
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
         self.measured = False
@@ -178,7 +180,7 @@ class MessageRow:
     def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
         """Show a round's draft behind the text that is being written, or a line before there is
         one; nothing for None."""
-        self._ahead = (shown, share)
+        self.ahead, self._share = shown, share
         if self.widget is not None and self.ending is None:
             self.widget.show_ahead(shown, share=share, calm=self.calm)
 
@@ -230,8 +232,7 @@ class MessageRow:
         if self.ending is not None:
             widget.end(self.ending)
         else:
-            shown, share = self._ahead
-            self.show_ahead(shown, share=share)
+            self.show_ahead(self.ahead, share=self._share)
         widget.view.set_marks(self.marks)
 
     def fold(self) -> None:

@@ -24,7 +24,7 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextLayout,
 )
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QToolButton, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
@@ -351,6 +351,8 @@ class Legend(QWidget):
     """Explains the colours and lines in one row; each word has a tooltip. Words for tokens that are
     not in the answer switch them on and off.
 
+    Attribute: `buttons`, which the arrow keys reach.
+
     Signals: `explanation_asked()`: show the dialog that explains all of it.
     """
 
@@ -374,10 +376,12 @@ class Legend(QWidget):
         more.setAutoRaise(True)
         more.setToolTip("What am I looking at?")
         more.setAccessibleName("What am I looking at?")
-        more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        more.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         more.clicked.connect(self.explanation_asked)
         row.addWidget(more)
         row.addStretch(1)
+        switches = [word for word in self.words.values() if word.isCheckable()]
+        self.buttons: tuple[QAbstractButton, ...] = (*switches, more)
         self.refresh()
 
     def refresh(self) -> None:

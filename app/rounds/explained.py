@@ -123,7 +123,6 @@ class KindWord(QAbstractButton):
 
     def setCheckable(self, checkable: bool) -> None:
         super().setCheckable(checkable)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setToolTip(as_tip(f"{KINDS[self._kind]} Click to show or hide them."))
 

@@ -1,5 +1,4 @@
-"""The transcript: order, the newest line kept in sight, frames, the slot, the empty page."""from tests.support.app.traces import made_round
-
+"""The transcript: order, the newest line kept in sight, frames, the draft, the empty page."""
 
 import pytest
 from PySide6.QtCore import QPoint
@@ -15,6 +14,7 @@ from app.markdown.formats import Formats
 from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
+from tests.support.app.traces import made_round
 
 LONG = "A paragraph of some words.\n\n" * 60
 

@@ -24,8 +24,10 @@ from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.models.target_process import open_target
 from app.race.dialog import RaceDialog
-from app.rounds.pace import RoundOnShow
+from app.rounds.scrubber import ReplayDialog
 from app.start import make_application
+from app.window import Window
+from engine.conversation.rounds import Round
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.window_maker import make_window
@@ -80,22 +82,31 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         window.composer.send()
         _until(lambda: window.answers.busy)
         if number:
-            window.lane.reduce_motion = True  # so that no token is caught on its way
-            _until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
-            window.grab().save(str(folder / f"stream-{name}.png"))
+            _until(lambda: window.rounds.panel.stats.rounds > 14)
+            _save_a_round(window, folder, name)
         _until(lambda: not window.answers.busy)
     save("answer")
-    window.menus.actions["provenance"].trigger()
-    window.rounds.scrubber.go_to(12)
-    _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
-    save("provenance")
-    window.menus.actions["provenance"].trigger()
+    message = window.transcript.messages[-1].widget
+    assert message is not None
+    message.tokens_asked.emit(True)
+    _until(lambda: laid_over(message.view.document()))
+    save("tokens")
+    message.tokens_asked.emit(False)
+    message.replay_asked.emit()
+    _until(lambda: window.findChild(ReplayDialog))
+    replay = window.findChild(ReplayDialog)
+    assert replay is not None
+    replay.scrubber.pause()
+    replay.scrubber.go_to(12)
+    save("replay", replay)
+    replay.close()
     window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
-    _until(lambda: race.result_line.tone != "muted")
+    race.start()
+    _until(lambda: race.verdict.tone != "muted")
     save("race", race)
     race.reject()
     window.composer.set_text("")
@@ -108,8 +119,22 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.close()
 
 
-def _is_judged(shown: RoundOnShow | None) -> bool:
-    return shown is not None and shown.judged_at is not None and shown.judged_at < time.monotonic()
+def _save_a_round(window: Window, folder: Path, name: str) -> None:
+    """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
+    last: Round | str | None = None
+    for what in ("draft", "verdict", "next"):
+        _until(lambda last=last: _differs(window, last))
+        row = window.transcript.streaming
+        if row is None:
+            return  # the answer has ended
+        last = row.ahead
+        QTest.qWait(40)  # for the text, and for the words behind it
+        window.grab().save(str(folder / f"stream-{what}-{name}.png"))
+
+
+def _differs(window: Window, last: Round | str | None) -> bool:
+    row = window.transcript.streaming
+    return row is None or (row.ahead is not None and row.ahead != last)
 
 
 def _until(holds: Callable[[], object]) -> None:
