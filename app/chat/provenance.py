@@ -14,17 +14,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QResizeEvent,
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
     QTextLayout,
 )
-from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QToolButton, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
@@ -41,6 +42,7 @@ _LONGEST = 1_000  # characters; a longer piece is no token but text of unknown o
 _MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
 _STEP_SECONDS, _STEPS = 0.2, 6  # of a colour that fades into the text's
+_ROOM_FOR_MORE = 40  # pixels, for the button behind them
 _FLOOD = 0.5  # rejected and discarded tokens for a token of the text, above which they are hidden
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
@@ -362,13 +364,18 @@ class Legend(QWidget):
         super().__init__()
         self.setAccessibleName("Legend of the tokens")
         self._provenance = provenance
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 6, 0, 2)
-        row.setSpacing(_APART)
+        self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._rows.setContentsMargins(0, 6, 0, 2)
+        self._rows.setSpacing(6)
         self.words = {kind: KindWord(kind) for kind in KINDS}
+        written, others = QHBoxLayout(), QHBoxLayout()
+        for row in (written, others):
+            row.setSpacing(_APART)
+            self._rows.addLayout(row)
         for kind, word in self.words.items():
-            row.addWidget(word)
-            if kind in ("rejected", "discarded"):
+            switch = kind in ("rejected", "discarded")
+            (others if switch else written).addWidget(word)
+            if switch:
                 word.setCheckable(True)
                 word.toggled.connect(partial(self._switch, kind))
         more = QToolButton()
@@ -378,8 +385,10 @@ class Legend(QWidget):
         more.setAccessibleName("What am I looking at?")
         more.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         more.clicked.connect(self.explanation_asked)
-        row.addWidget(more)
-        row.addStretch(1)
+        others.addWidget(more)
+        for row in (written, others):
+            row.addStretch(1)
+        self._rows.setStretch(1, 1)
         switches = [word for word in self.words.values() if word.isCheckable()]
         self.buttons: tuple[QAbstractButton, ...] = (*switches, more)
         self.refresh()
@@ -401,6 +410,18 @@ class Legend(QWidget):
         for word in self.words.values():
             word.setFont(small)
             word.updateGeometry()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Use a second row if there is no room for all words in one."""
+        super().resizeEvent(event)
+        words = [word for word in self.words.values() if not word.isHidden()]
+        needed = sum(word.sizeHint().width() + _APART for word in words) + _ROOM_FOR_MORE
+        direction = QBoxLayout.Direction
+        wide = self.width() >= needed
+        self._rows.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
 
     def _switch(self, kind: PieceKind, shown: bool) -> None:
         self._provenance.hide_kind(kind, not shown)

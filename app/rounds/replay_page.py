@@ -23,7 +23,7 @@ def replay_page(replay: Replay, *, title: str, question: str = "", target: str =
     line = answer_line(figures, complete=False, target=target or "Slipstream") if figures else ""
     gain, _, under = line.partition(" \u00b7 ")
     data = {
-        "title": title,
+        "title": flat(title),
         "question": flat(question),
         "gain": gain[:1].upper() + gain[1:],
         "under": under,
