@@ -140,15 +140,15 @@ class WindowDialogs(QObject):
     def replay(self, answer: int) -> None:
         """Open the replay of an answer."""
         if answer:
-            self._conversation.trace(answer, self._open_replay)
+            self._conversation.trace(answer, lambda events: self._open_replay(answer, events))
 
-    def _open_replay(self, events: tuple[Event, ...]) -> None:
+    def _open_replay(self, answer: int, events: tuple[Event, ...]) -> None:
         def steps() -> Steps:
             replay = yield in_thread(lambda: Replay(events))
             dialog = ReplayDialog(replay, parent=self._window)
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.scrubber.export_wanted.connect(self._export_trace)
-            dialog.scrubber.page_wanted.connect(lambda: self._export_page(replay))
+            dialog.scrubber.page_wanted.connect(lambda: self._export_page(answer, replay))
             dialog.open()
 
         self._stepper.run(steps(), failed=self.failed.emit)
@@ -160,9 +160,16 @@ class WindowDialogs(QObject):
     def _export_trace(self, document: str) -> None:
         self._export("Export the trace", "trace.json", document)
 
-    def _export_page(self, replay: Replay) -> None:
-        record = self._conversation.record
-        page = replay_page(replay, title=record.title if record else "")
+    def _export_page(self, answer: int, replay: Replay) -> None:
+        record, branch = self._conversation.record, self._conversation.branch
+        targets = [message.target for message in branch if message.id == answer]
+        asked = self._conversation.asked_by(answer)
+        page = replay_page(
+            replay,
+            title=record.title if record else "",
+            question=asked[-1].content[asked[-1].attached :] if asked else "",
+            target=(targets or [""])[0],
+        )
         self._export("Save the replay as a page", "replay.html", page)
 
     def _export(self, title: str, ending: str, document: str) -> None:
