@@ -4,7 +4,7 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.theme.icons import Sign, sign_icon
 from app.theme.style import colours_of, set_ink
@@ -52,11 +52,8 @@ class ToneLabel(QLabel):
         self.words = ""
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * scale)
-        font.setItalic(italic)
-        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-        self.setFont(font)
+        self._scale, self._bold, self._italic = scale, bold, italic
+        self._follow_font()
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
@@ -73,6 +70,19 @@ class ToneLabel(QLabel):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ApplicationFontChange:
+            self._follow_font()
+        return super().event(event)
+
+    def _follow_font(self) -> None:
+        """Follow the application's font, in a size of its own."""
+        font = QFont(QApplication.font())
+        font.setPointSizeF(font.pointSizeF() * self._scale)
+        font.setItalic(self._italic)
+        font.setWeight(QFont.Weight.DemiBold if self._bold else QFont.Weight.Normal)
+        self.setFont(font)
 
     def _fit(self) -> None:
         self.setText(self.words)

@@ -72,22 +72,22 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.begin()
     QTest.qWait(300)
     save("starting")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     save("empty")
     for number, question in enumerate(QUESTIONS):
         window.menus.actions["new"].trigger()
         window.composer.set_text(question)
         window.composer.send()
-        _until(lambda: window.answers.busy)
+        until(lambda: window.answers.busy)
         if number:
             window.lane.reduce_motion = True  # so that no token is caught on its way
-            _until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
+            until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
             window.grab().save(str(folder / f"stream-{name}.png"))
-        _until(lambda: not window.answers.busy)
+        until(lambda: not window.answers.busy)
     save("answer")
     window.menus.actions["provenance"].trigger()
     window.rounds.scrubber.go_to(12)
-    _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
+    until(lambda: laid_over(window.transcript.messages[-1].view.document()))
     save("provenance")
     window.menus.actions["provenance"].trigger()
     window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
@@ -95,11 +95,11 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
-    _until(lambda: race.result_line.tone != "muted")
+    until(lambda: race.result_line.tone != "muted")
     save("race", race)
     race.reject()
     window.composer.set_text("")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     window.library_controller.open()
     assert window.library_controller.dialog is not None
     QTest.qWait(6000)
@@ -112,7 +112,7 @@ def _is_judged(shown: RoundOnShow | None) -> bool:
     return shown is not None and shown.judged_at is not None and shown.judged_at < time.monotonic()
 
 
-def _until(holds: Callable[[], object]) -> None:
+def until(holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > deadline:
