@@ -14,7 +14,6 @@ from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QGridLayout,
     QLineEdit,
@@ -28,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 
 Keys = QKeySequence.StandardKey | str
 
@@ -60,7 +59,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),
     Command("File", "export_all", "Export all conversations…"),
-    Command("File", "export_trace", "Export the trace of the answer…"),
+    Command("File", "export_trace", "Export the rounds of the answer…"),
     "File",
     Command("File", "rename", "Rename"),
     Command("File", "pin", "Pin"),
@@ -86,7 +85,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
-    Command("View", "rounds", "Rounds and replay", "Ctrl+Shift+R", checkable=True),
+    Command("View", "rounds", "Speed and replay", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
     Command("View", "words", "Words from documents", "Ctrl+D", checkable=True),
     Command("View", "document", "Document panel", "Ctrl+Shift+D", checkable=True),
@@ -114,7 +113,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     "Answer",
     Command("Answer", "before", "Previous answer’s rounds", "Ctrl+["),
     Command("Answer", "after", "Next answer’s rounds", "Ctrl+]"),
-    Command("Answer", "race", "Race plain against speculative…", "Ctrl+Shift+P"),
+    Command("Answer", "race", "Race with and without drafts…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
     Command("Engine", "library", "Library…", "Ctrl+L"),
@@ -124,7 +123,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Engine", "starter", "Load the starter model"),
     "Engine",
     Command("Engine", "memory", "Context and memory…"),
-    Command("Engine", "measure", "Measure the pair again"),
+    Command("Engine", "measure", "Measure the speed again"),
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
@@ -341,9 +340,7 @@ class KeysDialog(QDialog):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.addWidget(scroll)
-        column.addWidget(buttons)
+        column.addWidget(closing(self))
         self.resize(460, 620)

@@ -203,7 +203,9 @@ class PairBar(QWidget):
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
         """Show that the pair is ready. `precision` is a text, `context_length` in tokens."""
-        self._loaded_tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
+        wide, _, packed = precision.partition(" from ")
+        weights = f"{packed}, computed as {wide}" if packed else wide
+        self._loaded_tip = f"Weights: {weights}\nContext: {context_length:,} tokens"
         self._show_loaded()
 
     def set_activity(self, word: str, *, tip: str = "") -> None:

@@ -72,8 +72,8 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     if isinstance(ratio, NoRatio):
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
-    by = f"by {count(stats.plain, 'plain round')} of it" if own else "measured right after it"
-    return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
+    by = f"{count(stats.plain, 'step')} of this answer" if own else "measured right after it"
+    return Figure(f"{ratio:.2f} times", f"as fast as without drafts:\n{by}")
 
 
 def acceptance_rate(stats: Stats) -> Figure:
@@ -86,7 +86,8 @@ def acceptance_rate(stats: Stats) -> Figure:
 def acceptance_length(stats: Stats) -> Figure:
     if stats.acceptance_length is None:
         return Figure(NOT_YET, "tokens a step")
-    remark = f"tokens a step, as drafts save steps:\n{count(stats.rounds, 'step')}"
+    steps = f"{count(stats.committed, 'token')} in {count(stats.rounds, 'step')}"
+    remark = f"tokens a step, instead of one:\n{steps}"
     if stats.forced:
         remark += f", {stats.forced:,} forced"
     return Figure(f"{stats.acceptance_length:.2f}", remark)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
@@ -44,21 +44,18 @@ class RoundsPanel(QWidget):
         self._figures |= {key: FigureView(key) for key in _FOLDED}
         self._positions, self._split = PositionChart(), TimeBar()
         self._titles = [_title("positions"), _title("time")]
-        self.more, self._folded = QToolButton(), QWidget()
+        self.more, self._folded = QPushButton(), QWidget()
         self._arrange()
         self._recolour()
         self._follow_font()
         self.refresh()
         self.setAccessibleName("Rounds")
-        self.more.toggled.connect(self._unfold)
+        self.more.clicked.connect(lambda: self._unfold(self._folded.isHidden()))
         self._unfold(False)
 
     def _arrange(self) -> None:
-        self.more.setText("All figures")
-        self.more.setCheckable(True)
-        self.more.setAutoRaise(True)
-        self.more.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.more.setFlat(True)
+        self.more.setCursor(Qt.CursorShape.PointingHandCursor)
         folded = QVBoxLayout(self._folded)
         folded.setContentsMargins(0, 0, 0, 0)
         folded.setSpacing(12)
@@ -83,8 +80,7 @@ class RoundsPanel(QWidget):
 
     def _unfold(self, shown: bool) -> None:
         """Show or hide all figures but the three large ones."""
-        arrow = Qt.ArrowType.DownArrow if shown else Qt.ArrowType.RightArrow
-        self.more.setArrowType(arrow)
+        self.more.setText("Fewer figures" if shown else "All figures")
         self._folded.setVisible(shown)
 
     def push(self, happening: EventOrRound) -> None:

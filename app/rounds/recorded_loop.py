@@ -5,7 +5,7 @@ Knows words and their fates; not where they were recorded.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,14 +81,23 @@ def read_recording(file: Path = FILE) -> Recording:
 
 
 class RecordedLoop(QWidget):
-    """Plays a recording as long as it is visible; without motion, it shows the end of a round."""
+    """Plays a recording as long as it is visible. If it is `still`, it shows a judged round.
 
-    def __init__(self, recording: Recording, *, still: bool = False) -> None:
+    Attribute: `places`, the place of each word's base line, by rounds.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        still: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
         self._rounds = recording.rounds
-        self._still = still
-        self._began = time.monotonic()
-        self._places: tuple[tuple[QPointF, ...], ...] = ()
+        self._still, self._clock = still, clock
+        self._began = clock()
+        self.places: tuple[tuple[QPointF, ...], ...] = ()
         self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self.update)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -107,7 +116,7 @@ class RecordedLoop(QWidget):
 
     def show_moment(self, seconds: float) -> None:
         """Show this moment of the loop."""
-        self._began = time.monotonic() - seconds
+        self._began = self._clock() - seconds
         self.update()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -130,14 +139,14 @@ class RecordedLoop(QWidget):
             self._lay_out()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        now = (time.monotonic() - self._began) % self.seconds
+        now = (self._clock() - self._began) % self.seconds
         if self._still:  # in a round that has a word of each kind, before the rejected are folded
             kinds = [len({word.kind for word in one}) for one in self._rounds]
             now = (kinds.index(max(kinds)) + 0.6) * _ROUND_SECONDS
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setFont(self._text_font())
-            for number, (words, places) in enumerate(zip(self._rounds, self._places, strict=True)):
+            for number, (words, places) in enumerate(zip(self._rounds, self.places, strict=True)):
                 age = now - number * _ROUND_SECONDS
                 if age >= 0:
                     self._paint_round(painter, words, places, age)
@@ -213,7 +222,7 @@ class RecordedLoop(QWidget):
                 if word.written:
                     left, top = ahead
             places.append(tuple(line))
-        self._places = tuple(places)
+        self.places = tuple(places)
         lowest = max(place.y() for line in places for place in line)
         self.setFixedHeight(round(lowest - metrics.ascent() + (row + metrics.height()) / 2))
 

@@ -4,7 +4,15 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QWidget,
+)
 
 from app.theme.icons import Sign, sign_icon
 from app.theme.style import colours_of, set_ink
@@ -13,6 +21,14 @@ from models.in_words import clean
 Tone = Literal["text", "muted", "good", "warning"]
 
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
+
+
+def closing(dialog: QDialog) -> QDialogButtonBox:
+    """Return the Close button of a dialog, which Esc closes too."""
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)
+    buttons.rejected.connect(dialog.reject)
+    buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+    return buttons
 
 
 def plain_label(

@@ -51,6 +51,18 @@ QScrollBar::handle:disabled { background: transparent; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 """
+    STYLE_SHEET += """
+QPushButton {
+    border: 1px solid palette(mid); border-radius: 6px; padding: 4px 12px;
+    background: palette(button); color: palette(button-text);
+}
+QPushButton:hover { background: palette(midlight); }
+QPushButton:focus { border-color: palette(link); }
+QPushButton:disabled { color: palette(shadow); }
+QPushButton:flat { border-color: transparent; background: transparent; padding: 2px 6px; }
+QPushButton:flat:hover { text-decoration: underline; }
+QPushButton:flat:focus { border-color: palette(link); }
+"""
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
 QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox {

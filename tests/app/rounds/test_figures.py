@@ -52,7 +52,7 @@ def test_an_answer_by_hand() -> None:
         "7 in 10", "of the drafted tokens accepted:\n14 of 20"
     )
     assert figures.acceptance_length(stats) == Figure(
-        "2.40", "tokens a step, as drafts save steps:\n10 steps"
+        "2.40", "tokens a step, instead of one:\n24 tokens in 10 steps"
     )
     reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
     assert figures.cache_reuse(stats) == Figure("91%", reuse)
@@ -73,7 +73,7 @@ def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
     assert isinstance(ratio, float)
     shown = figures.against_plain(answer)
     assert shown == Figure(
-        f"{ratio:.2f} times", "as fast as plain decoding,\nby 69 plain rounds of it"
+        f"{ratio:.2f} times", "as fast as without drafts:\n69 steps of this answer"
     )
     drafted_only = tally(recorded("stories_early_exit.jsonl"))  # stored by an earlier version
     assert figures.against_plain(drafted_only) == Figure("–", NoRatio.NOT_MEASURED.value)
@@ -113,7 +113,7 @@ def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
         "1 in 3", "of the drafted tokens accepted:\n2 of 6"
     )
     assert figures.acceptance_length(stats) == Figure(
-        "2.00", "tokens a step, as drafts save steps:\n2 steps"
+        "2.00", "tokens a step, instead of one:\n4 tokens in 2 steps"
     )
     assert figures.positions(stats) == (PositionAcceptance(1, 2, 1), PositionAcceptance(2, 2, 1))
 
