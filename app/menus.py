@@ -85,7 +85,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
-    Command("View", "rounds", "Speed and replay", "Ctrl+Shift+R", checkable=True),
+    Command("View", "rounds", "Figures of an answer", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
     Command("View", "words", "Words from documents", "Ctrl+D", checkable=True),
     Command("View", "document", "Document panel", "Ctrl+Shift+D", checkable=True),

@@ -43,7 +43,7 @@ from app.settings import (
 )
 from app.theme.edged_check_box import EdgedCheckBox
 from app.theme.labels import closing, plain_label
-from app.theme.style import Theme
+from app.theme.style import TABS, Theme
 from engine.request import Overflow
 from models.in_words import size
 
@@ -90,12 +90,14 @@ class SettingsDialog(QDialog):
         self.setWindowTitle("Settings")
         pages = QTabWidget()
         pages.setDocumentMode(True)
+        pages.tabBar().setDrawBase(False)
+        pages.setStyleSheet(TABS)
         pages.addTab(self._general(folders), "General")
         pages.addTab(self._new_conversations(), "New conversations")
         column = QVBoxLayout(self)
         column.addWidget(pages, 1)
         column.addWidget(closing(self))
-        self.setMinimumWidth(600)
+        self.setMinimumWidth(660)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
 

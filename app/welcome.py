@@ -9,7 +9,6 @@ from PySide6.QtGui import (
     QFontMetrics,
     QPainter,
     QPaintEvent,
-    QPalette,
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
@@ -27,8 +26,9 @@ from app.models.loader import ModelLoader
 from app.rounds.recorded_loop import RecordedLoop, read_recording
 from app.theme.card import Card
 from app.theme.labels import plain_label
+from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
-from app.theme.style import Theme, reduces_motion, set_ink
+from app.theme.style import Theme, set_ink
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -69,7 +69,7 @@ class Welcome(QWidget):
         self._title.setText("Slipstream")
         self._words.setText("A small model guesses ahead, yours checks. The same answer, sooner.")
         self._question.setText(recording.question)
-        self.loop = RecordedLoop(recording, still=reduces_motion())
+        self.loop = RecordedLoop(recording, still=motion_is_reduced())
         self._gain.setText(
             f"{recording.tokens} tokens in {len(recording.rounds)} steps, recorded with "
             f"{short_model(recording.target)}"
@@ -191,9 +191,6 @@ class Welcome(QWidget):
             set_ink(label, colour)
         for link in (self._explain, self._library):
             link.setFont(_scaled(shown, 0.92))
-            palette = link.palette()
-            palette.setColor(QPalette.ColorRole.ButtonText, QColor(colours.link))
-            link.setPalette(palette)
 
 
 class ExampleCard(QAbstractButton):

@@ -30,7 +30,7 @@ from app.answer_commands import AnswerCommands
 from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
-from app.chat.composer import Composer
+from app.chat.composer import Composer, SignButton
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
@@ -45,7 +45,7 @@ from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
-from app.menus import Menus, come_forward
+from app.menus import Menus, come_forward, key_text
 from app.models.controller import LibraryController
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
@@ -186,6 +186,7 @@ class Window(QMainWindow):
         self._painted = False
         self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._figures = SignButton("panel")
         self._arrange()
         self._connect()
         self._connect_shared()
@@ -216,6 +217,9 @@ class Window(QMainWindow):
         column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(under)
+        self._figures.setAccessibleName("Figures of an answer")
+        self._figures.setToolTip(f"Figures of an answer ({key_text(self.menus.actions['rounds'])})")
+        self.pair_bar.add_button(self._figures)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.page_panel)
@@ -266,6 +270,7 @@ class Window(QMainWindow):
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
+        self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
         self.legend.explanation_asked.connect(self.rounds.explain)
         self.welcome.asked.connect(self.composer_controller.compose)
         self.welcome.explanation_asked.connect(self.rounds.explain)
@@ -427,6 +432,7 @@ class Window(QMainWindow):
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
         self.legend.set_appearance(font, colours)
+        self._figures.show_colours(colours)
         self.setFont(self.theme.interface_font)  # a widget with a style sheet keeps its font
         self.composer.field.setFont(font)
         self._under.setMaximumWidth(self.transcript.widest)

@@ -30,10 +30,7 @@ from engine.events import Event
 _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 
 _NARROWEST = 300  # pixels, at the normal size of the text
-_HINT = (
-    "When there is an answer, this panel shows how much faster drafting made it, and replays it "
-    "step by step."
-)
+_HINT = "When there is an answer, this panel shows how much faster drafting made it, and why."
 
 
 class RoundsSide(QWidget):

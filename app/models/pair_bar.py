@@ -114,10 +114,10 @@ class PairBar(QWidget):
         self.set_empty()
 
     def _arrange(self) -> None:
-        self.row = QHBoxLayout()
-        self.row.setSpacing(12)
-        self.row.addWidget(self._pill, 1)
-        self.row.addWidget(self._status, 1)
+        row = self._row = QHBoxLayout()
+        row.setSpacing(12)
+        row.addWidget(self._pill, 1)
+        row.addWidget(self._status, 1)
         self._progress.setRange(0, 0)  # the remaining time is unknown
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Loading")
@@ -128,7 +128,7 @@ class PairBar(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 6)
         column.setSpacing(8)
-        column.addLayout(self.row)
+        column.addLayout(row)
         column.addLayout(below)
 
     @property
@@ -142,6 +142,11 @@ class PairBar(QWidget):
     @property
     def length(self) -> str:
         return self.page.length.value
+
+    def add_button(self, button: QWidget) -> None:
+        """Add a button at the right end."""
+        self._row.addWidget(button)
+        self.setTabOrder(self._retry, button)
 
     def open(self) -> None:
         """Show the page below the pill, within the screen."""

@@ -72,8 +72,8 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     if isinstance(ratio, NoRatio):
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
-    by = f"{count(stats.plain, 'step')} of this answer" if own else "measured right after it"
-    return Figure(f"{ratio:.2f} times", f"as fast as without drafts:\n{by}")
+    by = f"by {count(stats.plain, 'step')} of its own" if own else "measured right after it"
+    return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
 
 
 def acceptance_rate(stats: Stats) -> Figure:

@@ -3,7 +3,6 @@
 Knows the application's palette; not the widgets that use it.
 """
 
-import ctypes
 import math
 import sys
 from collections.abc import Callable
@@ -26,6 +25,21 @@ STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+"""
+_CHIEF_AND_LINKS = """
+QPushButton[chief="true"] {
+    border: 1px solid palette(link); border-radius: 6px; padding: 7px 14px;
+    background: palette(link); color: palette(base); font-weight: bold;
+}
+QPushButton[chief="true"]:disabled {
+    border-color: palette(mid); background: palette(midlight); color: palette(text);
+}
+QPushButton:flat {
+    border: 1px solid transparent; border-radius: 6px; padding: 2px 4px;
+    background: transparent; color: palette(link);
+}
+QPushButton:flat:hover { text-decoration: underline; }
+QPushButton:flat:focus { border-color: palette(link); }
 """
 TABS = """
 QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
@@ -53,15 +67,12 @@ QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 """
     STYLE_SHEET += """
 QPushButton {
-    border: 1px solid palette(mid); border-radius: 6px; padding: 4px 12px;
+    border: 1px solid palette(mid); border-radius: 6px; padding: 4px 6px;
     background: palette(button); color: palette(button-text);
 }
 QPushButton:hover { background: palette(midlight); }
 QPushButton:focus { border-color: palette(link); }
 QPushButton:disabled { color: palette(shadow); }
-QPushButton:flat { border-color: transparent; background: transparent; padding: 2px 6px; }
-QPushButton:flat:hover { text-decoration: underline; }
-QPushButton:flat:focus { border-color: palette(link); }
 """
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
@@ -85,7 +96,7 @@ QDialog QAbstractSpinBox::up-arrow, QDialog QAbstractSpinBox::down-arrow {
 QDialog QAbstractSpinBox::up-arrow { border-bottom-color: palette(placeholder-text); }
 QDialog QAbstractSpinBox::down-arrow { border-top-color: palette(placeholder-text); }
 """
-
+STYLE_SHEET += _CHIEF_AND_LINKS
 
 _TEXT_PIXELS, _INTERFACE_PIXELS = 15, 13  # the least normal sizes; a larger system font holds
 
@@ -169,21 +180,6 @@ def points_of(pixels: float) -> float:
 def zoomed(widget: QWidget, pixels: float) -> int:
     """Return a width at the normal size of the interface, in pixels, for the widget's font."""
     return round(pixels * max(1.0, widget.font().pointSizeF() / points_of(_INTERFACE_PIXELS)))
-
-
-def reduces_motion() -> bool:
-    """Return whether the system asks for less motion. Not tried on a Mac."""
-    if sys.platform != "darwin":
-        return not QApplication.isEffectEnabled(Qt.UIEffect.UI_General)
-    objc = ctypes.CDLL("/usr/lib/libobjc.dylib")
-    objc.objc_getClass.restype = objc.sel_registerName.restype = ctypes.c_void_p
-    ask = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-        ("objc_msgSend", objc)
-    )
-    workspace = objc.objc_getClass(b"NSWorkspace")
-    for message in (b"sharedWorkspace", b"accessibilityDisplayShouldReduceMotion"):
-        workspace = ask(workspace, objc.sel_registerName(message))
-    return bool((workspace or 0) & 0xFF)  # a BOOL fills the lowest byte
 
 
 def system_is_dark() -> bool:

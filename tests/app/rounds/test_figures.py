@@ -73,7 +73,7 @@ def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
     assert isinstance(ratio, float)
     shown = figures.against_plain(answer)
     assert shown == Figure(
-        f"{ratio:.2f} times", "as fast as without drafts:\n69 steps of this answer"
+        f"{ratio:.2f} times", "as fast as plain decoding,\nby 69 steps of its own"
     )
     drafted_only = tally(recorded("stories_early_exit.jsonl"))  # stored by an earlier version
     assert figures.against_plain(drafted_only) == Figure("–", NoRatio.NOT_MEASURED.value)
