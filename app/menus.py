@@ -14,7 +14,6 @@ from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QGridLayout,
     QLineEdit,
@@ -28,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 
 Keys = QKeySequence.StandardKey | str
 
@@ -60,7 +59,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),
     Command("File", "export_all", "Export all conversations…"),
-    Command("File", "export_trace", "Export the trace of the answer…"),
+    Command("File", "export_trace", "Export the rounds of the answer…"),
     "File",
     Command("File", "rename", "Rename"),
     Command("File", "pin", "Pin"),
@@ -125,7 +124,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Engine", "starter", "Load the starter model"),
     "Engine",
     Command("Engine", "memory", "Context and memory…"),
-    Command("Engine", "measure", "Measure the pair again"),
+    Command("Engine", "measure", "Measure the speed again"),
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
@@ -342,9 +341,7 @@ class KeysDialog(QDialog):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.addWidget(scroll)
-        column.addWidget(buttons)
+        column.addWidget(closing(self))
         self.resize(460, 620)

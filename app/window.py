@@ -4,7 +4,7 @@ Knows which part listens to which; not how a conversation, an answer or a pair w
 window.
 """
 
-from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -14,12 +14,14 @@ from PySide6.QtGui import (
     QKeyEvent,
     QPaintEvent,
     QResizeEvent,
+    QScreen,
 )
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QHBoxLayout,
     QMainWindow,
     QSplitter,
+    QStyle,
     QVBoxLayout,
     QWidget,
 )
@@ -28,12 +30,12 @@ from app.answer_commands import AnswerCommands
 from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
-from app.chat.composer import Composer
+from app.chat.composer import Composer, SignButton
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
 from app.chat.prompt_edit import files_in
 from app.chat.rounds_side import RoundsSide
-from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.chat.transcript import Transcript
 from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
@@ -42,7 +44,7 @@ from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
-from app.menus import Menus, come_forward
+from app.menus import Menus, come_forward, key_text
 from app.models.controller import LibraryController
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
@@ -61,6 +63,7 @@ from engine.documents.reading import page_picture
 from models.errors import Problem
 from models.in_words import one_line
 
+_USUAL = QSize(1280, 840)
 _APART = 32  # pixels between the corners of two windows
 _COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 
@@ -180,6 +183,7 @@ class Window(QMainWindow):
         self._painted = False
         self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._figures = SignButton("panel")
         self._arrange()
         self._connect()
         self._connect_shared()
@@ -194,21 +198,24 @@ class Window(QMainWindow):
         below.setSpacing(8)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
-        inner = QWidget()
-        inner.setMaximumWidth(WIDEST_TEXT)
-        inner.setLayout(below)
+        self._under = QWidget()
+        self._under.setLayout(below)
         under = QHBoxLayout()
         under.setSpacing(0)
         under.addStretch(0)  # these share the free width of a wide window
-        under.addWidget(inner, 1)
+        under.addWidget(self._under, 1)
         under.addStretch(0)
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.pair_bar)
         column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(under)
+        self._figures.setAccessibleName("Figures of an answer")
+        self._figures.setToolTip(f"Figures of an answer ({key_text(self.menus.actions['rounds'])})")
+        self.pair_bar.add_button(self._figures)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.page_panel)
@@ -224,23 +231,16 @@ class Window(QMainWindow):
             middle=middle,
             actions=self.menus.actions,
             settings=self.own,
-            hidden=("document",),
+            hidden=("rounds", "document"),
         )
-        whole = QWidget()
-        rows = QVBoxLayout(whole)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(0)
-        rows.addWidget(self.pair_bar)
-        rows.addWidget(self.columns, 1)
-        self.setCentralWidget(whole)
+        self.setCentralWidget(self.columns)
         for part in self.rounds.findChildren(QAbstractScrollArea):
             FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
         bar = self.transcript.verticalScrollBar()
         bar.ensurePolished()  # otherwise it would have another width than is shown
         under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # aligned with the messages
-        self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
-        self.resize(1280, 840)
+        self.setMinimumWidth(self.sides.narrowest)
 
     def _connect(self) -> None:
         """Connect the parts with each other."""
@@ -269,6 +269,7 @@ class Window(QMainWindow):
         self.presenter.race_asked.connect(self.dialogs.race_answer)
         self.presenter.explanation_asked.connect(self.rounds.explain)
         self.presenter.explained.connect(self._on_explained)
+        self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
         self.welcome.asked.connect(self.composer_controller.compose)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
@@ -293,7 +294,8 @@ class Window(QMainWindow):
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
         self.pair_bar.retry_asked.connect(application.readiness.try_again)
-        self.pair_bar.more_targets_asked.connect(library.open)
+        self.pair_bar.library_asked.connect(library.open)
+        self.pair_bar.memory_asked.connect(self.menus.actions["memory"].trigger)
         self.pair_bar.more_drafters_asked.connect(lambda: library.open("drafters"))
         self.welcome.library_asked.connect(library.open)
 
@@ -365,9 +367,18 @@ class Window(QMainWindow):
     def place_beside(self, other: "Window") -> None:
         """Take the size of another window, and a place a little below it, within the screen."""
         self.setWindowState(self.windowState() & ~_COVERING)
-        room = other.screen().availableGeometry()
-        self.resize(other.normalGeometry().size().boundedTo(room.size()))
+        self.resize(other.normalGeometry().size())
         place = other.normalGeometry().topLeft() + QPoint(_APART, _APART)
+        self._stay_within(self._room(other.screen()), place)
+
+    def _room(self, screen: QScreen) -> QRect:
+        """Return the part of the screen for a window's contents, without its title bar."""
+        title = self.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
+        return screen.availableGeometry().adjusted(0, 0, 0, -title)
+
+    def _stay_within(self, room: QRect, place: QPoint) -> None:
+        """Move the window to `place`, as far as it fits into `room`, and shrink it to `room`."""
+        self.resize(self.size().boundedTo(room.size()))
         corner = room.bottomRight() - QPoint(self.width(), self.height())
         self.move(
             max(room.left(), min(place.x(), corner.x())),
@@ -417,11 +428,12 @@ class Window(QMainWindow):
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
+        self._figures.show_colours(colours)
+        self.setFont(self.theme.interface_font)  # a widget with a style sheet keeps its font
         self.composer.field.setFont(font)
-        for part in (self.sidebar, self.rounds, self.page_panel):
-            part.setFont(self.theme.interface_font)
+        self._under.setMaximumWidth(self.transcript.widest)
         self.sides.fit()
-        if colours is not self._colours:  # a widget with a style sheet keeps its font
+        if colours is not self._colours:
             self._colours = colours
             self.setStyleSheet(STYLE_SHEET)
 
@@ -455,8 +467,10 @@ class Window(QMainWindow):
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def _restore(self) -> None:
-        """Restore the window as it was when it was closed."""
-        self.restoreGeometry(self.own.place("window"))
+        """Restore the window as it was when it was closed, but no larger than the screen."""
+        self.resize(_USUAL.boundedTo(self._room(self.screen()).size()))
+        if self.restoreGeometry(self.own.place("window")) and not self.windowState() & _COVERING:
+            self._stay_within(self._room(self.screen()), self.pos())
         self.sides.restore()
         self.sides.fit()
         tokens = self.own.switched("provenance", default=False)

@@ -3,15 +3,17 @@
 Knows how a message looks. What a person asks for is sent as a signal.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from PySide6.QtCore import QDateTime, QEvent, QLocale, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QDateTime, QEvent, QLocale, QMargins, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QEnterEvent,
+    QFontMetricsF,
     QGuiApplication,
     QKeyEvent,
     QPainter,
@@ -54,6 +56,9 @@ _ENDINGS: dict[MessageState, str] = {
 }
 
 
+_BESIDE, _ABOVE, _RADIUS = 16, 9, 16  # pixels around the text of a bubble, and its corners
+_BUBBLE = 0.8  # of the width, at most
+_LONG = 2000  # characters: no such text fits into less
 _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
@@ -249,6 +254,7 @@ class MessageWidget(QWidget):
         """Return the height of the message at this width."""
         if width != self.width():
             self.resize(width, self.height())
+        self._fit_bubble(width)
         column = self._column
         column.activate()
         if column.hasHeightForWidth():
@@ -410,7 +416,28 @@ class MessageWidget(QWidget):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(self._formats.colours.own))
-            painter.drawRoundedRect(self.rect().toRectF(), 10, 10)
+            bubble = self.rect()
+            bubble.setLeft(self._column.contentsMargins().left() - _BESIDE)
+            bubble.setBottom(self.view.geometry().bottom() + _ABOVE)
+            painter.drawRoundedRect(bubble.toRectF(), _RADIUS, _RADIUS)
+
+    def _fit_bubble(self, width: int) -> None:
+        """Make the bubble of a person's message as wide as its text, in a message of `width`."""
+        if self.role == "assistant":
+            return
+        most = round(_BUBBLE * width)
+        below = (self._words, self._note, self._ending, self.offer)
+        alone = self.documents.isHidden() and all(part.isHidden() for part in below)
+        if alone and len(self.written) < _LONG:
+            metrics = QFontMetricsF(self._formats.font)
+            lines = self.written.splitlines() or [""]
+            wanted = max(metrics.horizontalAdvance(line) for line in lines)
+            wanted += 2 * (_BESIDE + self.view.document().documentMargin() + 1)
+            least = self._actions.sizeHint().width() + 2 * _BESIDE
+            most = min(most, max(least, math.ceil(wanted)))
+        margins = (width - most + _BESIDE, _ABOVE, _BESIDE, 0)
+        if self._column.contentsMargins() != QMargins(*margins):
+            self._column.setContentsMargins(*margins)
 
     def _make_actions(self) -> MessageActions:
         answer = self.role == "assistant"
@@ -429,9 +456,10 @@ class MessageWidget(QWidget):
         self._head.addWidget(self._title)
         self._head.addStretch(1)
         column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
+        column.setContentsMargins(14, 4, 8, 4)
         column.setSpacing(4)
-        column.addLayout(self._head)
+        if answer:
+            column.addLayout(self._head)
         column.addWidget(self.documents)
         column.addWidget(self.notes)
         column.addWidget(self.view)
@@ -449,7 +477,9 @@ class MessageWidget(QWidget):
             footer.addStretch(1)
             column.addLayout(footer)
         else:
-            self._head.addWidget(self._actions)
+            self._title.hide()  # the bubble says whose it is
+            column.addSpacing(_ABOVE)
+            column.addWidget(self._actions, 0, Qt.AlignmentFlag.AlignRight)
         column.addWidget(self._note)
 
     def _show_figures(self) -> None:

@@ -6,7 +6,6 @@ arrives.
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
-    QApplication,
     QFrame,
     QHBoxLayout,
     QScrollArea,
@@ -20,16 +19,12 @@ from app.chat.conversation import OpenConversation
 from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
 from app.theme.labels import plain_label
-from app.theme.style import colours_of, set_ink, sign_button
+from app.theme.style import colours_of, set_ink, sign_button, zoomed
 from engine.conversation.rounds import EventOrRound, judged
 from engine.events import Event
 
 _NARROWEST = 300  # pixels, at the normal size of the text
-_HINT = (
-    "This panel shows what drafting does for an answer: how fast it is written, how many of "
-    "the drafted tokens are accepted and at which position, and why each draft is as long as it "
-    "is."
-)
+_HINT = "When there is an answer, this panel shows how much faster drafting made it, and why."
 
 
 class RoundsSide(QWidget):
@@ -123,6 +118,8 @@ class RoundsSide(QWidget):
         place = ids.index(self.answer) + 1 if self.answer in ids else 0
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
         self._pages.setCurrentIndex(1 if ids else 0)
+        for part in (self._before, self._after):
+            part.setVisible(bool(ids))
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
 
@@ -152,8 +149,7 @@ class RoundsSide(QWidget):
 
     def _fit(self) -> None:
         """Give the panel a width for the size of the text."""
-        larger = self.font().pointSizeF() / QApplication.font().pointSizeF()
-        self.setMinimumWidth(round(_NARROWEST * max(1.0, larger)))
+        self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _recolour(self) -> None:
         for label in (self._heading, self.hint):

@@ -34,8 +34,9 @@ FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # for writing in a frame
 _FIRST_BUDGET_SECONDS = 0.08  # before the first paint of a conversation
 _LONGEST_SECONDS = 0.2  # for writing a message that a person asked for
-WIDEST_TEXT = 820  # pixels
+_LINE = 75  # characters: a longer line is hard to read
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
+_MARGINS = 22  # pixels beside a message's text
 _NEAR = 24  # distance from the bottom that still counts as the bottom
 _MOST_BUILT = 40  # widgets kept at most; more than a few screens of short messages
 _ALL = math.inf
@@ -100,6 +101,13 @@ class Transcript(QScrollArea):
     def messages(self) -> tuple[MessageRow, ...]:
         """All messages, oldest first."""
         return tuple(self._rows)
+
+    @property
+    def widest(self) -> int:
+        """The width of a message in a wide window, in pixels."""
+        sample = "the quick brown fox jumps over a lazy dog "
+        letter = self._metrics.horizontalAdvance(sample) / len(sample)
+        return round(_LINE * letter) + _MARGINS
 
     @property
     def pinned(self) -> bool:
@@ -444,7 +452,7 @@ class Transcript(QScrollArea):
         bar, viewport = self.verticalScrollBar(), self.viewport()
         anchor, offset = self._anchor()
         before = anchor.height if anchor else 0
-        width = max(160, min(WIDEST_TEXT, viewport.width() - 2 * _BESIDE))
+        width = max(160, min(self.widest, viewport.width() - 2 * _BESIDE))
         wrapped = width != self._column[1]
         left, _ = self._column = max(_BESIDE, (viewport.width() - width) // 2), width
         top = _ABOVE

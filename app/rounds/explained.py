@@ -8,7 +8,6 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QGridLayout,
     QLabel,
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
 from engine.conversation.rounds import Round, Token
@@ -191,14 +190,12 @@ class RoundsExplained(QDialog):
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(page)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 12)
         column.addWidget(scroll)
         row_of_buttons = QVBoxLayout()
         row_of_buttons.setContentsMargins(20, 0, 20, 0)
-        row_of_buttons.addWidget(buttons)
+        row_of_buttons.addWidget(closing(self))
         column.addLayout(row_of_buttons)
         self._recolour()
         self.resize(720, 760)

@@ -74,21 +74,22 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     if isinstance(ratio, NoRatio):
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
-    remark = f"{count(stats.plain, 'plain round')}\nof this answer"
-    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright after it")
+    by = f"by {count(stats.plain, 'step')} of its own" if own else "measured right after it"
+    return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
 
 
 def acceptance_rate(stats: Stats) -> Figure:
     if stats.acceptance_rate is None:
         return Figure(NOT_YET, "nothing was drafted")
-    of = f"{stats.accepted:,} of {stats.proposed:,}\ndrafted tokens"
-    return Figure(percent(stats.acceptance_rate), of)
+    of = f"of the drafted tokens accepted:\n{stats.accepted:,} of {stats.proposed:,}"
+    return Figure(share_in_words(stats.acceptance_rate), of)
 
 
 def acceptance_length(stats: Stats) -> Figure:
     if stats.acceptance_length is None:
-        return Figure(NOT_YET, "tokens per pass")
-    remark = f"tokens per pass\n{count(stats.rounds, 'pass')}"
+        return Figure(NOT_YET, "tokens a step")
+    steps = f"{count(stats.committed, 'token')} in {count(stats.rounds, 'step')}"
+    remark = f"tokens a step, instead of one:\n{steps}"
     if stats.forced:
         remark += f", {stats.forced:,} forced"
     return Figure(f"{stats.acceptance_length:.2f}", remark)
@@ -169,6 +170,17 @@ def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
 
 def percent(share: float) -> str:
     return f"{share:.0%}"
+
+
+def share_in_words(share: float) -> str:
+    """Format a share by the nearest simple fraction: 0.64 becomes "2 in 3"."""
+    if share < 0.05:
+        return "Few" if share else "None"
+    if share > 0.95:
+        return "Nearly all" if share < 1.0 else "All"
+    parts = [(part, whole) for whole in (2, 3, 4, 5, 10) for part in range(1, whole)]
+    part, whole = min(parts, key=lambda fraction: abs(fraction[0] / fraction[1] - share))
+    return f"{part} in {whole}"
 
 
 def seconds(spent: float) -> str:

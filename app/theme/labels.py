@@ -4,7 +4,15 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QWidget,
+)
 
 from app.theme.icons import Sign, sign_icon
 from app.theme.style import colours_of, set_ink
@@ -13,6 +21,14 @@ from models.in_words import clean
 Tone = Literal["text", "muted", "good", "warning"]
 
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
+
+
+def closing(dialog: QDialog) -> QDialogButtonBox:
+    """Return the Close button of a dialog, which Esc closes too."""
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)
+    buttons.rejected.connect(dialog.reject)
+    buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+    return buttons
 
 
 def plain_label(
@@ -52,11 +68,8 @@ class ToneLabel(QLabel):
         self.words = ""
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * scale)
-        font.setItalic(italic)
-        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-        self.setFont(font)
+        self._scale, self._bold, self._italic = scale, bold, italic
+        self._follow_font()
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
@@ -73,6 +86,19 @@ class ToneLabel(QLabel):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ApplicationFontChange:
+            self._follow_font()
+        return super().event(event)
+
+    def _follow_font(self) -> None:
+        """Follow the application's font, in a size of its own."""
+        font = QFont(QApplication.font())
+        font.setPointSizeF(font.pointSizeF() * self._scale)
+        font.setItalic(self._italic)
+        font.setWeight(QFont.Weight.DemiBold if self._bold else QFont.Weight.Normal)
+        self.setFont(font)
 
     def _fit(self) -> None:
         self.setText(self.words)

@@ -24,6 +24,7 @@ def window(open_window: Open, until: Until, tmp_path: Path) -> Window:
     path = events_file(tmp_path, made_trace(TEXT))
     window = open_window(f"ready take load take play:{path} take play:{path} take rest")
     window.resize(1500, 1200)
+    window.menus.actions["rounds"].trigger()
     window.activateWindow()
     until(lambda: window.loader.loaded)
     for number in (1, 2):
@@ -83,7 +84,7 @@ def test_tab_goes_from_area_to_area(window: Window) -> None:
     def area(part: QWidget) -> str:
         return next(name for name, area in areas.items() if area.isAncestorOf(part))
 
-    order = ["composer", "rounds", "toolbar", "sidebar", "messages", "notices"]
+    order = ["composer", "rounds", "sidebar", "toolbar", "messages", "notices"]
     for key, there in (
         (Qt.Key.Key_Tab, order),
         (Qt.Key.Key_Backtab, [order[0], *reversed(order[1:])]),

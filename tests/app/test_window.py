@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -19,7 +19,7 @@ from engine.conversation.stats import tally
 from engine.events import Prefill
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
-from tests.support.app.window_use import answered, send, texts, visible_list
+from tests.support.app.window_use import answered, box, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
@@ -64,7 +64,20 @@ def test_an_answer_grows_with_its_drafts(open_window: Open, until: Until, tmp_pa
     assert window.transcript.streaming is not None
     assert window.composer.answering
     assert window.rounds.panel.stats.rounds > 0
-    assert not window.pair_bar._target.isEnabled()
+    assert not box(window, "Model").isEnabled()
+
+
+def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_window: Open) -> None:
+    for place in range(2):
+        window = open_window()
+        room = window.screen().availableGeometry()  # 800 by 800
+        assert window.width() <= room.width()
+        assert window.frameGeometry().top() >= room.top()
+        assert window.frameGeometry().bottom() <= room.bottom()
+        composer = QRect(window.composer.mapTo(window, QPoint(0, 0)), window.composer.size())
+        assert window.rect().contains(composer)
+        window.setGeometry(300 * place, 200, 1800, 1400)  # as on a larger screen
+        window.close()
 
 
 def test_the_composer_is_as_wide_as_the_messages(open_window: Open, until: Until) -> None:
@@ -273,7 +286,7 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     until(answered(window, 2))
     whole = f"{tally(first).committed} tokens in"  # the panel follows a little later
     until(lambda: whole in window.rounds.panel.figure("speed").remark)
-    assert window.rounds.panel.figure("plain").value.endswith("×")
+    assert window.rounds.panel.figure("plain").value.endswith("times")
     before = window.rounds.panel.figure("plain")
     send(window, "again")
     until(answered(window, 4))
@@ -308,8 +321,11 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     open_window: Open, until: Until
 ) -> None:
     window = open_window()
+    assert not window.rounds.isVisible()
+    window.menus.actions["rounds"].trigger()
     assert window.rounds.hint.isVisible()
     assert not window.rounds.panel.isVisible()
+    assert not window.rounds.scrubber.isVisible()
     send(window, "hello")
     until(answered(window, 2))
     assert window.rounds.panel.isVisible()

@@ -376,9 +376,12 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
     assert not first.composer.field.enter_sends
     assert not second.composer.field.enter_sends
     second.menus.actions["larger"].trigger()
-    parts = [(one.composer.field, one.sidebar, one.rounds) for one in windows.all]
-    sizes = {part.font().pointSizeF() for of_one in parts for part in of_one}
-    assert sizes == {windows.application.theme.points}
+    theme = windows.application.theme
+    for part in (first, second):
+        assert part.composer.field.font().pointSizeF() == theme.points
+        around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
+        interface = theme.interface_font.pointSizeF()
+        assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
 
 
 @pytest.mark.slow
@@ -393,7 +396,7 @@ def test_the_library_outlasts_the_window_it_was_opened_from(
     second.close()
     QApplication.processEvents()
     assert dialog.isVisible()
-    first.pair_bar.more_targets_asked.emit()
+    first.pair_bar.library_asked.emit()
     assert windows.library_controller.dialog is dialog
     windows.library_controller.ready.emit(Pair("/models/target"))
     assert "library" in first.notices.texts

@@ -74,26 +74,26 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.begin()
     QTest.qWait(300)
     save("starting")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     save("empty")
     for number, question in enumerate(QUESTIONS):
         window.menus.actions["new"].trigger()
         window.composer.set_text(question)
         window.composer.send()
-        _until(lambda: window.answers.busy)
+        until(lambda: window.answers.busy)
         if number:
-            _until(lambda: window.rounds.panel.stats.rounds > 14)
+            until(lambda: window.rounds.panel.stats.rounds > 14)
             _save_a_round(window, folder, name)
-        _until(lambda: not window.answers.busy)
+        until(lambda: not window.answers.busy)
     save("answer")
     message = window.transcript.messages[-1].widget
     assert message is not None
     message.tokens_asked.emit(True)
-    _until(lambda: laid_over(message.view.document()))
+    until(lambda: laid_over(message.view.document()))
     save("tokens")
     message.tokens_asked.emit(False)
     message.replay_asked.emit()
-    _until(lambda: window.findChild(ReplayDialog))
+    until(lambda: window.findChild(ReplayDialog))
     replay = window.findChild(ReplayDialog)
     assert replay is not None
     replay.scrubber.pause()
@@ -106,11 +106,11 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     race = window.findChild(RaceDialog)
     assert race is not None
     race.start()
-    _until(lambda: race.verdict.tone != "muted")
+    until(lambda: race.verdict.tone != "muted")
     save("race", race)
     race.reject()
     window.composer.set_text("")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     window.library_controller.open()
     assert window.library_controller.dialog is not None
     QTest.qWait(6000)
@@ -123,7 +123,7 @@ def _save_a_round(window: Window, folder: Path, name: str) -> None:
     """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
     last: Round | str | None = None
     for what in ("draft", "verdict", "next"):
-        _until(lambda last=last: _differs(window, last))
+        until(lambda last=last: _differs(window, last))
         row = window.transcript.streaming
         if row is None:
             return  # the answer has ended
@@ -137,7 +137,7 @@ def _differs(window: Window, last: Round | str | None) -> bool:
     return row is None or (row.ahead is not None and row.ahead != last)
 
 
-def _until(holds: Callable[[], object]) -> None:
+def until(holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > deadline:
