@@ -109,12 +109,12 @@ def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
         button(question, "Edit").click()
 
 
-def test_an_answer_has_its_actions_at_its_end_too(make: Make) -> None:
+def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
     answer, question = make("a"), make("b", role="user")
     (below,) = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
-    (above,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
+    (under,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
     assert below.mapTo(answer, QPoint()).y() > answer.view.geometry().bottom()
-    assert above.mapTo(question, QPoint()).y() < question.view.y()
+    assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
 
 
 def test_an_answer_keeps_its_show(make: Make, qtbot: QtBot) -> None:
