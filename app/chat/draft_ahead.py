@@ -125,6 +125,9 @@ class DraftAhead(QWidget):
         """Return the words that are not in the text, each with its fate."""
         if self.round is None:
             return [(self.line, "drafted")] if self.line else []
+        reasoning = self._view.text.reasoning
+        if reasoning and not reasoning.closed and self._view.text.hides(reasoning.start):
+            return []
         kept = ("drafted", "rejected", "discarded")
         return [(flat(t.text), t.fate) for t in self.round.best_path if t.fate in kept]
 
@@ -201,11 +204,11 @@ class DraftAhead(QWidget):
         that is not shown yet, a space, or a line end where the word has no room."""
         if self.round is None:
             return ""
-        given = self._view.text.given
+        given = self._view.text.last
         last = self._view.document().lastBlock().text()
-        if given.endswith("\n") and last:
+        if given == "\n" and last:
             return "\u2028"
-        space = " " if given.endswith(" ") and not last.endswith(" ") else ""
+        space = " " if given == " " and not last.endswith(" ") else ""
         head = (space + word).rstrip().split("\n")[0]
         first = head[: len(head) - len(head.lstrip())] + (head.split() or [""])[0]
         wide = QFontMetricsF(edge.font).horizontalAdvance(first)

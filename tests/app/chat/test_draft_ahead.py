@@ -177,3 +177,12 @@ def test_the_pointer_reaches_the_text(make: Make) -> None:
     place = page.view.geometry().center()
     assert page.ahead.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
     assert page.childAt(QPoint(place.x(), page.view.y() + 4)) is not page.ahead
+
+
+def test_in_folded_reasoning_nothing_is_shown(make: Make) -> None:
+    page = make("<think>Some thoughts")
+    page.ahead.show_round(made_round(1, " more")[0])
+    assert page.ahead.isVisible()
+    page.view.text.fold_reasoning()
+    page.write("")
+    assert page.ahead.isHidden()
