@@ -212,7 +212,6 @@ class MessageRow:
     def fill(self, widget: MessageWidget) -> None:
         """Fill a new widget with everything; `step` writes its text."""
         self.widget = widget
-        widget.provenance.fades_after = self.fades_after
         widget.provenance.set_hidden(self.hidden)
         if self.provenance:
             widget.show_tokens(True)
@@ -220,6 +219,7 @@ class MessageRow:
             widget.append(self.written)
         if self.pieces is not None:
             widget.provenance.set_pieces(self.pieces)
+        widget.provenance.fades_after = self.fades_after
         self._show_reasoning()
         widget.set_documents(self.documents)
         widget.set_notes(*self.notes)

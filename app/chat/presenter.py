@@ -160,6 +160,8 @@ class ConversationPresenter(QObject):
             self._writing = writing
             self._pace.clear()
             if self._drafts is not DraftsInText.OFF:
+                if writing.text:  # of which nothing is new
+                    row.set_pieces(writing.pieces)
                 keeps = self._calm or self._drafts is DraftsInText.KEEP
                 row.mark_newest(fades_after=math.inf if keeps else _MARKED_SECONDS, calm=self._calm)
             self._show_activity(writing)

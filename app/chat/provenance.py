@@ -89,7 +89,7 @@ class Provenance(QObject):
     """The provenance of one message's tokens, shown over its text while `shown`.
 
     Attribute: `fades_after`: while it is not shown, each new token is marked for this number of
-    seconds, at the end of which its colour fades.
+    seconds, at the end of which its colour fades. Tokens from before are not new.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Provenance(QObject):
             elif piece.text:
                 self._starts.append(self._length)
                 self._numbers.append(number)
-                self._came.append(self._clock())
+                self._came.append(self._clock() if self.fades_after else -math.inf)
                 self._length += len(piece.text)
         if self._shown:
             self._view.text.set_rejected(self._visible_rejected())

@@ -389,6 +389,18 @@ def test_new_tokens_are_coloured_and_fade_into_the_text(show: Show) -> None:
     assert laid(view) == []
 
 
+def test_of_an_answer_that_goes_on_only_new_tokens_are_coloured(show: Show) -> None:
+    view = show(TABLE)
+    made = Provenance(view, LIGHT)
+    made.set_pieces(PIECES[:5])
+    made.fades_after = 2.0
+    made.set_pieces(PIECES)
+    made.refresh()
+    texts = {text for text, _, _ in laid(view)}
+    assert "ol" in texts
+    assert "two" not in texts
+
+
 def test_colours_can_stay(show: Show) -> None:
     now = [100.0]
     view = show(TABLE)
