@@ -68,6 +68,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         QTest.qWait(500)
         widget.grab().save(str(folder / f"{what}-{name}.png"))
 
+    window.resize(1280, 840)  # it may be more than the screen of the platform without one
     window.show()
     window.begin()
     QTest.qWait(300)
@@ -84,7 +85,11 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
             until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
             window.grab().save(str(folder / f"stream-{name}.png"))
         until(lambda: not window.answers.busy)
+    window.menus.actions["rounds"].trigger()
     save("answer")
+    window.pair_bar.open()
+    save("pill", window.pair_bar.page)
+    window.pair_bar.page.close()
     window.menus.actions["provenance"].trigger()
     window.rounds.scrubber.go_to(12)
     until(lambda: laid_over(window.transcript.messages[-1].view.document()))
