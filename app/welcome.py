@@ -30,7 +30,7 @@ from app.theme.card import Card
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
-from app.theme.style import Theme, set_ink
+from app.theme.style import Theme, set_ink, zoomed
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -42,7 +42,7 @@ EXAMPLES = (
     ("An explanation", "Why do birds sing in the morning?"),
     ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
 )
-_WIDEST = 600  # pixels
+_WIDEST = 600  # pixels, at the normal size of the text
 _LOW = 470  # pixels, without room for the title
 _PADDING = 12
 
@@ -123,13 +123,12 @@ class Welcome(QScrollArea):
         column.addLayout(cards)
         column.addLayout(model)
         column.addStretch(3)
-        inner = QWidget()
-        inner.setMaximumWidth(_WIDEST)
-        inner.setLayout(column)
+        self._inner = QWidget()
+        self._inner.setLayout(column)
         page = QWidget()
         row = QHBoxLayout(page)  # between stretches a wrapped line gets the height it needs
         row.addStretch(1)
-        row.addWidget(inner, 100)
+        row.addWidget(self._inner, 100)
         row.addStretch(1)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -196,6 +195,7 @@ class Welcome(QScrollArea):
         ):
             label.setFont(_scaled(shown, scale, bold=scale == 2.0))
             set_ink(label, colour)
+        self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
         for link in (self._explain, self._library):
             link.setFont(_scaled(shown, 0.92))
 

@@ -7,7 +7,7 @@ Unavailable choices are listed with the reason.
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -386,11 +386,6 @@ class Pill(QAbstractButton):
         font = QFont(self.font())
         font.setWeight(QFont.Weight.DemiBold)
         return font
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, line = colours_of(self), self.fontMetrics().height()

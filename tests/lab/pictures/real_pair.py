@@ -107,6 +107,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     until(lambda: window.loader.loaded is not None)
     window.library_controller.open()
     assert window.library_controller.dialog is not None
+    window.library_controller.dialog.resize(1040, 780)
     QTest.qWait(6000)
     save("library", window.library_controller.dialog)
     window.library_controller.dialog.close()
