@@ -13,9 +13,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QFrame,
     QGridLayout,
     QHBoxLayout,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -25,10 +27,10 @@ from app.models.formatting import short_model, target_name
 from app.models.loader import ModelLoader
 from app.rounds.recorded_loop import RecordedLoop, read_recording
 from app.theme.card import Card
-from app.theme.labels import plain_label
+from app.theme.labels import ElidedLabel, plain_label
 from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
-from app.theme.style import Theme, set_ink
+from app.theme.style import Theme, set_ink, zoomed
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -40,12 +42,12 @@ EXAMPLES = (
     ("An explanation", "Why do birds sing in the morning?"),
     ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
 )
-_WIDEST = 600  # pixels
+_WIDEST = 600  # pixels, at the normal size of the text
 _LOW = 470  # pixels, without room for the title
 _PADDING = 12
 
 
-class Welcome(QWidget):
+class Welcome(QScrollArea):
     """Attributes: `examples`, the cards; `loop`, which shows what drafting is.
 
     Signals:
@@ -65,15 +67,14 @@ class Welcome(QWidget):
         labels = [plain_label(wraps=True, centred=True) for _ in range(2)]
         self._title, self._words = labels
         self._question, self._gain = plain_label(), plain_label(wraps=True)
-        self._model = plain_label(centred=True)
+        self._model = ElidedLabel(Qt.TextElideMode.ElideRight, least=120)
         self._title.setText("Slipstream")
         self._words.setText("A small model guesses ahead, yours checks. The same answer, sooner.")
         self._question.setText(recording.question)
         self.loop = RecordedLoop(recording, still=motion_is_reduced())
-        self._gain.setText(
-            f"{recording.tokens} tokens in {len(recording.rounds)} steps, recorded with "
-            f"{short_model(recording.target)}"
-        )
+        steps = len(recording.rounds)
+        self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
+        self._gain.setToolTip(f"Recorded with {short_model(recording.target)}")
         self._explain, self._library = _link("What am I looking at?"), _link("Library…")
         self._stage = Card(radius=10)
         self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
@@ -122,13 +123,18 @@ class Welcome(QWidget):
         column.addLayout(cards)
         column.addLayout(model)
         column.addStretch(3)
-        inner = QWidget()
-        inner.setMaximumWidth(_WIDEST)
-        inner.setLayout(column)
-        row = QHBoxLayout(self)  # between stretches a wrapped line gets the height it needs
+        self._inner = QWidget()
+        self._inner.setLayout(column)
+        page = QWidget()
+        row = QHBoxLayout(page)  # between stretches a wrapped line gets the height it needs
         row.addStretch(1)
-        row.addWidget(inner, 100)
+        row.addWidget(self._inner, 100)
         row.addStretch(1)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # what has the focus is scrolled to
+        self.setWidgetResizable(True)
+        self.setWidget(page)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -189,6 +195,7 @@ class Welcome(QWidget):
         ):
             label.setFont(_scaled(shown, scale, bold=scale == 2.0))
             set_ink(label, colour)
+        self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
         for link in (self._explain, self._library):
             link.setFont(_scaled(shown, 0.92))
 

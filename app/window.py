@@ -224,7 +224,7 @@ class Window(QMainWindow):
         self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
-        self.columns.setSizes([230, 680, 420, 350])
+        self.columns.setSizes([230, 680, 420, 372])
         self.sides = SidePanels(
             self.columns,
             {"sidebar": self.sidebar, "rounds": self.rounds, "document": self.page_panel},

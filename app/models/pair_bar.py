@@ -7,7 +7,7 @@ Unavailable choices are listed with the reason.
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 from app.choice_box import Choice, ChoiceBox
 from app.models.formatting import drafter_name, drafts_in_words, short_model, target_name
 from app.theme.labels import StatusLine, ToneLabel, plain_label
-from app.theme.style import colours_of
+from app.theme.style import colours_of, zoomed
 from models import in_words
 from models.records import Candidate, Installed
 
@@ -116,7 +116,7 @@ class PairBar(QWidget):
     def _arrange(self) -> None:
         row = self._row = QHBoxLayout()
         row.setSpacing(12)
-        row.addWidget(self._pill, 1)
+        row.addWidget(self._pill, 3)
         row.addWidget(self._status, 1)
         self._progress.setRange(0, 0)  # the remaining time is unknown
         self._progress.setTextVisible(False)
@@ -151,7 +151,7 @@ class PairBar(QWidget):
     def open(self) -> None:
         """Show the page below the pill, within the screen."""
         place = self._pill.mapToGlobal(QPoint(0, self._pill.height() + 4))
-        self.page.adjustSize()
+        self.page.fit()
         room = self.screen().availableGeometry()
         furthest = QPoint(room.right() - self.page.width(), room.bottom() - self.page.height())
         self.page.move(min(place.x(), furthest.x()), min(place.y(), furthest.y()))
@@ -246,7 +246,7 @@ class PairBar(QWidget):
 
     def _show_loaded(self) -> None:
         self._show("loaded", self._activity or "Ready")
-        self.page.facts.say(self._loaded_tip.replace("\n", " \u00b7 "))
+        self.page.facts.say(self._loaded_tip)
         tip = "\n".join(filter(None, (self._activity_tip, self._loaded_tip)))
         self._status.setToolTip(tip)
         self._status.setAccessibleDescription(tip.replace("\n", ". "))
@@ -319,8 +319,15 @@ class PairPage(QFrame):
         buttons.addStretch(1)
         column.addLayout(buttons)
         self.model.setPlaceholderText("Choose a model…")
-        self.setFixedWidth(_PAGE_WIDTH)
         self.setAccessibleName("Model and drafts")
+
+    def fit(self) -> None:
+        """Take the height that all texts need; `adjustSize` would stop at a part of the screen."""
+        width = zoomed(self, _PAGE_WIDTH)
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        self.resize(width, layout.totalHeightForWidth(width))
 
     def set_answering(self, answering: bool) -> None:
         """Set whether an answer is being written, which locks the boxes."""
@@ -336,6 +343,8 @@ class PairPage(QFrame):
             self.length.setEnabled(False)
         if self._answering:
             self._lines[self.length].say(_BETWEEN_ANSWERS)
+        if self.isVisible():
+            self.fit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = colours_of(self)
@@ -377,11 +386,6 @@ class Pill(QAbstractButton):
         font = QFont(self.font())
         font.setWeight(QFont.Weight.DemiBold)
         return font
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange:
-            self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, line = colours_of(self), self.fontMetrics().height()

@@ -216,7 +216,8 @@ class RecordedLoop(QWidget):
                 width = metrics.horizontalAdvance(word.text)
                 at = ahead if word.drafted else (left, top)
                 if at[0] + width > self.width() and at[0] > 0:
-                    at = 0.0, at[1] + row
+                    blank = metrics.horizontalAdvance(" ") if word.text.startswith(" ") else 0.0
+                    at = -blank, at[1] + row
                 line.append(QPointF(*at))
                 ahead = at[0] + width, at[1]
                 if word.written:

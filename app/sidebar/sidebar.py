@@ -36,12 +36,13 @@ from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group,
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
-from app.theme.style import colours_of
+from app.theme.style import colours_of, zoomed
 from models.in_words import one_line
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 _TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
           ("Past year", 365))  # fmt: skip
+_NARROWEST = 180  # pixels, at the normal size of the text
 _ANY_MODEL = "Any model"
 
 
@@ -191,7 +192,7 @@ class Sidebar(QWidget):
         column.addLayout(head)
         column.addWidget(self._pages, 1)
         column.addWidget(self._undo)
-        self.setMinimumWidth(180)
+        self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _connect(self) -> None:
         self._new.clicked.connect(self.new_asked)
@@ -579,6 +580,7 @@ class Sidebar(QWidget):
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
+            self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _recolour(self) -> None:
         colours = colours_of(self)

@@ -70,6 +70,9 @@ class ToneLabel(QLabel):
         self.setWordWrap(True)
         self._scale, self._bold, self._italic = scale, bold, italic
         self._follow_font()
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.fontChanged.connect(self._follow_font)  # a size of its own is not inherited
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
@@ -86,11 +89,6 @@ class ToneLabel(QLabel):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ApplicationFontChange:
-            self._follow_font()
-        return super().event(event)
 
     def _follow_font(self) -> None:
         """Follow the application's font, in a size of its own."""

@@ -8,14 +8,7 @@ import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import (
-    QColor,
-    QFont,
-    QFontDatabase,
-    QFontInfo,
-    QGuiApplication,
-    QPalette,
-)
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
@@ -26,6 +19,7 @@ QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
+# At the end of the sheet, where they win over the buttons' usual looks.
 _CHIEF_AND_LINKS = """
 QPushButton[chief="true"] {
     border: 1px solid palette(link); border-radius: 6px; padding: 7px 14px;
@@ -53,7 +47,7 @@ QTabBar::tab:selected:focus {
     background: palette(midlight); border-bottom: 2px solid palette(link);
 }
 """
-if sys.platform != "darwin":  # a Mac's scroll bars are slim already
+if sys.platform != "darwin":  # a Mac's scroll bars and buttons are well as they are
     STYLE_SHEET += """
 QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
 QScrollBar:horizontal { background: transparent; height: 12px; margin: 0; }
@@ -64,8 +58,6 @@ QScrollBar::handle:horizontal { min-width: 28px; }
 QScrollBar::handle:disabled { background: transparent; }
 QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
-"""
-    STYLE_SHEET += """
 QPushButton {
     border: 1px solid palette(mid); border-radius: 6px; padding: 4px 6px;
     background: palette(button); color: palette(button-text);

@@ -15,6 +15,7 @@ from app.race.dialog import RaceDialog
 from app.settings import Pair
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
+from app.theme.labels import ToneLabel
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
@@ -382,6 +383,8 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
         around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
         interface = theme.interface_font.pointSizeF()
         assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
+        lines = part.pair_bar.page.findChildren(ToneLabel)
+        assert {round(one.font().pointSizeF() / interface, 2) for one in lines} == {0.92}
 
 
 @pytest.mark.slow

@@ -74,6 +74,24 @@ def test_it_is_as_high_as_its_text(make: Make) -> None:
     assert narrow.view.height() > before
 
 
+def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make: Make) -> None:
+    def bubble(text: str, width: int = 600) -> tuple[int, int]:
+        """The left and the right edge of the colour behind a person's message."""
+        message = make(text, role="user")
+        message.resize(width, message.height_at(width))
+        image = message.grab().toImage()
+        own = message._formats.colours.own
+        line = [x for x in range(width) if image.pixelColor(x, 14).name() == own]
+        return line[0], line[-1]
+
+    short, long = bubble("Hello"), bubble("word " * 60)
+    assert short[1] == long[1] >= 597
+    assert short[0] > 450
+    assert 110 < long[0] < 130
+    assert make("Hello", role="user").height_at(600) < 80
+    assert bubble("A line\nand a longer line\nb")[0] > long[0]
+
+
 def test_copying_the_message(make: Make) -> None:
     message = make("# a\n**b**\u202e <i>\n")
     told: list[str] = []

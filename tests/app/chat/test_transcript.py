@@ -70,6 +70,22 @@ def test_many_deltas_are_one_frame(
     assert message.view.toPlainText().split() == ["word"] * 500
 
 
+def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(
+    transcript: Transcript, formats: Formats
+) -> None:
+    transcript.resize(1900, 500)
+    message = transcript.add("assistant", name="m", text=45 * "a lazy dog ", ending=Ending())
+    for points in (10, 16):
+        formats.font.setPointSizeF(points)
+        transcript.set_formats(Formats(formats.font, formats.colours))
+        transcript.write_all()
+        line = message.view.document().firstBlock().layout().lineAt(0)
+        assert 65 < line.textLength() <= 78
+    transcript.resize(400, 500)
+    transcript.write_all()
+    assert message.view.width() < 400
+
+
 def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbot: QtBot) -> None:
     transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))

@@ -156,7 +156,7 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
     bar.set_loaded(precision="4-bit", context_length=32_768)
     assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
-    assert "Weights: 4-bit \u00b7 Context: 32,768 tokens" in shown(bar.page)
+    assert "Weights: 4-bit\nContext: 32,768 tokens" in shown(bar.page)
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
     assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")

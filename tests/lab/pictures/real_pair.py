@@ -70,6 +70,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         QTest.qWait(500)
         widget.grab().save(str(folder / f"{what}-{name}.png"))
 
+    window.resize(1280, 840)  # it may be more than the screen of the platform without one
     window.show()
     window.begin()
     QTest.qWait(300)
@@ -85,7 +86,11 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
             until(lambda: window.rounds.panel.stats.rounds > 14)
             _save_a_round(window, folder, name)
         until(lambda: not window.answers.busy)
+    window.menus.actions["rounds"].trigger()
     save("answer")
+    window.pair_bar.open()
+    save("pill", window.pair_bar.page)
+    window.pair_bar.page.close()
     message = window.transcript.messages[-1].widget
     assert message is not None
     message.tokens_asked.emit(True)
@@ -113,6 +118,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     until(lambda: window.loader.loaded is not None)
     window.library_controller.open()
     assert window.library_controller.dialog is not None
+    window.library_controller.dialog.resize(1040, 780)
     QTest.qWait(6000)
     save("library", window.library_controller.dialog)
     window.library_controller.dialog.close()
