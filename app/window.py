@@ -31,7 +31,7 @@ from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
-from app.chat.prompt_edit import files_in
+from app.chat.prompt_edit import files_in, types
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
@@ -276,6 +276,7 @@ class Window(QMainWindow):
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.sidebar.clicked.connect(self.composer.setFocus)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
         self.sidebar_controller.reported.connect(
@@ -495,12 +496,16 @@ class Window(QMainWindow):
         self.composer.files_given.emit(files_in(event.mimeData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Handle Esc if no part of the window uses it."""
+        """Handle what no part of the window uses: Esc, keys that scroll, and letters, which belong
+        into the composer."""
         if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
             self.composer_controller.end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
             self.conversation.stop()
-        else:
+        elif types(event) and not event.text().isspace():
+            self.composer.setFocus()
+            self.composer.field.keyPressEvent(event)
+        elif not self.transcript.scroll_by_key(event):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:

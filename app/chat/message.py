@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWid
 
 from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
+from app.chat.scroll_keys import scroll_of
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
@@ -326,6 +327,9 @@ class MessageWidget(QWidget):
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             key, plain = event.key(), event.modifiers() in _NO_MODIFIERS
             if plain and (self._open_place(watched, key) or self._move_focus(watched, key)):
+                return True
+            if scroll_of(event):
+                event.ignore()  # the conversation scrolls, and not the cursor
                 return True
         elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)

@@ -76,6 +76,12 @@ class ConversationPresenter(QObject):
         answers.finished.connect(self._finish)
         answers.saved.connect(self._on_saved)
 
+    @property
+    def focused(self) -> int:
+        """The id of the message with the focus, 0 for none."""
+        focused = (message.id for message, row in self._pairs() if row.has_focus)
+        return next(focused, 0)
+
     def show_provenance(self, shown: bool) -> None:
         """Show or hide the provenance of all answers' tokens."""
         self.provenance = shown

@@ -26,6 +26,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
 
+from app.chat.scroll_keys import scroll_of
+
 MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
 _MOST_LINES = 8  # to be seen at once
 _LONGEST_LINE = 4_000  # characters that are laid out in one piece
@@ -128,8 +130,11 @@ class PromptEdit(QPlainTextEdit):
         if event.key() in _DELETING and self.textCursor().hasSelection():
             self._insert("")
             return
+        if self._leaves(event):
+            event.ignore()
+            return
         if event.key() not in _ENTER:
-            if _types(event):
+            if types(event):
                 self._take_selection()
             super().keyPressEvent(event)
             return
@@ -200,6 +205,13 @@ class PromptEdit(QPlainTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
+
+    def _leaves(self, event: QKeyEvent) -> bool:
+        """Return whether a key that scrolls has no use here: the conversation scrolls then."""
+        scroll = scroll_of(event)
+        if scroll in ("page up", "page down"):
+            return self._lines() <= _MOST_LINES
+        return scroll is not None and self.document().isEmpty()
 
     def _take_selection(self) -> None:
         """Remove the selection before Qt does, if it matters how."""
@@ -285,7 +297,7 @@ def _is_of_picture(source: QMimeData) -> bool:
     return source.hasImage() and not source.hasText()
 
 
-def _types(event: QKeyEvent) -> bool:
+def types(event: QKeyEvent) -> bool:
     """Return whether a key writes a character, and is no shortcut."""
     modifiers = event.modifiers()
     shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (

@@ -54,6 +54,7 @@ class Sidebar(QWidget):
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
+        clicked: a conversation was chosen with the pointer: what is typed next is meant for it.
         hit_chosen(int, object, str): show this message of this conversation, or its start for None;
             with the words of the search.
         new_asked: start a conversation.
@@ -71,6 +72,7 @@ class Sidebar(QWidget):
     """
 
     chosen = Signal(int)
+    clicked = Signal()
     hit_chosen = Signal(int, object, str)
     new_asked = Signal()
     window_asked = Signal(object)
@@ -203,6 +205,7 @@ class Sidebar(QWidget):
         self._model.renamed.connect(self.renamed)
         self._model.folder_renamed.connect(self.folder_renamed)
         self._list.chosen.connect(self._choose)
+        self._list.clicked_on.connect(self._on_clicked)
         self._list.menu_asked.connect(self._show_menu)
         self._list.edited.connect(self._on_edited)
         self._list.left_upwards.connect(self._search.setFocus)
@@ -395,6 +398,10 @@ class Sidebar(QWidget):
             self._keep_place(lambda: self._model.set_open(group, not group.open))
             if group.folder is not None:
                 self.folder_opened.emit(group.folder.id, not group.open)
+
+    def _on_clicked(self, index: QModelIndex) -> None:
+        if self._model.conversation(index) is not None:
+            self.clicked.emit()
 
     def _choose_hit(self, index: QModelIndex) -> None:
         hit: Hit = index.data(HIT)

@@ -61,3 +61,25 @@ def test_keys_lead_through_conversations_and_versions(open_window: Open, until: 
     assert window.transcript.messages[-1].view.hasFocus()
     act["go_to_composer"].trigger()
     assert window.composer.field.hasFocus()
+
+
+def test_versions_of_the_question_are_switched_where_the_answer_has_one(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    act = window.menus.actions
+    send(window, "first")
+    until(answered(window, 2))
+    act["edit"].trigger()
+    send(window, " again")
+    until(lambda: texts(window)[0] == "first again" and answered(window, 2)())
+    until(lambda: act["previous_version"].isEnabled())
+    act["previous_version"].trigger()
+    until(lambda: texts(window)[0] == "first")
+    act["regenerate"].trigger()
+    until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
+    assert not act["next_version"].isEnabled(), "the last answer is the last one"
+    window.transcript.messages[0].view.setFocus()
+    until(lambda: act["next_version"].isEnabled())
+    act["next_version"].trigger()
+    until(lambda: texts(window)[0] == "first again")
