@@ -291,7 +291,7 @@ class ConversationPresenter(QObject):
         if row is not None and row.widget is not None:
             trace = Trace(events)
             self._transcript.set_pieces(row, trace.pieces)
-            if (span := _reasoned(row)) is not None:
+            if events and (span := _reasoned(row)) is not None:
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 

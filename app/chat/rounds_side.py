@@ -31,6 +31,10 @@ from engine.events import Event
 _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 
 _NARROWEST = 300  # pixels, at the normal size of the text
+_NOT_HERE = (
+    "This answer has no rounds: it was imported, or a person wrote it.\n\n"
+    "Regenerate writes another version here, with its rounds."
+)
 _HINT = (
     "This panel shows what drafting does for an answer: how fast it is written, how many of "
     "the drafted tokens are accepted and at which position, and why each draft is as long as it "
@@ -153,12 +157,16 @@ class RoundsSide(QWidget):
         ids = self._ids()
         place = ids.index(self.answer) + 1 if self.answer in ids else 0
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
+        self.hint.setText(_HINT)
         self._pages.setCurrentIndex(1 if ids else 0)
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
 
     def _take(self, answer: int, events: tuple[Event, ...]) -> None:
         if answer == self.answer and not self._live:
+            if not events:  # a wall of figures without values says nothing
+                self.hint.setText(_NOT_HERE)
+                self._pages.setCurrentIndex(0)
             self._show(events)
 
     def _show(self, events: tuple[Event, ...]) -> None:

@@ -247,6 +247,8 @@ class Sidebar(QWidget):
         self._model.set_shown(conversation)
         if changed:
             self._select_shown()
+            if conversation != self._found.shown_conversation:
+                self._found.set_shown(None)
         self._enable()
 
     def set_elsewhere(self, conversations: Collection[int]) -> None:
@@ -405,6 +407,8 @@ class Sidebar(QWidget):
 
     def _choose_hit(self, index: QModelIndex) -> None:
         hit: Hit = index.data(HIT)
+        self._found.set_shown(hit)
+        self._hits.setCurrentIndex(index)
         self.hit_chosen.emit(hit.conversation, hit.message, self.query)
 
     def _open_in_window(self) -> None:

@@ -317,6 +317,15 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     assert figures > replay
     window.menus.actions["new"].trigger()
     assert window.rounds.hint.isVisible()
+    entries = (Entry(None, "user", "q"), Entry(0, "assistant", "<think>hm</think>imported"))
+    window.store.add([ExportedChat("Imported", entries, leaf=1)]).result()
+    window.show_conversation(2)
+    until(lambda: len(texts(window)) == 2 and "imported" in window.rounds.hint.text())
+    assert window.rounds.hint.isVisible(), "no wall of figures without values"
+    window.transcript.write_all()
+    row = window.transcript.messages[1]
+    assert row.view.text.reasoning is not None
+    assert row.reasoning is None, "no tokens and no time are claimed"
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:

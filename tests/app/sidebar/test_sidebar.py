@@ -31,7 +31,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import ELSEWHERE, Index
+from app.sidebar.conversation_model import ELSEWHERE, SHOWN, Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
@@ -467,6 +467,7 @@ def test_new_and_import_are_requested(sidebar: Sidebar) -> None:
 
 def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: QtBot) -> None:
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
+    hits = found(sidebar).model()
     sidebar.find_action.trigger()
     field = search(sidebar)
     assert field.hasFocus()
@@ -483,6 +484,12 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtb
     QTest.keyClick(found(sidebar), Qt.Key.Key_Down)
     QTest.keyClick(found(sidebar), Qt.Key.Key_Return)
     assert chosen == [(1, None, "boats"), (2, 9, "boats")]
+    marked = [hits.index(row, 0).data(SHOWN) for row in range(2)]
+    assert marked == [False, True]
+    sidebar.set_hits("boats", HITS)
+    assert hits.index(1, 0).data(SHOWN), "the same search again"
+    sidebar.set_shown(3)
+    assert not hits.index(1, 0).data(SHOWN), "another conversation was opened"
     for _ in range(2):
         QTest.keyClick(found(sidebar), Qt.Key.Key_Up)
     assert field.hasFocus()
