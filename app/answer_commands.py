@@ -55,7 +55,7 @@ class AnswerCommands(QObject):
             rounds.scrubber.moved,
         ):
             change.connect(self.enable)
-        if (application := QApplication.instance()) is not None:
+        if isinstance(application := QApplication.instance(), QApplication):
             application.focusChanged.connect(self.enable)
         self.enable()
 

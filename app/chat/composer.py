@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
+from app.chat.queued_messages import QueuedMessages
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
 from app.theme.labels import plain_label
@@ -41,13 +42,16 @@ class Composer(QWidget):
     """A text field, with the attached documents above it. Below it are the reason why nothing can
     be sent and how full the context is.
 
-    Attributes: `field`, the text field; `documents`, the chips; `drop_hint`, shown over the
-    composer while files are dragged; `answering`, whether an answer is being written; `blocked`,
-    why no message can be sent, or empty; `unready`, why the documents cannot be sent, or empty.
+    Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
+    for the end of an answer; `drop_hint`, shown over the composer while files are dragged;
+    `answering`, whether an answer is being written; `blocked`, why no message can be sent, or
+    empty; `unready`, why the documents cannot be sent, or empty; `queues`, whether a message can
+    wait for the end of an answer.
 
     Signals:
         sent(str): send this message. The field is empty already, and `changed` follows.
-        sent_by_section(str): the same, after notes on every part of the documents.
+        to_queue(str): the same, when the answer that is being written has ended.
+        sent_by_section(str): send it after notes on every part of the documents.
         stopped: stop the answer (the button, or Esc).
         changed(str): the unsent text. Not sent for `set_text`.
         remedy_asked: carry out the remedy that is shown.
@@ -56,6 +60,7 @@ class Composer(QWidget):
     """
 
     sent = Signal(str)
+    to_queue = Signal(str)
     sent_by_section = Signal(str)
     stopped = Signal()
     changed = Signal(str)
@@ -66,7 +71,7 @@ class Composer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.answering = False
+        self.answering, self.queues = False, True
         self.blocked = self.unready = ""
         self._quiet = False  # while `set_text` runs
         self._warned = False
@@ -74,6 +79,7 @@ class Composer(QWidget):
         self.field.setAccessibleName("Message")
         self.set_enter_sends(True)
         self.documents = DocumentChips(removal="Remove")
+        self.queued = QueuedMessages()
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
@@ -86,6 +92,7 @@ class Composer(QWidget):
         self.drop_hint = DropHint(self)
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
+        self.setTabOrder(self.queued, self.documents)
         self.setTabOrder(self.documents, self.field)
         self.setTabOrder(self.field, self._remedy)
         self.setTabOrder(self._remedy, self._button)
@@ -117,6 +124,7 @@ class Composer(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
         column.setSpacing(4)
+        column.addWidget(self.queued)
         column.addWidget(ChipsArea(self.documents))
         column.addWidget(self.field)
         column.addLayout(said)
@@ -141,8 +149,8 @@ class Composer(QWidget):
         self._notify("")
 
     def set_answering(self, answering: bool) -> None:
-        """Set whether an answer is being written. If so, it can be stopped, and nothing can be
-        sent."""
+        """Set whether an answer is being written. If so, it can be stopped, and messages are
+        queued."""
         self.answering = answering
         self._notify("")
 
@@ -191,15 +199,20 @@ class Composer(QWidget):
         self._recolour()
 
     def send(self) -> None:
-        """Send the text, or show why that is not possible."""
-        self._send(self.sent)
+        """Send the text, or queue it while an answer is written; or show why that is impossible."""
+        if self.answering and self.queues and self.text.strip():
+            self._give(self.to_queue)
+        else:
+            self._send(self.sent)
 
     def _send(self, signal: SignalInstance) -> None:
-        text = self.text
-        if not text.strip():
+        if not self.text.strip():
             return
         if self.answering:
-            self._notify("An answer is being written. Stop it (Esc) or wait, then send.")
+            self._notify(
+                "An answer is being written. Stop it (Esc) or wait, then send: only a message of "
+                "words can wait here."
+            )
         elif self.blocked:
             self._announce(self.blocked)
             if self._remedy.isVisible():
@@ -209,9 +222,14 @@ class Composer(QWidget):
         elif self.unready:
             self._notify(self.unready)
         else:
-            self.set_text("")
-            signal.emit(text)
-            self.changed.emit("")
+            self._give(signal)
+
+    def _give(self, signal: SignalInstance) -> None:
+        """Empty the field, and send its text with this signal."""
+        text = self.text
+        self.set_text("")
+        signal.emit(text)
+        self.changed.emit("")
 
     def show_drop(self, on: bool) -> None:
         """Show or hide the hint that the files held over the window can be dropped."""

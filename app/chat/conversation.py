@@ -45,7 +45,7 @@ class OpenConversation(QObject):
             search, if any.
         changed(int): the branch changed; this many messages at its beginning are the same.
         noted(Message): a question on the branch has more notes on its documents.
-        described(): the record changed: its title or its settings.
+        described(): the record changed: its title, its settings or its queue.
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
@@ -186,10 +186,29 @@ class OpenConversation(QObject):
             self.record = replace(self.record, unsent=text)
             self._store.keep_unsent(self.record.id, text)
 
+    def set_queued(self, texts: Sequence[str]) -> None:
+        """Store the messages that wait for the end of an answer."""
+        record = self.record
+        if record is None:
+            return
+
+        def steps() -> Steps:
+            yield self._store.keep_queued(record.id, texts)
+
+        self.record = replace(record, queued=tuple(texts))
+        self.described.emit()
+        self._run(steps())
+
     # Messages and answers
 
-    def say(self, text: str, *, sent: Future[Sent] | Future[Noting] | None = None) -> None:
-        """Send a message and have it answered.
+    def say(
+        self,
+        text: str,
+        *,
+        queued: bool = False,
+        sent: Future[Sent] | Future[Noting] | None = None,
+    ) -> None:
+        """Send a message, or the first `queued` message, and have it answered.
 
         `sent` gives what the model gets of it, if it has documents, or the notes to make before.
         """
@@ -202,6 +221,7 @@ class OpenConversation(QObject):
             asked = self._store.ask(
                 conversation,
                 text,
+                queued=queued,
                 sent=made.sent if isinstance(made, Noting) else made,
                 target=target,
                 drafter=drafter,
@@ -219,9 +239,22 @@ class OpenConversation(QObject):
                 raise
             if conversation is None and visit == self._visit:
                 self.record = record
+            elif self.record is not None and self.record.id == record.id:
+                record = replace(record, queued=self.record.queued)  # which may be newer
             self._follow(record, branch, made if isinstance(made, Noting) else None)
 
-        self._send(steps(), text)
+        if not queued:
+            self._send(steps(), text)
+        elif not self.busy and (record := self.record) is not None:
+            self.record = replace(record, queued=record.queued[1:])
+
+            def back_into_queue(problem: Problem) -> None:
+                self._give_up(problem)
+                if self.record is not None and self.record.id == record.id:
+                    self.set_queued((text, *self.record.queued))
+
+            self._sending = True
+            self._stepper.run(steps(), failed=back_into_queue)
 
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message beside it, with the same documents, and have it
@@ -362,7 +395,8 @@ class OpenConversation(QObject):
         found = self._listing.find(self.record.id) if self.record is not None else None
         if found is None or self.record is None:
             return
-        record = replace(found, unsent=self.record.unsent)  # the list does not know it yet
+        # The list does not know these yet.
+        record = replace(found, unsent=self.record.unsent, queued=self.record.queued)
         if record != self.record:
             self.record = record
             self.described.emit()

@@ -1,4 +1,4 @@
-"""The keys that scroll the conversation, wherever the focus is. Knows keys; not what is scrolled."""
+"""The keys that scroll the conversation, wherever the focus is. Knows keys, not what scrolls."""
 
 from typing import Literal
 

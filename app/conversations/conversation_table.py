@@ -12,6 +12,8 @@ from app.conversations.records import (
     Conversation,
     clean,
     from_milliseconds,
+    queue_from_json,
+    queue_to_json,
     settings_from_json,
     settings_to_json,
 )
@@ -20,7 +22,7 @@ from models.errors import Problem
 
 _COLUMNS = (
     "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms, "
-    "folder, archived, titled"
+    "folder, archived, titled, queued"
 )
 
 
@@ -114,7 +116,11 @@ def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) ->
     _set(connection, conversation, unsent=clean(text))
 
 
-def show(connection: sqlite3.Connection, conversation: int, leaf: int) -> None:
+def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple[str, ...]) -> None:
+    _set(connection, conversation, queued=queue_to_json(queued))
+
+
+def show(connection: sqlite3.Connection, conversation: int, leaf: int | None) -> None:
     """Show the branch that ends in `leaf`."""
     _set(connection, conversation, leaf=leaf)
 
@@ -141,7 +147,7 @@ def gone() -> Problem:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    *fields, created_ms, updated_ms, folder, archived, titled = row
+    *fields, created_ms, updated_ms, folder, archived, titled, queued = row
     id, title, pinned, system_prompt, settings, unsent, leaf = fields
     return Conversation(
         id=id,
@@ -156,4 +162,5 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         folder=folder,
         archived=bool(archived),
         titled=bool(titled),
+        queued=queue_from_json(queued),
     )

@@ -36,10 +36,11 @@ _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 class Conversation:
     """One line of the sidebar, and the settings of its chat.
 
-    `settings` is None for the app's defaults. `unsent` is the text in the composer. `leaf` is the
-    last message of the branch that is shown, None while it is empty. `folder` is the id of its
-    folder, if any. `titled` is True if a person or the model gave the title; until then, the title
-    is the first words of the question.
+    `settings` is None for the app's defaults. `unsent` is the text in the composer, and `queued`
+    are the messages that are sent one by one as answers end. `leaf` is the last message of the
+    branch that is shown, None while it is empty. `folder` is the id of its folder, if any. `titled`
+    is True if a person or the model gave the title; until then, the title is the first words of the
+    question.
     """
 
     id: int
@@ -54,6 +55,7 @@ class Conversation:
     folder: int | None = None
     archived: bool = False
     titled: bool = True
+    queued: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Message:
     It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
     `drafter` name the models of an answer; both are empty for a user's message. `figures` are those
     of an answer that has ended; None if it is older than this field. `sent` is what the model got
-    of a message with documents, or None.
+    of a message with documents, or None. `edited` is True for an answer whose text a person wrote.
     """
 
     id: int
@@ -107,6 +109,7 @@ class Message:
     siblings: int
     figures: AnswerFigures | None = None
     sent: Sent | None = None
+    edited: bool = False
 
     @property
     def prompt(self) -> str:
@@ -222,6 +225,20 @@ def settings_from_json(text: str) -> Request | None:
         return decode(Request, json.loads(text), place="settings")
     except (Problem, ValueError, RecursionError):
         return None
+
+
+def queue_to_json(queued: tuple[str, ...]) -> str:
+    """Return the queued texts as one line of JSON; empty for none."""
+    return json.dumps([clean(text) for text in queued]) if queued else ""
+
+
+def queue_from_json(text: str) -> tuple[str, ...]:
+    """Return the texts that `queue_to_json` wrote; none if they are damaged."""
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(filter(None, map(str, found))) if isinstance(found, list) else ()
 
 
 def clean(text: str) -> str:

@@ -176,6 +176,10 @@ class Store:
         """Store the text in the composer. Sending a message clears it."""
         return self._do(conversation_table.keep_unsent, conversation, text)
 
+    def keep_queued(self, conversation: int, texts: Sequence[str]) -> Future[None]:
+        """Store the messages that wait for the end of an answer."""
+        return self._do(conversation_table.keep_queued, conversation, tuple(texts))
+
     def delete(self, *conversations: int) -> Future[Undo]:
         """Hide these from the list and the search, until `undo` or `purge`. Everything learned from
         earlier answers is deleted, as nothing shows which of it came from these."""
@@ -290,6 +294,7 @@ class Store:
         content: str,
         *,
         instead_of: int | None = None,
+        queued: bool = False,
         sent: Sent | None = None,
         target: str,
         drafter: str,
@@ -299,7 +304,8 @@ class Store:
         """Add a user's message and begin its answer: both, or neither.
 
         Without a conversation, makes a new one with this system prompt and these settings. With
-        `instead_of`, the message is another version of that message. `sent` is what the model gets
+        `instead_of`, the message is another version of that message. With `queued`, it is the first
+        queued message, which leaves the queue; the unsent text stays. `sent` is what the model gets
         of it, if it has documents. Returns the record and the branch, which ends in the answer.
         """
         return self._do(
@@ -307,6 +313,7 @@ class Store:
             conversation,
             content,
             instead_of=instead_of,
+            queued=queued,
             sent=sent,
             target=target,
             drafter=drafter,

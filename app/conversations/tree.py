@@ -29,7 +29,7 @@ from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.figures, m.sent, m.created_ms,
+        m.edited, m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -99,10 +99,21 @@ def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
     return branch(connection, found.conversation)
 
 
-def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_ms: int) -> Message:
-    """Add a user's message at the end of the shown branch. It sends the unsent text."""
+def say(
+    connection: sqlite3.Connection,
+    conversation: int,
+    content: str,
+    *,
+    queued: bool = False,
+    now_ms: int,
+) -> Message:
+    """Add a user's message at the end of the shown branch. It sends the unsent text, or the first
+    `queued` message."""
     found = conversation_table.get(connection, conversation)
-    conversation_table.keep_unsent(connection, conversation, "")
+    if queued:
+        conversation_table.keep_queued(connection, conversation, found.queued[1:])
+    else:
+        conversation_table.keep_unsent(connection, conversation, "")
     if not found.title:
         conversation_table.title_for_now(connection, conversation, title_from(content))
     return _add(
@@ -157,6 +168,7 @@ def ask(
     content: str,
     *,
     instead_of: int | None,
+    queued: bool,
     sent: Sent | None,
     target: str,
     drafter: str,
@@ -180,7 +192,7 @@ def ask(
                 settings=settings,
                 now_ms=now_ms,
             ).id
-        question = say(connection, conversation, content, now_ms=now_ms)
+        question = say(connection, conversation, content, queued=queued, now_ms=now_ms)
     attachments.send(connection, question.conversation, question.id, sent)
     begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)
     return shown(connection, question.conversation)
@@ -367,7 +379,7 @@ def _insert(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, figures, sent, created_ms, place, count = row
+    *fields, edited, figures, sent, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -383,4 +395,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         siblings=count,
         figures=figures_from_json(figures),
         sent=attachments.unpacked(sent),
+        edited=bool(edited),
     )

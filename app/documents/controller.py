@@ -129,10 +129,10 @@ class DocumentsController(QObject):
         self._context = loaded.context_length
         self._plan_soon()
 
-    def sent(self, question: str) -> Future[Sent] | None:
+    def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
         """Return what the model gets of a question and its documents; None if no document adds
-        anything."""
-        return self._send(question, self._planner.send)
+        anything. Without `attached`, the attached documents stay for the next message."""
+        return self._send(question, self._planner.send, attached=attached)
 
     def noting(self, question: str) -> Future[Noting] | None:
         """Return the same with notes to make on every part of the attached documents; none is made
@@ -161,14 +161,16 @@ class DocumentsController(QObject):
         return f"{size}, {_to_read(first.tokens * self._seconds)}" if self._seconds else size
 
     def _send[T](
-        self, question: str, make: Callable[[MessageToPlan], Future[T]]
+        self, question: str, make: Callable[[MessageToPlan], Future[T]], *, attached: bool = True
     ) -> Future[T] | None:
-        message, attached = self._message(question), self.attachments.ready
-        self._plan = None
-        self.attachments.hide()
+        new = self.attachments.ready if attached else ()
+        message = self._message(question, new)
+        if attached:
+            self._plan = None
+            self.attachments.hide()
         if message is not None:
             return make(message)
-        if not attached:
+        if not new:
             return None
         refused: Future[T] = Future()  # a question is never sent without its attachments
         refused.set_exception(Problem(_NO_MODEL, "Wait for the model, then send it."))
@@ -240,7 +242,7 @@ class DocumentsController(QObject):
         if self._planning:
             self._soon.start()
             return
-        message = self._message(self._composer.text)
+        message = self._message(self._composer.text, self.attachments.ready)
         if message is None:
             self._take(None, None)
             return
@@ -269,9 +271,11 @@ class DocumentsController(QObject):
             self._show()
             self.changed.emit()
 
-    def _message(self, question: str) -> MessageToPlan | None:
-        """Return the message to plan; None if it has no documents."""
-        new, still_read = dict(self.attachments.ready), self._still_read()
+    def _message(
+        self, question: str, attached: Sequence[tuple[int, Document]]
+    ) -> MessageToPlan | None:
+        """Return the message to plan, with these new documents; None if it has no documents."""
+        new, still_read = dict(attached), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
         partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
         record, store = self._conversation.record, self._store
