@@ -19,7 +19,7 @@ from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
 from app.documents.planner import Noting
-from app.engine_client.token_counter import TokenCounter
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
 from engine.conversation.rounds import EventOrRound, Round
@@ -269,3 +269,12 @@ class ComposerController(QObject):
         limit = loaded.context_length if loaded else None
         leaves_out = self._conversation.settings.overflow != "stop"
         self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)
+        count, text = self.tokens.counting, self._composer.text
+        if limit is None or count is None or not text.strip():
+            self._composer.set_excess(0, attachable=False)
+            return
+        system_prompt, _ = self._conversation.configured
+        kept = (system_prompt, *self.documents.texts, text)  # never left out
+        least = sum(count(each) + AROUND_A_MESSAGE for each in kept if each)
+        excess = max(0, (least if leaves_out else tokens) - limit)
+        self._composer.set_excess(excess, attachable=0 < excess < count(text))

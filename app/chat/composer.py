@@ -46,7 +46,8 @@ class Composer(QWidget):
     for the end of an answer; `drop_hint`, shown over the composer while files are dragged;
     `answering`, whether an answer is being written; `blocked`, why no message can be sent, or
     empty; `unready`, why the documents cannot be sent, or empty; `queues`, whether a message can
-    wait for the end of an answer.
+    wait for the end of an answer; `excess`, the tokens that the message has too many for the
+    context.
 
     Signals:
         sent(str): send this message. The field is empty already, and `changed` follows.
@@ -55,6 +56,7 @@ class Composer(QWidget):
         stopped: stop the answer (the button, or Esc).
         changed(str): the unsent text. Not sent for `set_text`.
         remedy_asked: carry out the remedy that is shown.
+        text_attach_asked: attach the text, which is too long for a message, as a document.
         attach_asked, folder_asked: ask which files, or which folder, to attach.
         files_given(list[Path]): attach these; they were dropped or pasted.
     """
@@ -65,6 +67,7 @@ class Composer(QWidget):
     stopped = Signal()
     changed = Signal(str)
     remedy_asked = Signal()
+    text_attach_asked = Signal()
     attach_asked = Signal()
     folder_asked = Signal()
     files_given = Signal(list)
@@ -72,7 +75,9 @@ class Composer(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.answering, self.queues = False, True
-        self.blocked = self.unready = ""
+        self.blocked = self.unready = self._blocking_remedy = ""
+        self.excess = 0
+        self._attachable = False  # whether it would fit without its text
         self._quiet = False  # while `set_text` runs
         self._warned = False
         self.field = PromptEdit()
@@ -106,7 +111,7 @@ class Composer(QWidget):
         self.field.textChanged.connect(self._on_change)
         self.field.files_held.connect(self.show_drop)
         self._button.clicked.connect(self._press)
-        self._remedy.clicked.connect(self.remedy_asked)
+        self._remedy.clicked.connect(self._press_remedy)
         self._recolour()
         self._refresh()
 
@@ -160,7 +165,7 @@ class Composer(QWidget):
         A person can still write. With an empty `reason`, messages can be sent again.
         """
         self.blocked = reason
-        self._remedy.setText(remedy)
+        self._blocking_remedy = remedy
         self._notify("")
 
     def set_unready(self, reason: str) -> None:
@@ -168,6 +173,19 @@ class Composer(QWidget):
         if reason != self.unready:
             self.unready = reason
             self._notify("")
+
+    def set_excess(self, tokens: int, *, attachable: bool) -> None:
+        """Set how many tokens the message has too many, and whether attaching its text helps."""
+        if (tokens, attachable) != (self.excess, self._attachable):
+            self.excess, self._attachable = tokens, attachable
+            self._notify("")
+
+    @property
+    def _too_long(self) -> str:
+        if not self.excess:
+            return ""
+        plural = "" if self.excess == 1 else "s"
+        return f"{self.excess:,} token{plural} too many for the model’s context."
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """Show the tokens of the conversation with this message, and the limit.
@@ -200,7 +218,9 @@ class Composer(QWidget):
 
     def send(self) -> None:
         """Send the text, or queue it while an answer is written; or show why that is impossible."""
-        if self.answering and self.queues and self.text.strip():
+        if self.excess and self.text.strip():
+            self._notify(self._too_long)
+        elif self.answering and self.queues and self.text.strip():
             self._give(self.to_queue)
         else:
             self._send(self.sent)
@@ -278,6 +298,9 @@ class Composer(QWidget):
         menu = self.attach_menu()
         menu.popup(self._attach.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
 
+    def _press_remedy(self) -> None:
+        (self.remedy_asked if self.blocked else self.text_attach_asked).emit()
+
     def _press(self) -> None:
         if self.answering:
             self.stopped.emit()
@@ -286,7 +309,9 @@ class Composer(QWidget):
         self.field.setFocus()
 
     def _on_change(self) -> None:
-        if self._notice.text() != self.blocked:
+        if not self.field.text().strip():
+            self.excess = 0
+        if self._notice.text() != (self.blocked or self._too_long):
             self._notify("")  # it was about the text before
         self._refresh()
         if not self._quiet:
@@ -294,7 +319,7 @@ class Composer(QWidget):
 
     def _notify(self, line: str) -> None:
         """Show a line until the text changes. If empty, show why nothing can be sent."""
-        self._notice.setText(line or self.blocked)
+        self._notice.setText(line or self.blocked or self._too_long)
         if line:
             self._announce(line)
         self._refresh()
@@ -305,7 +330,9 @@ class Composer(QWidget):
 
     def _refresh(self) -> None:
         empty = self.field.document().isEmpty()
-        blocked = bool(self.blocked)
+        blocked = bool(self.blocked or self.excess)
+        attaches = "Attach it as a document" if self._attachable else ""
+        self._remedy.setText(self._blocking_remedy if self.blocked else attaches)
         self._notice.setVisible(bool(self._notice.text()))
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
         self._button.show_sign("stop" if self.answering else "send")

@@ -135,10 +135,12 @@ def test_a_queue_outlasts_what_ends_the_answer(
     open_window: Open, until: Until, tmp_path: Path, how: str
 ) -> None:
     gate = tmp_path / "gate"
-    failing = f"ready take load take wait:{gate} text:half failed serve"
-    window = open_window(
-        failing if how == "failed" else "ready take load take rest -- ready take load serve"
-    )
+    steps = {
+        "failed": f"ready take load take wait:{gate} text:half failed serve",
+        "stopped": "ready take load take serve",  # the first message gets no answer
+        "closed": "ready take load take rest -- ready take load serve",
+    }
+    window = open_window(steps[how])
     send(window, "first")
     until(lambda: window.conversation.writing)
     send(window, "second")
@@ -152,9 +154,58 @@ def test_a_queue_outlasts_what_ends_the_answer(
     assert queued(window) == ("second",)
     reason = {"closed": "was interrupted", "failed": "failed", "stopped": "was stopped"}[how]
     until(lambda: reason in window.composer.queued.reason)
-    if how == "stopped":
-        window.engine.restart()
     press(window, "Send the first queued message now")
     until(answered(window, 4))
     assert texts(window)[2:] == ["second", "served"]
     assert queued(window) == ()
+
+
+def test_a_message_that_is_too_long_can_be_attached(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
+    )
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    composer, text = window.composer, "Many words\n" + "word " * 5000
+    composer.field.insertPlainText(text)
+    until(lambda: composer.excess == 5002 + 5 - 4096)
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert (composer.text, window.conversation.branch) == (text, ())
+    send_button = next(
+        one
+        for one in composer.findChildren(QAbstractButton)
+        if one.accessibleName() == "Send the message"
+    )
+    assert not send_button.isEnabled()
+    remedy = next(
+        one for one in composer.findChildren(QAbstractButton) if one.text().startswith("Attach it")
+    )
+    QTest.mouseClick(remedy, Qt.MouseButton.LeftButton)
+    until(lambda: window.composer_controller.documents.attachments.ready)
+    ((_, document),) = window.composer_controller.documents.attachments.ready
+    assert document.text.split() == text.split(), "nothing is lost"
+    assert (composer.text, composer.excess) == ("", 0)
+    assert remedy.isHidden()
+    send(window, "what is it about?")
+    until(answered(window, 2))
+
+
+def test_what_is_too_long_only_by_the_text_of_before_is_sent(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
+    )
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    composer = window.composer
+    composer.field.insertPlainText("word " * 3000)
+    window.composer.send()
+    until(answered(window, 2))
+    composer.field.insertPlainText("other " * 3000)
+    until(lambda: "earlier messages are left out" in composer._tokens.text())
+    assert composer.excess == 0
+    window.composer.send()
+    until(answered(window, 4))
