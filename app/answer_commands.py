@@ -35,6 +35,8 @@ class AnswerCommands(QObject):
             {
                 "stop": conversation.stop,
                 "edit": self._edit,
+                "edit_answer": self._edit_answer,
+                "delete_message": self._delete,
                 "regenerate": self._regenerate,
                 "go_on": self._go_on,
                 "copy_answer": self._copy,
@@ -68,6 +70,8 @@ class AnswerCommands(QObject):
             {
                 "stop": conversation.writing is not None,
                 "edit": free and self._last_question() is not None,
+                "edit_answer": free and answer is not None and answer.state != "streaming",
+                "delete_message": free and bool(branch),
                 "regenerate": free and bool(branch),
                 "go_on": free and bool(branch) and can_go_on(branch[-1]),
                 "copy_answer": answer is not None,
@@ -101,6 +105,15 @@ class AnswerCommands(QObject):
     def _edit(self) -> None:
         if (question := self._last_question()) is not None:
             self._composer.edit(question.id)
+
+    def _edit_answer(self) -> None:
+        if (answer := self._last_answer()) is not None:
+            self._composer.edit(answer.id)
+
+    def _delete(self) -> None:
+        """Delete the message with the focus, or else the last one."""
+        if branch := self._conversation.branch:
+            self._conversation.delete_message(self._presenter.focused or branch[-1].id)
 
     def _regenerate(self) -> None:
         if self._conversation.branch:

@@ -28,6 +28,11 @@ from engine.process.protocol import Loaded
 from models.errors import Problem
 
 _KEEP_MS = 600
+_EDITS = {
+    "user": "Sending writes another version of your message. The earlier one is kept.",
+    "assistant": "Sending keeps this as another version of the answer, marked as edited by you. "
+    "The model’s own version is kept.",
+}
 _ENDED_WELL = ("complete", "length")
 _WAITS = {
     "complete": "Not sent yet:",
@@ -108,17 +113,22 @@ class ComposerController(QObject):
     def edit(self, message: int) -> None:
         """Put a message into the composer, to send another version of it."""
         found = self._conversation.message(message)
-        if found is None or found.role != "user":
+        if found is None or found.role == "system":
+            return
+        busy = self._conversation.busy or found.state == "streaming"  # its end is not stored yet
+        if found.role == "assistant" and busy:
+            self._conversation.remarked.emit("An answer is being written. Stop it, then edit.")
             return
         if not self.editing:
             self._keep()
         self.editing = message
         self._show_queue()
         self.documents.edit(found)
+        self._composer.field.set_for_answer(found.role == "assistant")
         self.compose(found.content)
         self._notices.say(
             "edit",
-            "Sending writes another version of your message. The earlier one is kept.",
+            _EDITS[found.role],
             offer=Offer("Cancel", self.end_edit),
             lasting=True,
         )
@@ -156,9 +166,13 @@ class ComposerController(QObject):
         self._soon.stop()
         if self.editing:
             message, self.editing = self.editing, 0
+            found = self._conversation.message(message)
             self._notices.take_back("edit")
             self.documents.edit(None)
-            self._conversation.edit(message, text)
+            if found is None or found.role == "user":
+                self._conversation.edit(message, text)
+            elif text != found.content:
+                self._conversation.edit_answer(message, text)
             self._show_unsent()
         else:
             self._say(text, self.documents.sent(text))
@@ -187,6 +201,7 @@ class ComposerController(QObject):
     def _show_unsent(self) -> None:
         record = self._conversation.record
         self._new = record is None
+        self._composer.field.set_for_answer(False)
         self._show_queue()
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 

@@ -259,6 +259,7 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.composer_controller.edit)
+        self.presenter.duplicate_asked.connect(self._duplicate)
         documents = self.composer_controller.documents
         documents.failed.connect(self._on_problem)
         documents.remarked.connect(conversation.remarked)
@@ -381,6 +382,10 @@ class Window(QMainWindow):
         """Bring the window to the front, if the system allows it."""
         come_forward(self)
         mark(self)  # if the system did not allow it
+
+    def _duplicate(self, message: int) -> None:
+        if (record := self.conversation.record) is not None:
+            self.sidebar_controller.duplicate(record.id, message)
 
     def _on_opened(self) -> None:
         self._remember_conversation()
@@ -531,6 +536,7 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "open_in_window": sidebar.open_in_window_action,
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
+        "duplicate": sidebar.duplicate_action,
         "pin": sidebar.pin_action,
         "archive": sidebar.archive_action,
         "new_folder": sidebar.new_folder_action,

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
-from app.conversations.records import Conversation, Message
+from app.conversations.records import Conversation, DeletedMessages, Message
 from app.conversations.store import Store
 from app.documents.planner import Noting
 from app.steps import Stepper, Steps
@@ -49,6 +49,7 @@ class OpenConversation(QObject):
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
+        deleted(DeletedMessages): messages were deleted. A window offers to undo it.
     """
 
     opened = Signal()
@@ -59,6 +60,7 @@ class OpenConversation(QObject):
     refused = Signal(str, Problem)
     failed = Signal(Problem)
     remarked = Signal(str)
+    deleted = Signal(DeletedMessages)
 
     def __init__(
         self,
@@ -266,6 +268,29 @@ class OpenConversation(QObject):
         steps = self._steps_of_version(record.id, message, text, before and before.asked(text))
         self._send(steps, text)
 
+    def edit_answer(self, message: int, text: str) -> None:
+        """Store another version of an answer beside it, marked as edited by a person."""
+
+        def steps() -> Steps:
+            edited: Message = yield self._store.edit(message, text)
+            self._sending = False  # no answer is begun
+            yield from self._show_stored(edited.conversation)
+
+        self._send(steps(), text)
+
+    def delete_message(self, message: int) -> None:
+        """Delete a message, unless an answer is being written."""
+        if self.busy:
+            self.remarked.emit("An answer is being written. Stop it, then delete the message.")
+            return
+
+        def steps() -> Steps:
+            change: DeletedMessages = yield self._store.delete_message(message)
+            yield from self._show_stored(change.conversation)
+            self.deleted.emit(change)
+
+        self._run(steps())
+
     def note(self, message: int, noting: Future[Noting]) -> None:
         """Ask a question again in another version, with notes on every part of its documents."""
         record, found = self.record, self.message(message)
@@ -343,9 +368,7 @@ class OpenConversation(QObject):
 
         def steps() -> Steps:
             yield self._store.delete_document(record.id, number)
-            branch = yield self._store.branch(record.id)
-            if self.record is not None and self.record.id == record.id:
-                self._show(branch)
+            yield from self._show_stored(record.id)
 
         self._run(steps())
 
@@ -400,6 +423,12 @@ class OpenConversation(QObject):
         if record != self.record:
             self.record = record
             self.described.emit()
+
+    def _show_stored(self, conversation: int) -> Steps:
+        """Show the branch as it is stored, if this conversation is still open."""
+        branch = yield self._store.branch(conversation)
+        if self.record is not None and self.record.id == conversation:
+            self._show(branch)
 
     def _steps_of_version(
         self,
@@ -534,8 +563,9 @@ def _record_of(
 
 
 def can_go_on(message: Message) -> bool:
-    """Return whether the message is an answer that was cut off."""
-    return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
+    """Return whether the message is an answer that was cut off, or that a person edited."""
+    cut = message.state in _GONE_ON or message.edited
+    return message.role == "assistant" and bool(message.content) and cut
 
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:

@@ -77,7 +77,8 @@ class MessageWidget(QWidget):
     """A message in the transcript.
 
     Signals:
-        edit_asked, regenerate_asked, go_on_asked: a person chose this command.
+        edit_asked, regenerate_asked, go_on_asked, deletion_of_message_asked, duplicate_asked: a
+            person chose this command.
         branch_asked: show another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
         document_asked, deletion_asked: show, or delete, the document with this index among those of
@@ -90,6 +91,8 @@ class MessageWidget(QWidget):
     edit_asked = Signal()
     regenerate_asked = Signal()
     go_on_asked = Signal()
+    deletion_of_message_asked = Signal()
+    duplicate_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(int)
@@ -306,8 +309,9 @@ class MessageWidget(QWidget):
             menu.addAction("Regenerate", self.regenerate_asked.emit)
             if not self.go_on.isHidden():
                 menu.addAction("Continue", self.go_on_asked.emit)
-        else:
-            menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Duplicate the conversation up to here", self.duplicate_asked.emit)
+        menu.addAction("Delete", self.deletion_of_message_asked.emit)
         menu.addSeparator()
         menu.addAction("Select all", self.view.selectAll)
         return menu

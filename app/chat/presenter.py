@@ -34,7 +34,8 @@ class ConversationPresenter(QObject):
     """Attributes: `provenance`, whether the tokens' provenance is shown; `finder`, with its bar.
 
     Signals:
-        edit_asked(int): edit this message of the person.
+        edit_asked(int), duplicate_asked(int): edit this message; duplicate the conversation up to
+            it.
         selected(int): an answer was clicked on, or became the last.
         link_asked(str): a link was chosen.
         document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
@@ -42,6 +43,7 @@ class ConversationPresenter(QObject):
     """
 
     edit_asked = Signal(int)
+    duplicate_asked = Signal(int)
     selected = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(Sent, int)
@@ -133,7 +135,7 @@ class ConversationPresenter(QObject):
         streaming = writing is not None and writing.state == "streaming"
         row = self._transcript.add(
             message.role,
-            name=(message.target or "Model") if message.role == "assistant" else PERSON,
+            name=_author(message),
             text=text,
             ending=None if streaming else ending,
             created=message.created,
@@ -157,6 +159,8 @@ class ConversationPresenter(QObject):
             return
         id = message.id
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
+        widget.duplicate_asked.connect(lambda: self.duplicate_asked.emit(id))
+        widget.deletion_of_message_asked.connect(lambda: self._conversation.delete_message(id))
         widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
         widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
@@ -327,6 +331,14 @@ class ConversationPresenter(QObject):
 
     def _message(self, row: MessageRow) -> Message | None:
         return next((message for message, other in self._pairs() if other is row), None)
+
+
+def _author(message: Message) -> str:
+    """Return who wrote a message."""
+    if message.role != "assistant":
+        return PERSON
+    model = message.target or "Model"
+    return f"{model}, edited by you" if message.edited else model
 
 
 def _reasoned(row: MessageRow) -> ReasoningSpan | None:

@@ -137,7 +137,8 @@ def to_markdown(chat: ExportedChat) -> str:
 
 def _heading(entry: Entry) -> str:
     author = " + ".join(filter(None, (entry.target, entry.drafter)))
-    notes = "".join(f" ({note})" for note in (author, _STATES.get(entry.state)) if note)
+    edited = "edited" if entry.edited else ""
+    notes = "".join(f" ({note})" for note in (author, _STATES.get(entry.state), edited) if note)
     return " ".join(f"## {_ROLES[entry.role]}{notes}".split())
 
 

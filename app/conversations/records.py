@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from engine.documents.prompt import Sent
@@ -84,6 +84,32 @@ class Undo:
 
     filings: tuple[Filing, ...]
     folder: Folder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedMessages:
+    """What `Store.undo` needs to put deleted messages back.
+
+    `message` was deleted, from below `parent`, while the branch down to `leaf` was shown. Its
+    `children` stayed. The rows are those of the tables, with all columns.
+    """
+
+    conversation: int
+    message: int
+    parent: int | None
+    leaf: int | None
+    children: tuple[int, ...]
+    messages: tuple[tuple[Any, ...], ...]
+    traces: tuple[tuple[Any, ...], ...]
+    attachments: tuple[tuple[Any, ...], ...]
+
+    @property
+    def in_words(self) -> str:
+        """What was deleted: "Deleted a message"."""
+        after = len(self.messages) - 1
+        if not after:
+            return "Deleted a message"
+        return f"Deleted a version and the {after:,} message{'s' * (after > 1)} after it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +188,7 @@ class Entry:
     drafter: str = ""
     created: datetime | None = None
     sent: Sent | None = None
+    edited: bool = False
 
     def __post_init__(self) -> None:
         if self.state == "streaming":

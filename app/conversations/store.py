@@ -26,6 +26,7 @@ from app.conversations import (
     backup,
     conversation_table,
     filing,
+    message_changes,
     recovery,
     schema,
     search,
@@ -35,6 +36,7 @@ from app.conversations import (
 from app.conversations.database import problems, transaction
 from app.conversations.records import (
     Conversation,
+    DeletedMessages,
     ExportedChat,
     Folder,
     Hit,
@@ -189,16 +191,20 @@ class Store:
         self, connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int
     ) -> Undo:
         change = filing.delete(connection, conversations, now_ms=now_ms)
+        self._forget_learned(connection, conversations)
+        return change
+
+    def _forget_learned(self, connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
+        """Delete what was learned or read of these conversations, outside of the file."""
         self._forget_read(attachments.digests(connection, conversations))
         try:
             earlier_answers.forget(self.earlier_answers)
         except OSError as error:
             raise Problem(
-                f"Earlier answers cannot be deleted in {self.earlier_answers}, so the conversation "
-                f"was not deleted: {error.strerror or error}.",
+                f"Earlier answers cannot be deleted in {self.earlier_answers}, so nothing was "
+                f"deleted: {error.strerror or error}.",
                 "Check that you may write there, then try again.",
             ) from error
-        return change
 
     def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
         """Archive these, where a search still finds them, or take them out of the archive."""
@@ -223,8 +229,10 @@ class Store:
         """Remove a folder. Its conversations stay."""
         return self._do(filing.delete_folder, folder)
 
-    def undo(self, change: Undo) -> Future[None]:
-        """Undo `delete`, `archive`, `move` or `delete_folder`."""
+    def undo(self, change: Undo | DeletedMessages) -> Future[None]:
+        """Undo `delete`, `delete_message`, `archive`, `move` or `delete_folder`."""
+        if isinstance(change, DeletedMessages):
+            return self._do(message_changes.restore, change)
         return self._do(filing.undo, change)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
@@ -287,6 +295,22 @@ class Store:
     def edit(self, message: int, content: str) -> Future[Message]:
         """Add another version of a message, as its sibling. `message` and all after it stay."""
         return self._do(tree.edit, message, content, now_ms=self._now_ms())
+
+    def delete_message(self, message: int) -> Future[DeletedMessages]:
+        """Delete a message from the file; only `undo` brings it back. Those after it follow the one
+        before it; but one of several versions goes with all after it. Everything learned from
+        earlier answers is deleted, too."""
+        return self._do(self._delete_message, message)
+
+    def _delete_message(self, connection: sqlite3.Connection, message: int) -> DeletedMessages:
+        change = message_changes.delete(connection, message)
+        self._forget_learned(connection, (change.conversation,))
+        return change
+
+    def duplicate(self, conversation: int, *, message: int | None = None) -> Future[Conversation]:
+        """Copy a conversation with its traces and documents: the branch down to `message`, or all
+        of it for None."""
+        return self._do(message_changes.duplicate, conversation, message, now_ms=self._now_ms())
 
     def ask(
         self,

@@ -127,7 +127,8 @@ def say(
 
 
 def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: int) -> Message:
-    """Add another version of `message` as its sibling, and show its branch."""
+    """Add another version of `message` as its sibling, and show its branch. An answer is marked as
+    edited, and has neither figures nor a trace."""
     found = get(connection, message)
     return _add(
         connection,
@@ -135,6 +136,9 @@ def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: 
         parent=found.parent,
         role=found.role,
         content=content,
+        target=found.target,
+        drafter=found.drafter,
+        edited=found.role == "assistant",
         now_ms=now_ms,
     )
 
@@ -256,6 +260,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
             drafter=message.drafter,
             created=message.created,
             sent=message.sent,
+            edited=message.edited,
         )
         for message in messages
     )
@@ -306,6 +311,7 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 state=entry.state,
                 target=entry.target,
                 drafter=entry.drafter,
+                edited=entry.edited,
                 now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
@@ -340,6 +346,7 @@ def _add(
     state: MessageState = "complete",
     target: str = "",
     drafter: str = "",
+    edited: bool = False,
     now_ms: int,
 ) -> Message:
     message = _insert(
@@ -351,6 +358,7 @@ def _add(
         state=state,
         target=target,
         drafter=drafter,
+        edited=edited,
         now_ms=now_ms,
     )
     conversation_table.touch(connection, conversation, leaf=message, now_ms=now_ms)
@@ -367,13 +375,24 @@ def _insert(
     state: MessageState,
     target: str,
     drafter: str,
+    edited: bool,
     now_ms: int,
 ) -> int:
     cursor = connection.execute(
         "INSERT INTO messages "
-        "(conversation, parent, role, content, state, target, drafter, created_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (conversation, parent, role, clean(content), state, clean(target), clean(drafter), now_ms),
+        "(conversation, parent, role, content, state, target, drafter, edited, created_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            conversation,
+            parent,
+            role,
+            clean(content),
+            state,
+            clean(target),
+            clean(drafter),
+            int(edited),
+            now_ms,
+        ),
     )
     return cursor.lastrowid or 0
 

@@ -19,7 +19,7 @@ from app.chat.conversation import OpenConversation
 from app.chat.listing import Listing
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
-from app.conversations.records import SearchFilter, Undo
+from app.conversations.records import DeletedMessages, SearchFilter, Undo
 from app.conversations.store import Store
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
@@ -59,6 +59,7 @@ class SidebarController(QObject):
         listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
         conversation.described.connect(self._mark)
+        conversation.deleted.connect(sidebar.offer_undo_of_messages)
         answers.activity_changed.connect(self._show_activities)
         self._show_list()
         self._show_activities()
@@ -80,6 +81,7 @@ class SidebarController(QObject):
             lambda id: self._file(lambda: store.delete_folder(id), "Deleted")
         )
         sidebar.undone.connect(self._undo)
+        sidebar.duplicate_asked.connect(self.duplicate)
         sidebar.export_asked.connect(self._ask_to_export)
         sidebar.export_many_asked.connect(self._ask_to_export_many)
         sidebar.import_asked.connect(self._ask_to_import)
@@ -88,6 +90,17 @@ class SidebarController(QObject):
     def close(self) -> None:
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
+
+    def duplicate(self, conversation: int, message: int | None = None) -> None:
+        """Copy a conversation, down to `message` if given, and open the copy."""
+
+        def steps() -> Steps:
+            copy = yield self._store.duplicate(conversation, message=message)
+            yield self._listing.refresh()
+            self._open(copy.id)
+            self.reported.emit("This is the copy. What you write here does not change the other.")
+
+        self._run(steps())
 
     def export(self, conversation: int, form: str, path: Path) -> None:
         """Write a conversation to a file; `form` is "markdown" or "json"."""
@@ -167,11 +180,13 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def _undo(self, change: Undo) -> None:
+    def _undo(self, change: Undo | DeletedMessages) -> None:
         def steps() -> Steps:
             yield self._store.undo(change)
             self._listing.refresh()
-            if len(change.filings) == 1 and change.folder is None:
+            if isinstance(change, DeletedMessages):
+                self.asked.emit(change.conversation, change.message, "")
+            elif len(change.filings) == 1 and change.folder is None:
                 self._open(change.filings[0].conversation)
 
         self._run(steps())

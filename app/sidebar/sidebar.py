@@ -30,7 +30,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.activity import Activity
-from app.conversations.records import Conversation, Folder, Hit, SearchFilter, Undo
+from app.conversations.records import (
+    Conversation,
+    DeletedMessages,
+    Folder,
+    Hit,
+    SearchFilter,
+    Undo,
+)
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
@@ -48,9 +55,9 @@ _ANY_MODEL = "Any model"
 class Sidebar(QWidget):
     """The conversations. The actions can be put into menus; their shortcuts work already.
 
-    Attributes: new_action, find_action, open_in_window_action, rename_action, pin_action,
-    archive_action, delete_action, undo_action, new_folder_action, export_markdown_action,
-    export_json_action, export_all_action, import_action.
+    Attributes: new_action, find_action, open_in_window_action, rename_action, duplicate_action,
+    pin_action, archive_action, delete_action, undo_action, new_folder_action,
+    export_markdown_action, export_json_action, export_all_action, import_action.
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
@@ -65,6 +72,7 @@ class Sidebar(QWidget):
         folder_wanted(object): make a folder for them, then `begin_folder_rename`.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
         undone(object): undo the change that `offer_undo` was given.
+        duplicate_asked(int): copy this conversation.
         export_asked(int, str): "markdown" or "json".
         export_many_asked(object): export them as one file; all for None.
         import_asked: ask for a file.
@@ -86,6 +94,7 @@ class Sidebar(QWidget):
     folder_opened = Signal(int, bool)
     folder_deleted = Signal(int)
     undone = Signal(object)
+    duplicate_asked = Signal(int)
     export_asked = Signal(int, str)
     export_many_asked = Signal(object)
     import_asked = Signal()
@@ -132,6 +141,7 @@ class Sidebar(QWidget):
         self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
         self.pin_action = make("Pin", self._pin)
         self.archive_action = make("Archive", self._archive)
+        self.duplicate_action = make("Duplicate", self._duplicate)
         self.new_folder_action = make("New folder", lambda: self.folder_wanted.emit(()))
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
@@ -368,6 +378,10 @@ class Sidebar(QWidget):
         else:
             self._undo.add(change, f"{what} {len(ids):,} conversations")
 
+    def offer_undo_of_messages(self, change: DeletedMessages) -> None:
+        """Offer to undo the deletion of messages."""
+        self._undo.add(change, change.in_words)
+
     # Requests
 
     def _selected(self) -> tuple[Conversation, ...]:
@@ -421,6 +435,10 @@ class Sidebar(QWidget):
             self.begin_folder_rename(folder.id)
         elif len(subjects) == 1:
             self.begin_rename(subjects[0].id)
+
+    def _duplicate(self) -> None:
+        if len(ids := self._ids()) == 1:
+            self.duplicate_asked.emit(ids[0])
 
     def _pin(self) -> None:
         if ids := self._ids():
@@ -481,7 +499,7 @@ class Sidebar(QWidget):
         if not many:
             menu.addAction(self.open_in_window_action)
             menu.addSeparator()
-            menu.addAction(self.rename_action)
+            menu.addActions([self.rename_action, self.duplicate_action])
         menu.addAction(self.pin_action)
         menu.addMenu(self._move_menu(menu))
         menu.addAction(self.archive_action)
@@ -530,6 +548,7 @@ class Sidebar(QWidget):
         self.delete_action.setText("Delete the folder" if folder else "Delete")
         self.undo_action.setEnabled(bool(self._undo.text))
         self.open_in_window_action.setEnabled(len(subjects) == 1)
+        self.duplicate_action.setEnabled(len(subjects) == 1)
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)
         self.delete_action.setEnabled(bool(subjects) or folder is not None)
         self.export_all_action.setEnabled(self._model.rowCount() > 0)

@@ -231,8 +231,8 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> Non
     shown.setCurrentIndex(index(sidebar, 0))
     menu = sidebar.menu()
     assert [one.text() for one in menu.actions() if one.text()] == [
-        "Open in a new window", "Rename", "Unpin", "Move to", "Archive", "Export as Markdown…",
-        "Export as JSON…", "Delete",
+        "Open in a new window", "Rename", "Duplicate", "Unpin", "Move to", "Archive",
+        "Export as Markdown…", "Export as JSON…", "Delete",
     ]  # fmt: skip
     menu.deleteLater()
     sidebar.pin_action.trigger()
