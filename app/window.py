@@ -280,6 +280,7 @@ class Window(QMainWindow):
         self.sidebar.clicked.connect(self.composer.setFocus)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
+        self.sidebar_controller.file_made.connect(self.dialogs.open_path)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
@@ -544,6 +545,5 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "restore": sidebar.undo_action,
         "import": sidebar.import_action,
         "export_all": sidebar.export_all_action,
-        "export_markdown": sidebar.export_markdown_action,
-        "export_json": sidebar.export_json_action,
+        **{f"export_{form}": action for form, action in sidebar.export_actions.items()},
     }

@@ -6,7 +6,7 @@ Knows how a message looks. What a person asks for is sent as a signal.
 from dataclasses import dataclass
 from datetime import datetime
 
-from PySide6.QtCore import QDateTime, QEvent, QLocale, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QDateTime, QEvent, QLocale, QMimeData, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -32,6 +32,7 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.markdown.web import html_of
 from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
@@ -277,8 +278,14 @@ class MessageWidget(QWidget):
         self.update()
 
     def copy(self) -> None:
-        """Copy the text as it was written, without the reasoning before it."""
-        QGuiApplication.clipboard().setText(clean(self.view.text.answer))
+        """Copy the text as it was written, without the reasoning before it; an answer also as
+        formatted text, for programs that take that."""
+        text = clean(self.view.text.answer)
+        data = QMimeData()
+        data.setText(text)
+        if self.role == "assistant":
+            data.setHtml(html_of(text))
+        QGuiApplication.clipboard().setMimeData(data)
         for actions in self._actions:
             actions.acknowledge_copy()
         self.copied.emit("Message copied")

@@ -10,21 +10,29 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QDir, QObject, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.listing import Listing
+from app.chat.web_page import Form, page_of, write_pdf
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
-from app.conversations.records import DeletedMessages, SearchFilter, Undo
+from app.conversations.records import DeletedMessages, ExportedChat, SearchFilter, Undo
 from app.conversations.store import Store
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
 
+_SUFFIXES: dict[Form, str] = {
+    "markdown": "md",
+    "json": "json",
+    "html": "html",
+    "pdf": "pdf",
+    "print": "pdf",
+}
 _AT_A_TIME = 50  # conversations of an export
 
 
@@ -35,12 +43,14 @@ class SidebarController(QObject):
         asked(int, object, str): show this conversation at this message, or at its end for None;
             with the words of the search.
         leaving(object): these conversations are about to be deleted or archived.
+        file_made(Path): show this file in the program for its kind.
         reported(str): a request was carried out; a line about it.
         failed(Problem): a request failed.
     """
 
     asked = Signal(int, object, str)
     leaving = Signal(object)
+    file_made = Signal(Path)
     reported = Signal(str)
     failed = Signal(Problem)
 
@@ -102,14 +112,17 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def export(self, conversation: int, form: str, path: Path) -> None:
-        """Write a conversation to a file; `form` is "markdown" or "json"."""
+    def export(self, conversation: int, form: Form, path: Path) -> None:
+        """Write a conversation to a file. For "print", show the file in the program for PDFs."""
 
         def steps() -> Steps:
             chat = yield self._store.chat(conversation)
-            text = exchange.to_json(chat) if form == "json" else exchange.to_markdown(chat)
-            yield in_thread(lambda: files.write_text(path, text))
-            self.reported.emit(f"Exported to {path}.")
+            yield in_thread(lambda: _write(chat, form, path))
+            if form == "print":
+                self.file_made.emit(path)
+                self.reported.emit("The conversation opens as a PDF. Print it there.")
+            else:
+                self.reported.emit(f"Exported to {path}.")
 
         self._run(steps())
 
@@ -211,14 +224,19 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def _ask_to_export(self, conversation: int, form: str) -> None:
+    def _ask_to_export(self, conversation: int, form: Form) -> None:
         def steps() -> Steps:
             record = yield self._store.conversation(conversation)
-            suffix = "json" if form == "json" else "md"
+            name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
+            if form == "print":
+                folder = Path(QDir.tempPath()) / "Slipstream"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self.export(conversation, form, folder / files.file_name(name))
+                return
             files.ask_to_save(
                 self._sidebar,
                 "Export the conversation",
-                f"{record.title or 'Conversation'}.{suffix}",
+                name,
                 lambda path: self.export(conversation, form, path),
             )
 
@@ -269,6 +287,19 @@ class SidebarController(QObject):
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
+
+
+def _write(chat: ExportedChat, form: Form, path: Path) -> None:
+    """Write a chat in this form. Raises Problem."""
+    match form:
+        case "markdown":
+            files.write_text(path, exchange.to_markdown(chat))
+        case "json":
+            files.write_text(path, exchange.to_json(chat))
+        case "html":
+            files.write_text(path, page_of(chat))
+        case "pdf" | "print":
+            write_pdf(chat, path)
 
 
 def _conversations(count: int) -> str:

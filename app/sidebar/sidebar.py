@@ -6,6 +6,7 @@ new list. Deleting, archiving and moving can be undone at once.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from PySide6.QtCore import (
     QEvent,
@@ -30,6 +31,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.activity import Activity
+from app.chat.web_page import Form
 from app.conversations.records import (
     Conversation,
     DeletedMessages,
@@ -50,6 +52,14 @@ _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 _TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
           ("Past year", 365))  # fmt: skip
 _ANY_MODEL = "Any model"
+_OF_ONE: tuple[Form, ...] = ("html", "pdf", "print")  # several are exported as a .zip
+_FORMS: dict[Form, str] = {
+    "markdown": "Export as Markdown…",
+    "json": "Export as JSON…",
+    "html": "Export as a web page…",
+    "pdf": "Export as PDF…",
+    "print": "Print…",
+}
 
 
 class Sidebar(QWidget):
@@ -57,7 +67,7 @@ class Sidebar(QWidget):
 
     Attributes: new_action, find_action, open_in_window_action, rename_action, duplicate_action,
     pin_action, archive_action, delete_action, undo_action, new_folder_action,
-    export_markdown_action, export_json_action, export_all_action, import_action.
+    export_all_action, import_action; export_actions, by their form.
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
@@ -73,7 +83,7 @@ class Sidebar(QWidget):
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
         undone(object): undo the change that `offer_undo` was given.
         duplicate_asked(int): copy this conversation.
-        export_asked(int, str): "markdown" or "json".
+        export_asked(int, Form): write it in this form; "print": show it as a PDF to be printed.
         export_many_asked(object): export them as one file; all for None.
         import_asked: ask for a file.
         search_changed(str, SearchFilter): search, then `set_hits`. Not sent for an empty text.
@@ -147,8 +157,9 @@ class Sidebar(QWidget):
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
         self.undo_action = make("Undo delete or move", self._undo.undo)
-        self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
-        self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
+        self.export_actions: dict[Form, QAction] = {
+            form: make(text, partial(self._export, form)) for form, text in _FORMS.items()
+        }
         self.export_all_action = make(
             "Export all conversations…", lambda: self.export_many_asked.emit(None)
         )
@@ -454,7 +465,7 @@ class Sidebar(QWidget):
         elif ids := self._ids():
             self.deleted.emit(ids)
 
-    def _export(self, form: str) -> None:
+    def _export(self, form: Form) -> None:
         ids = self._ids()
         if len(ids) == 1:
             self.export_asked.emit(ids[0], form)
@@ -508,7 +519,9 @@ class Sidebar(QWidget):
             export = menu.addAction(f"Export {len(self._subjects()):,} conversations…")
             export.triggered.connect(lambda: self.export_many_asked.emit(self._ids()))
         else:
-            menu.addActions([self.export_markdown_action, self.export_json_action])
+            export_menu = menu.addMenu("Export")
+            export_menu.addActions(list(self.export_actions.values()))
+            export_menu.setEnabled(bool(self._subjects()))
         menu.addSeparator()
         menu.addAction(self.delete_action)
         return menu
@@ -555,10 +568,11 @@ class Sidebar(QWidget):
         for action in (
             self.pin_action,
             self.archive_action,
-            self.export_markdown_action,
-            self.export_json_action,
+            *self.export_actions.values(),
         ):
             action.setEnabled(bool(subjects))
+        for form in _OF_ONE:
+            self.export_actions[form].setEnabled(len(subjects) == 1)
 
     def _on_edited(self) -> None:
         if self._waiting is not None:

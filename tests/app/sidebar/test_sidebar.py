@@ -232,12 +232,12 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> Non
     menu = sidebar.menu()
     assert [one.text() for one in menu.actions() if one.text()] == [
         "Open in a new window", "Rename", "Duplicate", "Unpin", "Move to", "Archive",
-        "Export as Markdown…", "Export as JSON…", "Delete",
+        "Export", "Delete",
     ]  # fmt: skip
     menu.deleteLater()
     sidebar.pin_action.trigger()
-    sidebar.export_json_action.trigger()
-    sidebar.export_markdown_action.trigger()
+    sidebar.export_actions["json"].trigger()
+    sidebar.export_actions["markdown"].trigger()
     assert pinned == [((1,), True), ((7,), False)]
     assert exported == [(7, "json"), (7, "markdown")]
 
@@ -291,7 +291,7 @@ def test_commands_for_several_at_once(sidebar: Sidebar) -> None:
     menu.deleteLater()
     sidebar.pin_action.trigger()
     sidebar.archive_action.trigger()
-    sidebar.export_json_action.trigger()
+    sidebar.export_actions["json"].trigger()
     everything = (7, 1, 2, 3, 4)
     assert pinned == [(everything, True)]
     assert archived == [(everything, True)]
@@ -524,7 +524,7 @@ def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
     assert found(sidebar).accessibleDescription().count("“<b>nothing”")
     sidebar.set_conversations((), now=NOW)
     assert conversations(sidebar).accessibleDescription()
-    assert not sidebar.export_json_action.isEnabled()
+    assert not sidebar.export_actions["json"].isEnabled()
     sidebar.rename_action.trigger()
     sidebar.delete_action.trigger()
 

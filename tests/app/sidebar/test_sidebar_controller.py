@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QProgressDialog
 
+from app.chat.web_page import Form
 from app.conversations.exchange import read_chats
 from app.conversations.records import Conversation, Entry, ExportedChat
 from app.sidebar import controller
@@ -135,4 +136,26 @@ def test_an_export_that_is_cancelled_leaves_no_file(
 
 def test_an_export_that_fails_says_so(window: Window, until: Until, tmp_path: Path) -> None:
     window.sidebar_controller.export_many(None, tmp_path / "missing" / "all.zip")
+    until(lambda: "problem" in window.notices.texts)
+
+
+def test_a_conversation_is_exported_in_every_form(
+    window: Window, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms: dict[Form, bytes] = {
+        "markdown": b"# Chat 3", "json": b"{", "html": b"<!DOCTYPE html>", "pdf": b"%PDF",
+    }  # fmt: skip
+    for form, begin in forms.items():
+        path = tmp_path / form
+        window.sidebar_controller.export(3, form, path)
+        until(path.exists)
+        assert path.read_bytes().startswith(begin)
+    opened: list[Path] = []
+    monkeypatch.setattr("app.window_dialogs.open_path", opened.append)
+    monkeypatch.setattr("PySide6.QtCore.QDir.tempPath", lambda: str(tmp_path))
+    window.menus.actions["export_print"].trigger()
+    until(lambda: opened)
+    assert opened[0].name == "Chat 3.pdf"
+    assert opened[0].read_bytes().startswith(b"%PDF")
+    window.sidebar_controller.export(3, "pdf", tmp_path / "missing" / "x.pdf")
     until(lambda: "problem" in window.notices.texts)
