@@ -156,11 +156,11 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def import_file(self, path: Path) -> None:
-        """Import the conversations in a file."""
+    def import_files(self, paths: Sequence[Path]) -> None:
+        """Import the conversations in some files: all of them, or nothing."""
 
         def steps() -> Steps:
-            chats = yield in_thread(lambda: exchange.read_chats(path))
+            chats = yield in_thread(lambda: _chats_in(paths))
             added = yield self._store.add(chats)
             self.reported.emit(f"Imported {_conversations(len(added))}.")
             self._listing.refresh()
@@ -254,11 +254,11 @@ class SidebarController(QObject):
         )
 
     def _ask_to_import(self) -> None:
-        files.ask_to_open(
+        files.ask_to_open_several(
             self._sidebar,
             "Import conversations",
-            "Conversations (*.json *.zip)",
-            self.import_file,
+            self.import_files,
+            kinds="Conversations (*.json *.jsonl *.zip)",
         )
 
     def _show_list(self) -> None:
@@ -287,6 +287,19 @@ class SidebarController(QObject):
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
+
+
+def _chats_in(paths: Sequence[Path]) -> list[ExportedChat]:
+    """Return the chats in all files. Raises Problem, which names its file if there are several."""
+    chats: list[ExportedChat] = []
+    for path in paths:
+        try:
+            chats += exchange.read_chats(path)
+        except Problem as problem:
+            if len(paths) == 1:
+                raise
+            raise Problem(f"{path.name}: {problem.message}", problem.remedy) from problem
+    return chats
 
 
 def _write(chat: ExportedChat, form: Form, path: Path) -> None:

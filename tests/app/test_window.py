@@ -238,10 +238,10 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     path = tmp_path / "out.json"
     window.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    window.sidebar_controller.import_file(path)
+    window.sidebar_controller.import_files([path])
     until(lambda: visible_list(window).model().rowCount() == 2)
     until(lambda: texts(window) == ["carry me", "served"])
-    window.sidebar_controller.import_file(tmp_path / "nothing.json")
+    window.sidebar_controller.import_files([tmp_path / "nothing.json"])
     until(lambda: "problem" in window.notices.texts)
 
 

@@ -93,7 +93,7 @@ def test_what_one_changes_the_other_lists_at_once(
     path = tmp_path / "one.json"
     first.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    second.sidebar_controller.import_file(path)
+    second.sidebar_controller.import_files([path])
     until(lambda: listed(first).count("Chat 1") == 2)
     assert shown(windows)[first.number] == 2
     assert "done" in second.notices.texts

@@ -111,7 +111,7 @@ def test_everything_is_exported_as_one_file(window: Window, until: Until, tmp_pa
     window.sidebar_controller.export_many(None, path)
     until(lambda: str(path) in window.notices.texts.get("done", ""))
     assert sorted(chat.title for chat in read_chats(path)) == [f"Chat {n}" for n in range(1, 6)]
-    window.sidebar_controller.import_file(path)
+    window.sidebar_controller.import_files([path])
     until(lambda: len(stored(window)) == 10)
     window.sidebar_controller.export_many((1, 4), path)
     until(lambda: len(read_chats(path)) == 2)
