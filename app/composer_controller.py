@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.chat.conversation import OpenConversation
+from app.chat.conversation import OpenConversation, ended_well
 from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Read
@@ -33,7 +33,6 @@ _EDITS = {
     "assistant": "Sending keeps this as another version of the answer, marked as edited by you. "
     "The model’s own version is kept.",
 }
-_ENDED_WELL = ("complete", "length")
 _WAITS = {
     "complete": "Not sent yet:",
     "length": "Not sent yet:",
@@ -257,7 +256,7 @@ class ComposerController(QObject):
         """Send the next message after an answer that ended well; otherwise a person decides."""
         self.count()
         branch = self._conversation.branch
-        if branch and branch[-1].id == message.id and message.state in _ENDED_WELL:
+        if branch and branch[-1].id == message.id and ended_well(message):
             self._send_queued()
         self._show_queue()
 

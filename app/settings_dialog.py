@@ -219,7 +219,7 @@ class SettingsDialog(QDialog):
         return _explained_box(
             "Learn from earlier answers: drafts only, on this machine",
             "Answers are then also kept as tokens in a private file, and drafts are copied from "
-            "them too. Deleting any conversation, or switching this off, deletes the "
+            "them too. Deleting any conversation or message, or switching this off, deletes the "
             "whole file. Changes load the model again.",
             on=self._settings.learn,
             chosen=self._choose_learn,

@@ -288,6 +288,9 @@ class OpenConversation(QObject):
             change: DeletedMessages = yield self._store.delete_message(message)
             yield from self._show_stored(change.conversation)
             self.deleted.emit(change)
+            self.remarked.emit(
+                f"{change.in_words}. Undo in the Edit menu brings back what is gone."
+            )
 
         self._run(steps())
 
@@ -449,18 +452,11 @@ class OpenConversation(QObject):
         self, record: Conversation, branch: tuple[Message, ...], noting: Noting | None
     ) -> None:
         """Show the branch with a new message and its answer, which is written now."""
-        *said, answer = branch
         if self.record is not None and self.record.id == record.id:
             self.record = record
-            self._show(tuple(said))
+            self._show(branch[:-1])
             self.described.emit()
-        self._answers.start(
-            answer,
-            _lines(record.system_prompt, said),
-            _keeping(record.settings or DEFAULTS, said),
-            title=record.title,
-            noting=noting,
-        )
+        start_answer(self._answers, record, branch, noting)
 
     def _ask(
         self,
@@ -560,6 +556,28 @@ def _record_of(
 
     asked.add_done_callback(pass_on)
     return record
+
+
+def start_answer(
+    answers: Answers,
+    record: Conversation,
+    branch: tuple[Message, ...],
+    noting: Noting | None = None,
+) -> None:
+    """Have the answer at the end of a stored branch written, after the notes if there are any."""
+    *said, answer = branch
+    answers.start(
+        answer,
+        _lines(record.system_prompt, said),
+        _keeping(record.settings or DEFAULTS, said),
+        title=record.title,
+        noting=noting,
+    )
+
+
+def ended_well(message: Message) -> bool:
+    """Return whether the message is an answer behind which a queued message is sent."""
+    return message.role == "assistant" and message.state in ("complete", "length")
 
 
 def can_go_on(message: Message) -> bool:

@@ -32,7 +32,8 @@ _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread
 
 _NARROWEST = 300  # pixels, at the normal size of the text
 _NOT_HERE = (
-    "This answer has no rounds: it was imported, or a person wrote it.\n\n"
+    "This answer has no rounds: it was stopped before the first, imported, or written by a "
+    "person.\n\n"
     "Regenerate writes another version here, with its rounds."
 )
 _HINT = (
@@ -195,7 +196,7 @@ class RoundsSide(QWidget):
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
             self._live, self._received = False, len(writing.events)
-            self._show(tuple(writing.events))
+            self._take(writing.message.id, tuple(writing.events))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
