@@ -53,6 +53,7 @@ _ENDINGS: dict[MessageState, str] = {
 }
 
 
+_LONGEST_FORMATTED = 20_000  # characters: a copy of more would take longer than a person waits
 _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
@@ -283,7 +284,7 @@ class MessageWidget(QWidget):
         text = clean(self.view.text.answer)
         data = QMimeData()
         data.setText(text)
-        if self.role == "assistant":
+        if self.role == "assistant" and len(text) <= _LONGEST_FORMATTED:
             data.setHtml(html_of(text))
         QGuiApplication.clipboard().setMimeData(data)
         for actions in self._actions:

@@ -167,7 +167,9 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
     with qtbot.waitSignal(message.regenerate_asked):
         found["Regenerate"].trigger()
     found["Copy the answer"].trigger()
-    assert QGuiApplication.clipboard().text() == message.written
+    copied = QGuiApplication.clipboard()
+    assert copied.text() == message.written
+    assert "<strong>two</strong>" in copied.mimeData().html()
     message.view.setTextCursor(message.view.document().find("two"))
     message.end(Ending("length"))
     found = entries(message.menu(QPoint()))
