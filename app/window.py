@@ -280,6 +280,7 @@ class Window(QMainWindow):
         self.sidebar.clicked.connect(self.composer.setFocus)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
+        self.sidebar_controller.files_wanted.connect(documents.attach)
         self.sidebar_controller.file_made.connect(self.dialogs.open_path)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)

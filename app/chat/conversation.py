@@ -37,7 +37,8 @@ _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
 
 class OpenConversation(QObject):
-    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown.
+    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown;
+    `beginning`, which returns the system prompt and settings of new conversations.
 
     Signals:
         opened(): another conversation is open; `changed` follows with its branch.
@@ -78,7 +79,7 @@ class OpenConversation(QObject):
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
         self._store, self._answers, self._listing = store, answers, listing
-        self._names, self._beginning = names, beginning
+        self._names, self.beginning = names, beginning
         self._stepper = Stepper(self)
         self._sending = False
         self._made: Future[Conversation] | None = None  # of the new conversation
@@ -118,7 +119,7 @@ class OpenConversation(QObject):
     def configured(self) -> tuple[str, Request | None]:
         """The system prompt, and the settings; None for the defaults."""
         if self.record is None:
-            return self._beginning()
+            return self.beginning()
         return self.record.system_prompt, self.record.settings
 
     @property
@@ -400,7 +401,7 @@ class OpenConversation(QObject):
         if self.record is None:
             visit = self._visit
             # Only once, even if several callers ask at the same time.
-            system_prompt, settings = self._beginning()
+            system_prompt, settings = self.beginning()
             self._made = self._made or self._store.create(
                 system_prompt=system_prompt, settings=settings
             )

@@ -12,10 +12,10 @@ from app.conversations.records import (
     Conversation,
     clean,
     from_milliseconds,
-    queue_from_json,
-    queue_to_json,
     settings_from_json,
     settings_to_json,
+    texts_from_json,
+    texts_to_json,
 )
 from engine.request import Request
 from models.errors import Problem
@@ -32,18 +32,20 @@ def create(
     title: str,
     system_prompt: str,
     settings: Request | None,
+    folder: int | None = None,
     now_ms: int,
 ) -> Conversation:
     """Store a new conversation without messages."""
     cursor = connection.execute(
         "INSERT INTO conversations "
-        "(title, titled, system_prompt, settings, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
+        "(title, titled, system_prompt, settings, folder, created_ms, updated_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             clean(title),
             int(title != ""),
             clean(system_prompt),
             settings_to_json(settings),
+            folder,
             now_ms,
             now_ms,
         ),
@@ -117,7 +119,7 @@ def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) ->
 
 
 def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple[str, ...]) -> None:
-    _set(connection, conversation, queued=queue_to_json(queued))
+    _set(connection, conversation, queued=texts_to_json(queued))
 
 
 def show(connection: sqlite3.Connection, conversation: int, leaf: int | None) -> None:
@@ -162,5 +164,5 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         folder=folder,
         archived=bool(archived),
         titled=bool(titled),
-        queued=queue_from_json(queued),
+        queued=texts_from_json(queued),
     )

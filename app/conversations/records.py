@@ -60,11 +60,14 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the sidebar. `open` is True if its conversations are listed."""
+    """A folder of the sidebar. `open` is True if its conversations are listed. New conversations
+    in it begin with the system prompt `instruction`, and with the `files` at these paths."""
 
     id: int
     name: str
     open: bool = True
+    instruction: str = ""
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +257,13 @@ def settings_from_json(text: str) -> Request | None:
         return None
 
 
-def queue_to_json(queued: tuple[str, ...]) -> str:
-    """Return the queued texts as one line of JSON; empty for none."""
-    return json.dumps([clean(text) for text in queued]) if queued else ""
+def texts_to_json(texts: tuple[str, ...]) -> str:
+    """Return some texts as one line of JSON; empty for none."""
+    return json.dumps([clean(text) for text in texts]) if texts else ""
 
 
-def queue_from_json(text: str) -> tuple[str, ...]:
-    """Return the texts that `queue_to_json` wrote; none if they are damaged."""
+def texts_from_json(text: str) -> tuple[str, ...]:
+    """Return the texts that `texts_to_json` wrote; none if they are damaged."""
     try:
         found = json.loads(text) if text else []
     except (ValueError, RecursionError):

@@ -144,6 +144,13 @@ _DOCUMENTS: Step = (
 _QUEUE: Step = ("ALTER TABLE conversations ADD COLUMN queued TEXT NOT NULL DEFAULT ''",)
 _EDITED: Step = ("ALTER TABLE messages ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",)
 
+# What new conversations in a folder begin with: a system prompt, and the paths of files, as a list
+# in JSON; empty for none.
+_FOLDER_SETUP: Step = (
+    "ALTER TABLE folders ADD COLUMN instruction TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE folders ADD COLUMN files TEXT NOT NULL DEFAULT ''",
+)
+
 STEPS: tuple[Step, ...] = (
     _CONVERSATIONS,
     _SEARCH,
@@ -152,6 +159,7 @@ STEPS: tuple[Step, ...] = (
     _DOCUMENTS,
     _QUEUE,
     _EDITED,
+    _FOLDER_SETUP,
 )
 
 

@@ -127,14 +127,21 @@ class Store:
     # The list of conversations
 
     def create(
-        self, *, title: str = "", system_prompt: str = "", settings: Request | None = None
+        self,
+        *,
+        title: str = "",
+        system_prompt: str = "",
+        settings: Request | None = None,
+        folder: int | None = None,
     ) -> Future[Conversation]:
-        """Store a new conversation. Without a title, it gets one from its first message."""
+        """Store a new conversation, in this folder if any. Without a title, it gets one from its
+        first message."""
         return self._do(
             conversation_table.create,
             title=title,
             system_prompt=system_prompt,
             settings=settings,
+            folder=folder,
             now_ms=self._now_ms(),
         )
 
@@ -220,6 +227,11 @@ class Store:
 
     def rename_folder(self, folder: int, name: str) -> Future[None]:
         return self._do(filing.rename_folder, folder, name)
+
+    def set_up_folder(self, folder: int, *, instruction: str, files: Sequence[str]) -> Future[None]:
+        """Set what new conversations in the folder begin with: a system prompt, and the files at
+        these paths. Those that exist do not change."""
+        return self._do(filing.set_up_folder, folder, instruction=instruction, files=tuple(files))
 
     def open_folder(self, folder: int, *, opened: bool) -> Future[None]:
         """Show or hide the folder's conversations in the list."""

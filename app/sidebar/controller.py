@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QDir, QObject, Signal
+from PySide6.QtCore import QDir, QObject, Qt, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
@@ -20,8 +20,9 @@ from app.chat.listing import Listing
 from app.chat.web_page import Form, page_of, write_pdf
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
-from app.conversations.records import DeletedMessages, ExportedChat, SearchFilter, Undo
+from app.conversations.records import DeletedMessages, ExportedChat, Folder, SearchFilter, Undo
 from app.conversations.store import Store
+from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
@@ -43,6 +44,7 @@ class SidebarController(QObject):
         asked(int, object, str): show this conversation at this message, or at its end for None;
             with the words of the search.
         leaving(object): these conversations are about to be deleted or archived.
+        files_wanted(list[Path]): attach these to the conversation that was just opened.
         file_made(Path): show this file in the program for its kind.
         reported(str): a request was carried out; a line about it.
         failed(Problem): a request failed.
@@ -50,6 +52,7 @@ class SidebarController(QObject):
 
     asked = Signal(int, object, str)
     leaving = Signal(object)
+    files_wanted = Signal(list)
     file_made = Signal(Path)
     reported = Signal(str)
     failed = Signal(Problem)
@@ -66,8 +69,10 @@ class SidebarController(QObject):
         self._sidebar, self._store, self._listing = sidebar, store, listing
         self._conversation, self._answers = conversation, answers
         self._stepper = Stepper(self)
+        self._begun: tuple[int, list[Path]] | None = None  # in a folder; opened soon
         listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
+        conversation.opened.connect(self._attach_files)
         conversation.described.connect(self._mark)
         conversation.deleted.connect(sidebar.offer_undo_of_messages)
         answers.activity_changed.connect(self._show_activities)
@@ -83,6 +88,8 @@ class SidebarController(QObject):
             lambda ids, folder: self._file(lambda: store.move(*ids, folder=folder), "Moved")
         )
         sidebar.folder_wanted.connect(self._make_folder)
+        sidebar.new_in_folder_asked.connect(self.begin_in_folder)
+        sidebar.folder_setup_asked.connect(self._ask_to_set_up)
         sidebar.folder_renamed.connect(lambda id, name: self._do(store.rename_folder, id, name))
         sidebar.folder_opened.connect(
             lambda id, opened: self._do(store.open_folder, id, opened=opened)
@@ -100,6 +107,44 @@ class SidebarController(QObject):
     def close(self) -> None:
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
+
+    def begin_in_folder(self, folder: int) -> None:
+        """Store a conversation in a folder with what it begins with, and open it."""
+
+        def steps() -> Steps:
+            found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
+            if found is None:
+                raise Problem("This folder no longer exists.", "Choose another.")
+            system_prompt, settings = self._conversation.beginning()
+            record = yield self._store.create(
+                system_prompt=found.instruction or system_prompt, settings=settings, folder=folder
+            )
+            self._begun = record.id, [Path(file) for file in found.files]
+            self._listing.refresh()
+            self._open(record.id)
+
+        self._run(steps())
+
+    def _attach_files(self) -> None:
+        """Attach the folder's files to the conversation that was begun in it, once it is open."""
+        record = self._conversation.record
+        if self._begun is not None and record is not None and record.id == self._begun[0]:
+            files_of_folder, self._begun = self._begun[1], None
+            if files_of_folder:
+                self.files_wanted.emit(files_of_folder)
+
+    def _ask_to_set_up(self, folder: Folder) -> None:
+        dialog = FolderDialog(folder, self._sidebar.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.accepted.connect(
+            lambda: self._do(
+                self._store.set_up_folder,
+                folder.id,
+                instruction=dialog.instruction,
+                files=dialog.files,
+            )
+        )
+        dialog.open()
 
     def duplicate(self, conversation: int, message: int | None = None) -> None:
         """Copy a conversation, down to `message` if given, and open the copy."""

@@ -80,6 +80,8 @@ class Sidebar(QWidget):
             then `set_conversations`.
         moved(object, object): move them into a folder, by its id, or out of folders for None.
         folder_wanted(object): make a folder for them, then `begin_folder_rename`.
+        new_in_folder_asked(int), folder_setup_asked(Folder): start a conversation in a folder, by
+            its id; ask what new ones in it begin with.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
         undone(object): undo the change that `offer_undo` was given.
         duplicate_asked(int): copy this conversation.
@@ -100,6 +102,8 @@ class Sidebar(QWidget):
     deleted = Signal(object)
     moved = Signal(object, object)
     folder_wanted = Signal(object)
+    new_in_folder_asked = Signal(int)
+    folder_setup_asked = Signal(Folder)
     folder_renamed = Signal(int, str)
     folder_opened = Signal(int, bool)
     folder_deleted = Signal(int)
@@ -530,6 +534,12 @@ class Sidebar(QWidget):
         """Return the menu of commands for a folder; the caller deletes it."""
         self._enable()
         menu = QMenu(self)
+        if (folder := self._folder()) is not None:
+            menu.addAction(
+                "New conversation here", partial(self.new_in_folder_asked.emit, folder.id)
+            )
+            menu.addAction("Instruction and files…", partial(self.folder_setup_asked.emit, folder))
+            menu.addSeparator()
         menu.addActions([self.rename_action, self.delete_action])
         return menu
 

@@ -385,6 +385,12 @@ def test_a_folder_is_renamed_and_deleted(sidebar: Sidebar, qtbot: QtBot) -> None
     QTest.keyClick(shown, Qt.Key.Key_Delete)
     assert gone == [5]
     assert deleted == []
+    begun, asked = listen(sidebar.new_in_folder_asked), listen(sidebar.folder_setup_asked)
+    menu = sidebar.folder_menu()
+    for action in menu.actions()[:2]:
+        action.trigger()
+    assert (begun, asked) == ([5], [Folder(5, "Home")])
+    menu.deleteLater()
 
 
 def test_archived_ones_stand_at_the_end_and_are_closed(sidebar: Sidebar) -> None:

@@ -5,13 +5,20 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QProgressDialog
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QProgressDialog,
+    QPushButton,
+)
 
 from app.chat.web_page import Form
 from app.conversations.exchange import read_chats
-from app.conversations.records import Conversation, Entry, ExportedChat
+from app.conversations.records import Conversation, Entry, ExportedChat, Folder
 from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
+from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.undo_bar import UndoBar
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
@@ -159,3 +166,41 @@ def test_a_conversation_is_exported_in_every_form(
     assert opened[0].read_bytes().startswith(b"%PDF")
     window.sidebar_controller.export(3, "pdf", tmp_path / "missing" / "x.pdf")
     until(lambda: "problem" in window.notices.texts)
+
+
+def test_a_conversation_begins_with_its_folders_instruction_and_files(
+    window: Window, until: Until, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.txt").write_text("The roof leaks.")
+    folder = window.store.make_folder("Work").result()
+    window.sidebar.folder_setup_asked.emit(folder)
+    (dialog,) = window.findChildren(FolderDialog)
+    field = dialog.findChild(QPlainTextEdit)
+    assert field is not None
+    field.setPlainText(" Be brief.\n")
+    dialog.add([str(tmp_path / "plan.txt"), str(tmp_path / "gone.txt"), str(tmp_path / "plan.txt")])
+    dialog.accept()
+    until(lambda: window.store.folders().result()[0].instruction == "Be brief.")
+    assert len(window.store.folders().result()[0].files) == 2
+    window.sidebar.new_in_folder_asked.emit(folder.id)
+    until(lambda: shown(window) == 6)
+    assert stored(window)[6].folder == folder.id
+    assert window.conversation.configured[0] == "Be brief."
+    attachments = window.composer_controller.documents.attachments
+    until(lambda: attachments.ready and not attachments.reading)
+    assert [document.name for _, document in attachments.ready] == ["plan.txt"]
+    assert [one.name for one in attachments.all if one.problem] == ["gone.txt"]
+    assert not stored(window)[3].system_prompt, "those that exist stay as they are"
+
+
+def test_the_files_of_a_folder_are_listed_and_removed(window: Window) -> None:
+    dialog = FolderDialog(Folder(1, "Work", files=("/a/x.txt", "/b/y.txt")), window)
+    listed_files = dialog.findChild(QListWidget)
+    assert listed_files is not None
+    remove = next(one for one in dialog.findChildren(QPushButton) if one.text() == "Remove")
+    assert not remove.isEnabled()
+    listed_files.setCurrentRow(0)
+    remove.click()
+    assert dialog.files == ("/b/y.txt",)
+    dialog.reject()
+    dialog.deleteLater()
