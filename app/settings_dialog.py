@@ -228,7 +228,7 @@ class SettingsDialog(QDialog):
         return _explained_box(
             "Learn from earlier answers: drafts only, on this machine",
             "Answers are then also kept as tokens in a private file, and drafts are copied from "
-            "them too. When you delete a conversation, or switch this off, that file "
+            "them too. When you delete a conversation or a message, or switch this off, that file "
             "is deleted and begins anew. Changes load the model again.",
             on=self._settings.learn,
             chosen=self._choose_learn,

@@ -33,7 +33,7 @@ from app.chat.answer_notices import AnswerNotices
 from app.chat.composer import Composer, SignButton
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
-from app.chat.prompt_edit import files_in
+from app.chat.prompt_edit import files_in, types
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
 from app.composer_controller import ComposerController
@@ -255,6 +255,7 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.composer_controller.edit)
+        self.presenter.duplicate_asked.connect(self._duplicate)
         documents = self.composer_controller.documents
         documents.failed.connect(self._on_problem)
         documents.remarked.connect(conversation.remarked)
@@ -275,8 +276,11 @@ class Window(QMainWindow):
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.sidebar.clicked.connect(self.composer.setFocus)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
+        self.sidebar_controller.files_wanted.connect(documents.attach)
+        self.sidebar_controller.file_made.connect(self.dialogs.open_path)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
@@ -389,6 +393,10 @@ class Window(QMainWindow):
         """Bring the window to the front, if the system allows it."""
         come_forward(self)
         mark(self)  # if the system did not allow it
+
+    def _duplicate(self, message: int) -> None:
+        if (record := self.conversation.record) is not None:
+            self.sidebar_controller.duplicate(record.id, message)
 
     def _on_opened(self) -> None:
         self._remember_conversation()
@@ -508,12 +516,16 @@ class Window(QMainWindow):
         self.composer.files_given.emit(files_in(event.mimeData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Handle Esc if no part of the window uses it."""
+        """Handle what no part of the window uses: Esc, keys that scroll, and letters, which belong
+        into the composer."""
         if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
             self.composer_controller.end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
             self.conversation.stop()
-        else:
+        elif types(event) and not event.text().isspace():
+            self.composer.setFocus()
+            self.composer.field.keyPressEvent(event)
+        elif not self.transcript.scroll_by_key(event):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -538,6 +550,7 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "open_in_window": sidebar.open_in_window_action,
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
+        "duplicate": sidebar.duplicate_action,
         "pin": sidebar.pin_action,
         "archive": sidebar.archive_action,
         "new_folder": sidebar.new_folder_action,
@@ -545,6 +558,5 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "restore": sidebar.undo_action,
         "import": sidebar.import_action,
         "export_all": sidebar.export_all_action,
-        "export_markdown": sidebar.export_markdown_action,
-        "export_json": sidebar.export_json_action,
+        **{f"export_{form}": action for form, action in sidebar.export_actions.items()},
     }

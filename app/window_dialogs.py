@@ -82,9 +82,9 @@ class WindowDialogs(QObject):
                 "settings": self._show_settings,
                 "keys": self._show_keys,
                 "about": self._show_about,
-                "readme": lambda: self._open_path(README),
-                "data_folder": lambda: self._open_path(self._places.data),
-                "log": lambda: self._open_path(self._places.log),
+                "readme": lambda: self.open_path(README),
+                "data_folder": lambda: self.open_path(self._places.data),
+                "log": lambda: self.open_path(self._places.log),
                 "report": self._report.begin,
             }
         )
@@ -266,11 +266,12 @@ class WindowDialogs(QObject):
 
     def _show_about(self) -> None:
         about = AboutDialog(self._places, parent=self._window)
-        about.shown.connect(self._open_path)
+        about.shown.connect(self.open_path)
         about.facts_asked.connect(self._report.begin)
         about.open()
 
-    def _open_path(self, path: Path | None) -> None:
+    def open_path(self, path: Path | None) -> None:
+        """Show a folder or file in the system's program for it."""
         try:
             open_path(path)
         except Problem as problem:

@@ -8,7 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from PySide6.QtCore import QDateTime, QEvent, QLocale, QMargins, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import (
+    QDateTime,
+    QEvent,
+    QLocale,
+    QMargins,
+    QMimeData,
+    QObject,
+    QPoint,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -25,6 +35,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, 
 from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
 from app.chat.provenance import Legend, Provenance
+from app.chat.scroll_keys import scroll_of
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
@@ -35,6 +46,7 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.markdown.web import html_of
 from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
@@ -59,6 +71,7 @@ _ENDINGS: dict[MessageState, str] = {
 _BESIDE, _ABOVE, _RADIUS = 16, 9, 16  # pixels around the text of a bubble, and its corners
 _BUBBLE = 0.8  # of the width, at most
 _LONG = 2000  # characters: no such text fits into less
+_LONGEST_FORMATTED = 20_000  # characters: a copy of more would take longer than a person waits
 _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
@@ -84,7 +97,8 @@ class MessageWidget(QWidget):
     """A message in the transcript.
 
     Signals:
-        edit_asked, regenerate_asked, go_on_asked: a person chose this command.
+        edit_asked, regenerate_asked, go_on_asked, deletion_of_message_asked, duplicate_asked: a
+            person chose this command.
         tokens_asked(bool), replay_asked, race_asked: see `MessageActions`.
         branch_asked: show another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
@@ -102,6 +116,8 @@ class MessageWidget(QWidget):
     tokens_asked = Signal(bool)
     replay_asked = Signal()
     race_asked = Signal()
+    deletion_of_message_asked = Signal()
+    duplicate_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(int)
@@ -329,8 +345,14 @@ class MessageWidget(QWidget):
         self.update()
 
     def copy(self) -> None:
-        """Copy the text as it was written, without the reasoning before it."""
-        QGuiApplication.clipboard().setText(clean(self.view.text.answer))
+        """Copy the text as it was written, without the reasoning before it; an answer also as
+        formatted text, for programs that take that."""
+        text = clean(self.view.text.answer)
+        data = QMimeData()
+        data.setText(text)
+        if self.role == "assistant" and len(text) <= _LONGEST_FORMATTED:
+            data.setHtml(html_of(text))
+        QGuiApplication.clipboard().setMimeData(data)
         self._actions.acknowledge_copy()
         self.copied.emit("Message copied")
 
@@ -360,8 +382,9 @@ class MessageWidget(QWidget):
             menu.addAction("Regenerate", self.regenerate_asked.emit)
             if not self.go_on.isHidden():
                 menu.addAction("Continue", self.go_on_asked.emit)
-        else:
-            menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Duplicate the conversation up to here", self.duplicate_asked.emit)
+        menu.addAction("Delete", self.deletion_of_message_asked.emit)
         menu.addSeparator()
         menu.addAction("Select all", self.view.selectAll)
         return menu
@@ -379,6 +402,9 @@ class MessageWidget(QWidget):
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             key, plain = event.key(), event.modifiers() in _NO_MODIFIERS
             if plain and (self._open_place(watched, key) or self._move_focus(watched, key)):
+                return True
+            if scroll_of(event):
+                event.ignore()  # the conversation scrolls, and not the cursor
                 return True
         elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)

@@ -92,9 +92,13 @@ class MessageRow:
         """Whether it has the focus or a selection, so that its widget must stay."""
         if self.widget is None:
             return False
-        selected = self.widget.view.textCursor().hasSelection()
-        focus = self.widget.window().focusWidget()
-        return selected or (focus is not None and self.widget.isAncestorOf(focus))
+        return self.has_focus or self.widget.view.textCursor().hasSelection()
+
+    @property
+    def has_focus(self) -> bool:
+        """Whether its text, or a button of it, has the focus of its window."""
+        focus = None if self.widget is None else self.widget.window().focusWidget()
+        return focus is not None and self.widget is not None and self.widget.isAncestorOf(focus)
 
     def append(self, delta: str) -> None:
         """Add text."""

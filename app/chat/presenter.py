@@ -39,7 +39,8 @@ class ConversationPresenter(QObject):
 
     Signals:
         explained(): an answer kept its colours, as `explains` asked.
-        edit_asked(int): edit this message of the person.
+        edit_asked(int), duplicate_asked(int): edit this message; duplicate the conversation up to
+            it.
         replay_asked(int), race_asked(int): replay this answer; race its question.
         explanation_asked(): explain the colours of the tokens.
         selected(int): an answer was clicked on, or became the last.
@@ -49,6 +50,7 @@ class ConversationPresenter(QObject):
     """
 
     edit_asked = Signal(int)
+    duplicate_asked = Signal(int)
     replay_asked = Signal(int)
     race_asked = Signal(int)
     explanation_asked = Signal()
@@ -87,6 +89,12 @@ class ConversationPresenter(QObject):
         answers.activity_changed.connect(self._show_activity)
         answers.finished.connect(self._finish)
         answers.saved.connect(self._on_saved)
+
+    @property
+    def focused(self) -> int:
+        """The id of the message with the focus, 0 for none."""
+        focused = (message.id for message, row in self._pairs() if row.has_focus)
+        return next(focused, 0)
 
     def show_provenance(self, shown: bool) -> None:
         """Show or hide the provenance of all answers' tokens."""
@@ -145,7 +153,7 @@ class ConversationPresenter(QObject):
         streaming = writing is not None and writing.state == "streaming"
         row = self._transcript.add(
             message.role,
-            name=(message.target or "Model") if message.role == "assistant" else PERSON,
+            name=_author(message),
             text=text,
             ending=None if streaming else ending,
             created=message.created,
@@ -174,6 +182,8 @@ class ConversationPresenter(QObject):
             return
         id = message.id
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
+        widget.duplicate_asked.connect(lambda: self.duplicate_asked.emit(id))
+        widget.deletion_of_message_asked.connect(lambda: self._conversation.delete_message(id))
         widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
         widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
         widget.tokens_asked.connect(partial(self._show_tokens, row))
@@ -338,7 +348,7 @@ class ConversationPresenter(QObject):
         if row is not None and row.widget is not None:
             trace = Trace(events)
             self._transcript.set_pieces(row, trace.pieces)
-            if (span := _reasoned(row)) is not None:
+            if events and (span := _reasoned(row)) is not None:
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 
@@ -374,6 +384,14 @@ class ConversationPresenter(QObject):
 
     def _message(self, row: MessageRow) -> Message | None:
         return next((message for message, other in self._pairs() if other is row), None)
+
+
+def _author(message: Message) -> str:
+    """Return who wrote a message."""
+    if message.role != "assistant":
+        return PERSON
+    model = message.target or "Model"
+    return f"{model}, edited by you" if message.edited else model
 
 
 def _reasoned(row: MessageRow) -> ReasoningSpan | None:

@@ -24,6 +24,11 @@ from engine.conversation.rounds import EventOrRound, judged
 from engine.events import Event
 
 _NARROWEST = 300  # pixels, at the normal size of the text
+_NOT_HERE = (
+    "This answer has no rounds: it was stopped before the first, imported, or written by a "
+    "person.\n\n"
+    "Regenerate writes another version here, with its rounds."
+)
 _HINT = "When there is an answer, this panel shows how much faster drafting made it, and why."
 
 
@@ -117,6 +122,7 @@ class RoundsSide(QWidget):
         ids = self._ids()
         place = ids.index(self.answer) + 1 if self.answer in ids else 0
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
+        self.hint.setText(_HINT)
         self._pages.setCurrentIndex(1 if ids else 0)
         for part in (self._before, self._after):
             part.setVisible(bool(ids))
@@ -125,6 +131,9 @@ class RoundsSide(QWidget):
 
     def _take(self, answer: int, events: tuple[Event, ...]) -> None:
         if answer == self.answer and not self._live:
+            if not events:  # a wall of figures without values says nothing
+                self.hint.setText(_NOT_HERE)
+                self._pages.setCurrentIndex(0)
             self._show(events)
 
     def _show(self, events: tuple[Event, ...]) -> None:
@@ -138,7 +147,7 @@ class RoundsSide(QWidget):
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
             self._live = False
-            self._show(tuple(writing.events))
+            self._take(writing.message.id, tuple(writing.events))
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -16,11 +16,12 @@ from datetime import datetime
 from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
+from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
@@ -37,6 +38,7 @@ _LONGEST_SECONDS = 0.2  # for writing a message that a person asked for
 _LINE = 75  # characters: a longer line is hard to read
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
 _MARGINS = 22  # pixels beside a message's text
+_KEPT_OF_A_PAGE = 48  # pixels that stay in sight, so that a reader finds the line again
 _NEAR = 24  # distance from the bottom that still counts as the bottom
 _MOST_BUILT = 40  # widgets kept at most; more than a few screens of short messages
 _ALL = math.inf
@@ -260,6 +262,26 @@ class Transcript(QScrollArea):
         """Show the newest line, and follow it."""
         self._pinned = True
         self._place()
+
+    def scroll_by_key(self, event: QKeyEvent) -> bool:
+        """Scroll by a page, to the start or to the end. Returns whether the key does that."""
+        bar, page = self.verticalScrollBar(), self.viewport().height() - _KEPT_OF_A_PAGE
+        match scroll_of(event):
+            case "page up":
+                bar.setValue(bar.value() - page)
+            case "page down":
+                bar.setValue(bar.value() + page)
+            case "start":
+                bar.setValue(0)
+            case "end":
+                self.jump_to_newest()
+            case None:
+                return False
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.scroll_by_key(event):
+            super().keyPressEvent(event)
 
     def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
         """Show a message from its beginning, or its line with the character at `place` a third of

@@ -264,10 +264,10 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     path = tmp_path / "out.json"
     window.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    window.sidebar_controller.import_file(path)
+    window.sidebar_controller.import_files([path])
     until(lambda: visible_list(window).model().rowCount() == 2)
     until(lambda: texts(window) == ["carry me", "served"])
-    window.sidebar_controller.import_file(tmp_path / "nothing.json")
+    window.sidebar_controller.import_files([tmp_path / "nothing.json"])
     until(lambda: "problem" in window.notices.texts)
 
 
@@ -330,6 +330,15 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     assert window.rounds.panel.isVisible()
     window.menus.actions["new"].trigger()
     assert window.rounds.hint.isVisible()
+    entries = (Entry(None, "user", "q"), Entry(0, "assistant", "<think>hm</think>imported"))
+    window.store.add([ExportedChat("Imported", entries, leaf=1)]).result()
+    window.show_conversation(2)
+    until(lambda: len(texts(window)) == 2 and "imported" in window.rounds.hint.text())
+    assert window.rounds.hint.isVisible(), "no wall of figures without values"
+    window.transcript.write_all()
+    row = window.transcript.messages[1]
+    assert row.view.text.reasoning is not None
+    assert row.reasoning is None, "no tokens and no time are claimed"
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:

@@ -26,7 +26,7 @@ from tests.support.app.window_maker import (
     Until,
     events_file,
 )
-from tests.support.app.window_use import texts
+from tests.support.app.window_use import send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "A list of primes: two, three, five, seven, eleven. "
@@ -94,7 +94,7 @@ def test_what_one_changes_the_other_lists_at_once(
     path = tmp_path / "one.json"
     first.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    second.sidebar_controller.import_file(path)
+    second.sidebar_controller.import_files([path])
     until(lambda: listed(first).count("Chat 1") == 2)
     assert shown(windows)[first.number] == 2
     assert "done" in second.notices.texts
@@ -447,3 +447,24 @@ def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
     until(lambda: windows.current is second)
     windows.attention.chosen.emit(5)
     until(lambda: shown(windows) == {1: 2, 2: 5})
+
+
+def test_a_queue_goes_on_while_no_window_shows_it(
+    open_windows: OpenWindows, until: Until, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    windows = open_windows(f"ready take load take wait:{gate} text:one done serve")
+    window = windows.current
+    send(window, "first")
+    until(lambda: window.conversation.writing)
+    for text in ("second", "third"):
+        send(window, text)
+    window.menus.actions["new"].trigger()
+    gate.touch()
+    store = window.store
+    until(lambda: len(store.branch(1).result()) == 6 and not windows.application.answers.busy)
+    assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
+        *("first", "second", "third")
+    ]
+    assert store.conversation(1).result().queued == ()
+    assert window.conversation.record is None, "and nothing else is shown for it"

@@ -26,6 +26,7 @@ from engine.request import Role
 from tests.support.app.traces import made_round
 
 Make = Callable[..., MessageWidget]
+_FOR_ALL = ("Edit", "Duplicate the conversation up to here", "Delete", "Select all")
 
 
 @pytest.fixture
@@ -225,14 +226,16 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
     assert list(found) == [
-        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", "Select all")
+        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", *_FOR_ALL)
     ]
     assert not found["Copy"].isEnabled()
     assert not found["Copy as Markdown"].isEnabled()
     with qtbot.waitSignal(message.regenerate_asked):
         found["Regenerate"].trigger()
     found["Copy the answer"].trigger()
-    assert QGuiApplication.clipboard().text() == message.written
+    copied = QGuiApplication.clipboard()
+    assert copied.text() == message.written
+    assert "<strong>two</strong>" in copied.mimeData().html()
     message.view.setTextCursor(message.view.document().find("two"))
     message.end(Ending("length"))
     found = entries(message.menu(QPoint()))
@@ -246,9 +249,14 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
 def test_the_menu_of_a_question(make: Make, qtbot: QtBot) -> None:
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
-    assert list(found) == ["Copy", "Copy the message", "Edit", "Select all"]
-    with qtbot.waitSignal(message.edit_asked):
-        found["Edit"].trigger()
+    assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
+    for entry, asked in (
+        ("Edit", message.edit_asked),
+        ("Duplicate the conversation up to here", message.duplicate_asked),
+        ("Delete", message.deletion_of_message_asked),
+    ):
+        with qtbot.waitSignal(asked):
+            found[entry].trigger()
 
 
 def test_a_link_can_be_copied(make: Make) -> None:
