@@ -108,6 +108,11 @@ class TextDocument:
         """The text as it was given."""
         return self._stream.given
 
+    @property
+    def last(self) -> str:
+        """The last character of the given text, "\n" for any line end; empty without text."""
+        return self._stream.text[-1:]
+
     def append(self, delta: str) -> None:
         """Add text. `step` shows it."""
         self._stream.append(delta)

@@ -40,7 +40,7 @@ class CombineDialog(QDialog):
         """`choices` are those of the drafters' menu; unavailable ones are not listed."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Combine drafters")
+        self.setWindowTitle("Combine draft models")
         self.list, self.layers = QListWidget(), QSpinBox()
         self._up, self._down = QPushButton("Up"), QPushButton("Down")
         self._shown = ToneLabel(tone="muted")

@@ -29,6 +29,13 @@ class Machine:
     available_bytes: int
     unified: bool
 
+    @property
+    def usual(self) -> "Machine":
+        """The same machine while no other program is busy: what it can use does not vary with the
+        moment."""
+        usual = self.available_bytes if self.unified else self.memory_bytes * 2 // 3
+        return replace(self, available_bytes=usual)
+
     def once_freed(self, size_bytes: int) -> "Machine":
         """The same machine after this process frees so much; Metal's limit does not change."""
         if self.unified:

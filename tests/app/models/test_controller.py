@@ -418,7 +418,7 @@ def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) 
     window.welcome.library_asked.emit()
     assert window.library_controller.dialog is not None
     window.library_controller.dialog.close()
-    window.pair_bar.more_targets_asked.emit()
+    window.pair_bar.library_asked.emit()
     assert window.library_controller.dialog.isVisible()
 
 

@@ -74,7 +74,6 @@ class Photographer:
         self._rest(0.6)
         save("answer", lambda path: _grab(window, path))
         window.menus.actions["provenance"].trigger()
-        window.rounds.scrubber.go_to(12)
         view = window.transcript.messages[-1].view
         self._until(lambda: laid_over(view.document()))
         window.transcript.write_all()
@@ -84,7 +83,8 @@ class Photographer:
         window.menus.actions["race"].trigger()
         race = window.findChild(RaceDialog)
         assert race is not None
-        self._until(lambda: race.result_line.tone != "muted")
+        race.start()
+        self._until(lambda: race.verdict.tone != "muted")
         self._rest(0.6)
         save("race", lambda path: _grab(race, path))
         race.reject()

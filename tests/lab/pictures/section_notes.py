@@ -84,7 +84,7 @@ def draw_sections(
     window.composer.send()
     until(lambda: window.transcript.messages and not window.conversation.busy)
     press("under-an-answer")
-    until(lambda: "part 3" in window.lane.line)
+    until(lambda: "part 3" in str(window.transcript.messages[-1].ahead))
     saved("progress")
     widget = window.transcript.messages[-1].widget
     assert widget is not None
@@ -103,7 +103,7 @@ def draw_sections(
     until(lambda: window.composer.documents.offer.button.text())
     saved("composer")
     window.composer.documents.offer.button.click()
-    until(lambda: "part 3" in window.lane.line)
+    until(lambda: "part 3" in str(window.transcript.messages[-1].ahead))
     window.conversation.stop()
     stopped.touch()
     until(lambda: window.transcript.messages[-1].offer[0])
