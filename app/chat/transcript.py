@@ -287,7 +287,7 @@ class Transcript(QScrollArea):
         """Show a message from its beginning, or its line with the character at `place` a third of
         the way down. Its text is written at once, at least up to there."""
         if place is not None and row.view.text.hides(place):
-            row.view.text.fold_reasoning()
+            row.view.text.reveal(place)
         self._write_out(row, place or 0)
         bar, height = self.verticalScrollBar(), self.viewport().height()
         if place is None:

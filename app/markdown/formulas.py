@@ -298,7 +298,8 @@ def _em(characters: QTextCharFormat, outline: FormulaOutline, room: float) -> fl
 def _room(document: QTextDocument, place: int) -> float:
     """Return the width of a line at this place of the document."""
     block = document.findBlock(place).blockFormat()
-    return max(40.0, document.textWidth() - block.leftMargin() - block.rightMargin() - 1)
+    beside = document.rootFrame().frameFormat().rightMargin()
+    return max(40.0, document.textWidth() - beside - block.leftMargin() - block.rightMargin() - 1)
 
 
 def _path(written: str) -> QPainterPath:
