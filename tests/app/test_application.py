@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 
 from app.commands import CommandRunner
+from models.answers import ANSWERS, Opened
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.children import children_with
 
@@ -35,7 +36,8 @@ def test_a_model_that_is_prepared_at_the_end_starts_no_engine(
     open_window: Open, until: Until
 ) -> None:
     # The engine was started again behind the window that had been closed.
-    answer = 'print(\'{"folder": "/models/tiny"}\', flush=True); sys.stdin.read()'
+    line = ANSWERS.to_json(Opened("/models/tiny"))
+    answer = f"print({line!r}, flush=True); sys.stdin.read()"
     command = (sys.executable, "-c", f"import sys; {answer}")
     window = open_window(loading=CommandRunner(command))
     until(lambda: window.engine.pid)

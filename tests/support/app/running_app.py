@@ -21,6 +21,7 @@ from app.engine_client import engine_process
 from app.start import run_window
 from app.window import Window
 from engine.events import Event
+from models.answers import ANSWERS, Opened
 from models.files import HOME_VARIABLE
 
 CHARACTERS = 2500
@@ -82,7 +83,7 @@ def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
     play = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
-    opened = json.dumps({"folder": "/models/tiny"})
+    opened = ANSWERS.to_json(Opened("/models/tiny"))
     # The real one outlives a kill for a moment; further words are nothing to this one.
     commands.models_command = lambda: ("printf", opened)
     return run_window(["app"], begin=ask_on)
