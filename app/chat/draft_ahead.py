@@ -145,8 +145,8 @@ class DraftAhead(QWidget):
         line = layout.lineAt(max(0, layout.lineCount() - 1))
         shape = str(block.blockFormat().property(SHAPE))
         font = _font_of(block) if shape in ("code", "heading") else document.defaultFont()
-        whole_block = document.documentLayout().blockBoundingRect(block)
-        pitch = max(QFontMetricsF(font).height(), whole_block.height() / max(1, layout.lineCount()))
+        leading = block.blockFormat().lineHeight() / 100 or 1.0
+        pitch = leading * QFontMetricsF(font).height()
         if not line.isValid():  # not laid out, or an empty text
             first = QRectF(here.x(), here.y(), self._view.viewport().width(), pitch)
             return _Edge(first, first.translated(0, pitch), font, block.textDirection(), True)
