@@ -19,6 +19,7 @@ from models.architectures import known_to_mlx
 from models.errors import Problem
 from models.files import read_json_object
 from models.gguf.importing import import_gguf
+from models.in_words import one_line
 from models.safetensors_file import TensorLayout, check_safetensors
 from models.token_tables import TokenTable, read_table
 
@@ -26,6 +27,7 @@ MOST_LAYERS = 4096  # and most of everything else that mlx-lm builds one by one
 _COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
 _LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
 _MLX_WEIGHTS = "model*.safetensors"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"  # mlx-lm's
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.safetensors", re.ASCII)
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
@@ -64,6 +66,7 @@ class ModelFolder:
             raise Problem(f"There is no model folder at {self.path}.", "Check the path.")
         config_path = self.path / "config.json"
         if not config_path.is_file():
+            self._refuse_adapter()
             raise Problem(
                 f"The folder {self.path} holds no model: it has no config.json.",
                 "Choose one with config.json, tokenizer.json and .safetensors files, or a GGUF "
@@ -96,6 +99,15 @@ class ModelFolder:
     def context_length(self) -> int | None:
         """The longest context in tokens; None where the config does not say."""
         return _number(self.config, "max_position_embeddings", "n_positions")
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids of the tokens that end a text, as config.json and generation_config.json say."""
+        nested = self.config.get("text_config")
+        tables = (self.config, nested if isinstance(nested, dict) else {}, self.generation_config)
+        stated = [table.get("eos_token_id") for table in tables]
+        ids = [one for each in stated for one in (each if isinstance(each, list) else [each])]
+        return frozenset(one for one in ids if type(one) is int and one >= 0)
 
     @property
     def quantization_bits(self) -> int | None:
@@ -140,6 +152,7 @@ class ModelFolder:
         They are those that mlx-lm would load. Where there are none, a drafter's have any name.
         """
         if not self._weight_files:
+            self._refuse_adapter()
             raise self._no_weights()
         if self.lacks:
             raise Problem(
@@ -164,6 +177,17 @@ class ModelFolder:
         if not found or any(path.match(self.weights_pattern) for path in found):
             return []
         return [] if known_to_mlx(str(self.config.get("model_type"))) else found
+
+    def _refuse_adapter(self) -> None:
+        """Raises Problem if this is a LoRA adapter, which changes a model and is none."""
+        place = self.path / ADAPTER_CONFIG
+        if place.is_file():
+            base = adapted_model(self.path)
+            raise Problem(
+                f"{self.path} is an adapter for {base or 'a model'}, not a whole model.",
+                "Fuse it into that model: "
+                f"slipstream convert {'' if base else 'MODEL '}--adapter {self.path}",
+            )
 
     def _no_weights(self) -> Problem:
         if any(path.suffix in PICKLE_SUFFIXES for path in self.path.glob("*")):
@@ -213,6 +237,13 @@ def inspect(path: Path) -> ModelFolder:
     folder = ModelFolder(path)
     folder.check()
     return folder
+
+
+def adapted_model(adapter: Path) -> str:
+    """The name of the model that an adapter is for; empty where it does not say. Raises Problem."""
+    config = read_json_object(adapter / ADAPTER_CONFIG)
+    names = (config.get("model"), config.get("base_model_name_or_path"))  # mlx-lm's, and PEFT's
+    return next((one_line(name)[:200] for name in names if name and isinstance(name, str)), "")
 
 
 def open_model(

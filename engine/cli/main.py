@@ -607,7 +607,7 @@ def open_session(
 
         remarks = session.calibrate(progress=show, again=measure)
     steps.end()
-    _show_remarks(*(remark.value for remark in remarks))
+    _show_remarks(*filter(None, [model.remark]), *(remark.value for remark in remarks))
     return session
 
 

@@ -340,7 +340,7 @@ class Host:
             earlier=earlier_answers_folder() if command.learn else None,
             kept=kept_blocks(command.keep_bytes),
         )
-        remark = self._calibrate(session, loading)
+        remark = " ".join(filter(None, (target.remark, self._calibrate(session, loading))))
         if self._led.cluster is not None:
             remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
         self._target, self._memory, self._macs = target, command.memory, command.macs

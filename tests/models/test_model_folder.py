@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,34 @@ def test_missing_weights(folder: Path, subtests: pytest.Subtests):
             assert missing in ModelFolder(folder).lacks
             with pytest.raises(Problem, match=missing):
                 inspect(folder)
+
+
+def test_an_adapter_says_for_which_model_it_is(tmp_path: Path, subtests: pytest.Subtests):
+    for stated, base in [
+        ({"model": "org/Base-4bit", "fine_tune_type": "lora"}, "org/Base-4bit"),
+        ({"base_model_name_or_path": "org/Base", "peft_type": "LORA"}, "org/Base"),
+        ({"model": None}, "a model"),
+    ]:
+        with subtests.test(base=base):
+            (tmp_path / "adapter_config.json").write_text(json.dumps(stated))
+            (tmp_path / "adapters.safetensors").write_bytes(b"")
+            with pytest.raises(Problem, match=f"is an adapter for {base}") as problem:
+                inspect(tmp_path)
+            assert "--adapter" in problem.value.remedy
+
+
+def test_an_adapter_beside_the_config_of_its_model(folder: Path):
+    (folder / "model.safetensors").unlink()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/Base"}')
+    with pytest.raises(Problem, match="is an adapter for org/Base"):
+        inspect(folder)
+
+
+def test_json_with_a_byte_order_mark(folder: Path):
+    for path in folder.glob("*.json"):
+        path.write_bytes(BOM_UTF8 + path.read_bytes())
+    assert inspect(folder).model_type == "llama"
+    assert len(inspect(folder).tokens.tokens) == len(TOKENS)
 
 
 def test_damaged_weights(folder: Path):

@@ -188,7 +188,7 @@ def convert(
     *,
     source: Annotated[
         str, typer.Argument(help="A float model or drafter: folder, name, GGUF file.")
-    ],
+    ] = "",
     folder: Annotated[
         Path | None, typer.Argument(help="The folder to make; else one of Slipstream's own.")
     ] = None,
@@ -206,10 +206,14 @@ def convert(
     mtp: Annotated[
         bool, typer.Option("--mtp", help="Only the model's MTP module, as a drafter of its own.")
     ] = False,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="A LoRA adapter of mlx-lm, fused into SOURCE, or the model it names."),
+    ] = None,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Make a quantized model or drafter of a float one, or import a GGUF file."""
+    """Make a quantized model or drafter of a float one, import a GGUF file, or fuse an adapter."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
@@ -219,7 +223,7 @@ def convert(
     with (
         problems_as_lines(json),
         stoppable(with_parent=with_parent) as interruption,
-        bytes_bar(f"Converting {source}", quiet=json) as show,
+        bytes_bar(f"Converting {source or adapter}", quiet=json) as show,
     ):
 
         def progress(done: int, total: int) -> None:
@@ -229,7 +233,14 @@ def convert(
             show(done, total)
 
         try:
-            made = convert_source(source, folder, quantization, progress=progress, module_only=mtp)
+            made = convert_source(
+                source,
+                folder,
+                quantization,
+                progress=progress,
+                module_only=mtp,
+                adapter=adapter,
+            )
         except Interrupted:
             print("Stopped; nothing was kept.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None
