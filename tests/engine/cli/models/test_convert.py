@@ -13,7 +13,6 @@ import numpy
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm import fuse
-from mlx_lm.tuner.utils import linear_to_lora_layers
 from mlx_lm.utils import _get_classes, load_model
 
 from engine.cli.models import convert as subject
@@ -24,6 +23,7 @@ from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
 from tests.support.engine import tiny
+from tests.support.engine.adapters import adapter_for
 from tests.support.mostly_slow import mostly_slow
 
 STORIES = Path(__file__).parents[3] / "data" / "stories260K"
@@ -126,25 +126,6 @@ def test_recipes_are_those_of_mlx_lm(recipe: str, source: Path, tmp_path: Path) 
     assert bits["model.layers.0.self_attn.q_proj"] == low
     assert config["quantization"]["bits"] == low == inspect(made).quantization_bits
     assert answer(made, "a b c", tokens=4)
-
-
-def adapter_for(source: Path, folder: Path, **changes: object) -> Path:
-    """A LoRA adapter as mlx-lm's training leaves it, of random numbers."""
-    config: dict[str, object] = {
-        "model": str(source),
-        "fine_tune_type": "lora",
-        "num_layers": 2,
-        "lora_parameters": {"rank": 4, "scale": 8.0, "dropout": 0.0},
-    }
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text(json.dumps(config | changes))
-    model, _ = load_model(source)
-    linear_to_lora_layers(model, 2, config["lora_parameters"])
-    numbers = dict(tree_flatten(model.parameters()))
-    lora = {name: array for name, array in numbers.items() if "lora_" in name}
-    drawn = {name: mx.random.normal(array.shape, scale=0.05) for name, array in lora.items()}
-    mx.save_safetensors(str(folder / "adapters.safetensors"), drawn)
-    return folder
 
 
 def weights_of(folder: Path) -> dict[str, mx.array]:
