@@ -16,12 +16,17 @@ from mlx_lm.utils import save_model
 
 from engine.conversation import loading
 from engine.conversation.loading import free_memory_bytes, load
+from engine.conversation.session import Session
 from engine.device import GPU
-from engine.request import Sampling
+from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
+from engine.request import Request, Sampling
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
+from tests.support.engine.helpers import Known
+from tests.support.engine.sessions import tokens_of
 from tests.support.mostly_slow import mostly_slow
 
 PLENTY = 1 << 40
@@ -279,6 +284,22 @@ def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder: Path) ->
     loaded = load(ModelFolder(folder))
     assert loaded.sampling == Sampling(temperature=0.3)
     assert "top_p 7" in loaded.remark
+
+
+def test_plain_and_drafted_answers_end_alike(folder: Path) -> None:
+    prompt = list(range(60, 90))
+
+    def written(drafted: list[int]) -> list[int]:
+        session = Session(load(ModelFolder(folder)))
+        session.policy = Fixed(4)
+        session.drafter = Known([*prompt, *drafted], vocabulary=260) if drafted else NoDrafter()
+        return tokens_of([*session.complete(prompt, Request(max_tokens=24))])
+
+    whole = written([])
+    end = next(token for at, token in enumerate(whole) if at > 8 and token not in whole[:at])
+    change_json(folder / "config.json", eos_token_id=[end, 256])
+    change_json(folder / "generation_config.json", eos_token_id=256)
+    assert written([]) == written(whole) == whole[: whole.index(end) + 1]
 
 
 def test_context_length(folder: Path) -> None:

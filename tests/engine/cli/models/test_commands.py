@@ -341,7 +341,9 @@ def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
     source = tmp_path / "source"
     tiny.write_folder("llama", source, layers=2)
     adapter = adapter_for(source, tmp_path / "poems")
-    assert_refused(run("generate", "--prompt", "Hi", "--target", adapter), "is an adapter for", "--adapter")
+    assert_refused(
+        run("generate", "--prompt", "Hi", "--target", adapter), "is an adapter for", "--adapter"
+    )
     *_, last = lines_of(run("models", "convert", "--adapter", adapter, "--json"))
     made = Installed(**last["installed"])
     assert (made.name, made.problem, made.quantization_bits) == ("source-poems", "", None)
