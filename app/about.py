@@ -3,6 +3,7 @@
 Knows versions, places and the doctor's checks; no conversations.
 """
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.commands import CommandRunner, JsonObject
+from app.commands import CommandRunner
 from app.theme.labels import plain_label
 from models.errors import Problem
 
@@ -116,7 +117,9 @@ class ProblemReport(QObject):
         """`commands` replaces the runner of the engine's commands."""
         super().__init__(parent)
         engine = (sys.executable, "-m", "engine")
-        self._commands = commands or CommandRunner(engine, name="The doctor", parent=self)
+        self._commands = commands or CommandRunner(
+            engine, name="The doctor", read=json.loads, parent=self
+        )
         self._facts = ""
 
     def begin(self) -> None:
@@ -131,8 +134,8 @@ class ProblemReport(QObject):
         """Stop the doctor."""
         self._commands.close()
 
-    def _on_line(self, answer: JsonObject) -> None:
-        self._facts = facts_text(answer)
+    def _on_line(self, answer: object) -> None:
+        self._facts = facts_text(answer) or self._facts
 
     def _on_failed(self, problem: Problem) -> None:
         if self._facts:  # a doctor that found a problem ends with an error
@@ -145,10 +148,10 @@ class ProblemReport(QObject):
         self.copied.emit(self._facts)
 
 
-def facts_text(answer: JsonObject) -> str:
+def facts_text(answer: object) -> str:
     """Return the doctor's answer as lines, with each remedy; empty if it has no checks."""
     lines = []
-    for check in answer.get("lines", ()):
+    for check in answer.get("lines", ()) if isinstance(answer, dict) else ():
         lines.append(f"{check.get('name', '')}: {check.get('fact', '')}")
         if check.get("remedy"):
             lines.append(f"  -> {check['remedy']}")

@@ -4,6 +4,7 @@ Knows the open conversation and the menus; not how an answer is made.
 """
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation, can_go_on
@@ -28,12 +29,14 @@ class AnswerCommands(QObject):
         menus: Menus,
     ) -> None:
         super().__init__(conversation)
-        self._conversation, self._composer = conversation, composer
+        self._conversation, self._composer, self._answers = conversation, composer, answers
         self._presenter, self._rounds, self._menus = presenter, rounds, menus
         menus.connect_commands(
             {
                 "stop": conversation.stop,
                 "edit": self._edit,
+                "edit_answer": self._edit_answer,
+                "delete_message": self._delete,
                 "regenerate": self._regenerate,
                 "go_on": self._go_on,
                 "copy_answer": self._copy,
@@ -42,7 +45,6 @@ class AnswerCommands(QObject):
                 "before": lambda: rounds.step(-1),
                 "after": lambda: rounds.step(+1),
                 "explain_rounds": rounds.explain,
-                "export_trace": rounds.scrubber.export,
                 "go_to_messages": self._go_to_messages,
             }
         )
@@ -51,31 +53,46 @@ class AnswerCommands(QObject):
             answers.begun,
             answers.finished,
             answers.saved,
-            rounds.scrubber.moved,
+            presenter.selected,
         ):
             change.connect(self.enable)
+        if isinstance(application := QApplication.instance(), QApplication):
+            application.focusChanged.connect(self.enable)
         self.enable()
 
     def enable(self) -> None:
         """Enable the commands that are possible, and disable all others."""
         conversation, branch = self._conversation, self._conversation.branch
-        free, answer = not conversation.busy, self._last_answer()
+        free, answer, turned = not conversation.busy, self._last_answer(), self._turned()
+        shown = self._rounds.answer
+        ended = shown != 0 and self._answers.writing(shown) is None
         answers = sum(message.role == "assistant" for message in branch)
         self._menus.enable(
             {
                 "stop": conversation.writing is not None,
                 "edit": free and self._last_question() is not None,
+                "edit_answer": free and answer is not None and answer.state != "streaming",
+                "delete_message": free and bool(branch),
                 "regenerate": free and bool(branch),
                 "go_on": free and bool(branch) and can_go_on(branch[-1]),
                 "copy_answer": answer is not None,
-                "previous_version": answer is not None and answer.place > 1,
-                "next_version": answer is not None and answer.place < answer.siblings,
+                "previous_version": turned is not None and turned.place > 1,
+                "next_version": turned is not None and turned.place < turned.siblings,
                 "before": answers > 1,
                 "after": answers > 1,
-                "export_trace": bool(self._rounds.scrubber.events),
+                "export_trace": ended,
+                "replay": ended,
                 "go_to_messages": bool(branch),
             }
         )
+
+    def _turned(self) -> Message | None:
+        """Return the message whose versions are switched: the focused message, or else the last one
+        on the branch, if it has versions."""
+        branch = self._conversation.branch
+        focused = self._conversation.message(self._presenter.focused)
+        versions = (message for message in (focused, *reversed(branch)) if message is not None)
+        return next((message for message in versions if message.siblings > 1), None)
 
     def _last_question(self) -> Message | None:
         return self._last("user")
@@ -91,6 +108,15 @@ class AnswerCommands(QObject):
         if (question := self._last_question()) is not None:
             self._composer.edit(question.id)
 
+    def _edit_answer(self) -> None:
+        if (answer := self._last_answer()) is not None:
+            self._composer.edit(answer.id)
+
+    def _delete(self) -> None:
+        """Delete the message with the focus, or else the last one."""
+        if branch := self._conversation.branch:
+            self._conversation.delete_message(self._presenter.focused or branch[-1].id)
+
     def _regenerate(self) -> None:
         if self._conversation.branch:
             self._conversation.regenerate(self._conversation.branch[-1].id)
@@ -104,8 +130,8 @@ class AnswerCommands(QObject):
             self._presenter.copy(answer.id)
 
     def _turn(self, by: int) -> None:
-        if (answer := self._last_answer()) is not None:
-            self._conversation.switch(answer.id, answer.place + by)
+        if (turned := self._turned()) is not None:
+            self._conversation.switch(turned.id, turned.place + by)
 
     def _go_to_messages(self) -> None:
         if self._conversation.branch:

@@ -91,12 +91,6 @@ class ChoiceBox(QComboBox):
         self.setCurrentIndex(place)
         self._describe()
 
-    def choice_lines(self) -> tuple[str, ...]:
-        """All lines of the list, as a screen reader reads them."""
-        rows = range(self._items.rowCount())
-        role = Qt.ItemDataRole.AccessibleTextRole
-        return tuple(str(self.itemData(row, role) or self.itemText(row)) for row in rows)
-
     def wheelEvent(self, event: object) -> None:
         """Do nothing, as scrolling past the box would load another model."""
         event.ignore()  # type: ignore[attr-defined]

@@ -1,25 +1,18 @@
 """Runs Slipstream's own commands as child processes, which answer in lines of JSON.
 
-Knows processes, JSON and how answers become records; not their meaning. Nothing waits, except
-`close`.
+Knows processes and how lines are read; not the meaning of answers. Nothing waits, except `close`.
 """
 
-import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.child_process import ChildProcess
+from models.answers import ANSWERS, Refused
 from models.errors import Problem
-from models.typed_json import decode
 
-JsonObject = dict[str, Any]
-
-_FOLDER = Path(__file__).parents[1]  # `-m engine` finds this copy there
-_LONGEST_LINE_BYTES = 1 << 24
+Read = Callable[[bytes], object]
 
 
 def models_command() -> tuple[str, ...]:
@@ -31,8 +24,8 @@ class RunningCommand(QObject):
     """A command that was started.
 
     Signals:
-        line_received(dict): a line of its answer.
-        done(dict): it ended with status 0; its last line, or an empty object.
+        line_received(object): a line of its answer.
+        done(object): it ended with status 0; its last line, or None.
         failed(Problem): it reported a problem, or ended in another way.
     """
 
@@ -40,14 +33,15 @@ class RunningCommand(QObject):
     done = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, command: Sequence[str], *, name: str, parent: QObject) -> None:
-        """`name` is the subject of the error message "... exited with status 1"."""
+    def __init__(self, command: Sequence[str], *, name: str, read: Read, parent: QObject) -> None:
+        """`name` is the subject of the error message "... exited with status 1"; `read`: as for
+        `CommandRunner`."""
         super().__init__(parent)
-        self._name = name
-        self._last: JsonObject = {}
+        self._name, self._read = name, read
+        self._last: object = None
         self._problem: Problem | None = None
         self._dropped = False
-        self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
+        self._child = ChildProcess(command, limit=ANSWERS.longest_bytes, parent=self)
         self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._child.start()
@@ -60,21 +54,22 @@ class RunningCommand(QObject):
     def drop(self) -> None:
         """Kill it, and send no more signals."""
         self._dropped = True
-        self._child.kill()
+        self._child.stop(kill=True)
 
     def close(self, *, patient: bool) -> None:
         """End it, wait for that, and send no more signals. `patient` lets it finish its writes."""
         self._dropped = True
-        if not patient:
-            self._child.kill()
-        self._child.close()
+        self._child.close(kill=not patient)
 
     def _on_line(self, line: bytes) -> None:
-        answer = read_line(line)
-        if answer is None or self._dropped:
+        if self._dropped:
             return
-        if "problem" in answer:
-            self._problem = _problem(answer["problem"])
+        try:
+            answer = self._read(line)
+        except (ValueError, RecursionError):  # other output, such as a library's
+            return
+        if isinstance(answer, Refused):
+            self._problem = Problem(answer.message, answer.remedy)
             return
         self._last = answer
         self.line_received.emit(answer)
@@ -99,16 +94,19 @@ class CommandRunner(QObject):
         command: Sequence[str] = (),
         *,
         name: str = "The model manager",
+        read: Read = ANSWERS.read,
         parent: QObject | None = None,
     ) -> None:
-        """`command` replaces `models_command()`. `name` is its name in messages."""
+        """`command` replaces `models_command()`. `name` is its name in messages. `read` reads a
+        line of its output, or raises ValueError."""
         super().__init__(parent)
-        self._name = name
+        self._name, self._read = name, read
         self.command = tuple(command) or models_command()
 
     def start(self, *words: str) -> RunningCommand:
         """Start the command with these arguments. Signals come after this returns."""
-        return RunningCommand((*self.command, *words), name=self._name, parent=self)
+        command = (*self.command, *words)
+        return RunningCommand(command, name=self._name, read=self._read, parent=self)
 
     def drop(self, running: RunningCommand | None) -> None:
         """Drop a command; does nothing for None."""
@@ -136,7 +134,7 @@ class Question[T](QObject):
     def __init__(
         self,
         commands: CommandRunner,
-        read: Callable[[JsonObject], T],
+        read: Callable[[object], T],
         *,
         empty: T,
         parent: QObject,
@@ -170,7 +168,7 @@ class Question[T](QObject):
         self.value, self.problem, self.answered = self._empty, None, False
         self.changed.emit()
 
-    def _on_done(self, running: RunningCommand, answer: JsonObject) -> None:
+    def _on_done(self, running: RunningCommand, answer: object) -> None:
         if running is not self._running:
             return
         try:
@@ -189,30 +187,11 @@ class Question[T](QObject):
             self.changed.emit()
 
 
-def read_line(line: bytes) -> JsonObject | None:
-    """Return the object on a line, or None for other output, such as a library's."""
-    try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def read_answer[T](kind: type[T], answer: JsonObject, key: str) -> T:
-    """Return the value under `key`. Ignores unknown fields, which a newer command may send. Raises
-    Problem if something is missing."""
-    try:
-        return decode(kind, answer.get(key), place=key, ignore_unknown=True)
-    except ValueError as error:
-        raise Problem(
-            "The answer of a command could not be read.",
-            "Install Slipstream again, so that all its parts have one version.",
-        ) from error
-
-
-def _problem(value: object) -> Problem:
-    match value:
-        case [str(message), str(remedy)]:
-            return Problem(message, remedy)
-        case _:
-            return Problem("A command failed without saying why.", "Try again.")
+def expect[T](kind: type[T], answer: object) -> T:
+    """The answer, if it is of this kind. Raises Problem."""
+    if isinstance(answer, kind):
+        return answer
+    raise Problem(
+        "The answer of a command could not be read.",
+        "Install Slipstream again, so that all its parts have one version.",
+    )

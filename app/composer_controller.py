@@ -1,5 +1,5 @@
-"""Controls the composer: the unsent text of the open conversation, or a message that is being
-edited; and how much of the context is used.
+"""Controls the composer: the unsent text of the open conversation, a message that is being edited,
+and messages that wait for the end of an answer; and how much of the context is used.
 
 Stores a text before it is replaced, and gives back a text that could not be sent. Knows the open
 conversation and the composer; not how a message is answered.
@@ -13,12 +13,13 @@ from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.chat.conversation import OpenConversation
+from app.chat.conversation import OpenConversation, ended_well
+from app.conversations.records import Message
 from app.conversations.store import Store
 from app.documents.attachments import Read
 from app.documents.controller import DocumentsController
 from app.documents.planner import Noting
-from app.engine_client.token_counter import TokenCounter
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter
 from app.notices import Notices, Offer
 from app.settings import Settings, WindowSettings
 from engine.conversation.rounds import EventOrRound, Round
@@ -27,6 +28,18 @@ from engine.process.protocol import Loaded
 from models.errors import Problem
 
 _KEEP_MS = 600
+_EDITS = {
+    "user": "Sending writes another version of your message. The earlier one is kept.",
+    "assistant": "Sending keeps this as another version of the answer, marked as edited by you. "
+    "The model’s own version is kept.",
+}
+_WAITS = {
+    "complete": "Not sent yet:",
+    "length": "Not sent yet:",
+    "cancelled": "Not sent, as the answer was stopped:",
+    "failed": "Not sent, as the answer failed:",
+    "interrupted": "Not sent, as the answer was interrupted:",
+}
 
 
 class ComposerController(QObject):
@@ -66,11 +79,16 @@ class ComposerController(QObject):
         self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
         self._soon.timeout.connect(self._keep)
         composer.sent.connect(self._send)
+        composer.to_queue.connect(self._queue)
+        composer.queued.edit_asked.connect(self._edit_queued)
+        composer.queued.removal_asked.connect(self._take_from_queue)
+        composer.queued.sending_asked.connect(self._send_queued)
         composer.sent_by_section.connect(self._send_by_section)
         composer.stopped.connect(conversation.stop)
         composer.changed.connect(lambda text: self._soon.start())
         composer.field.textChanged.connect(self.count)
         self.documents.changed.connect(self.count)
+        self.documents.attachments.changed.connect(self._show_queue)
         conversation.opened.connect(self._show_unsent)
         conversation.changed.connect(self._on_changed)
         conversation.noted.connect(self.count)
@@ -79,7 +97,8 @@ class ComposerController(QObject):
         answers.begun.connect(self._on_changed)
         answers.happened.connect(self._on_happened)
         answers.finished.connect(self._show_answering)
-        answers.saved.connect(self.count)
+        answers.saved.connect(self._on_saved)
+        conversation.failed.connect(self._show_queue)
         self.tokens.counted.connect(self._on_counted)
         self._show_unsent()
         if (already := loaded()) is not None:
@@ -93,16 +112,22 @@ class ComposerController(QObject):
     def edit(self, message: int) -> None:
         """Put a message into the composer, to send another version of it."""
         found = self._conversation.message(message)
-        if found is None or found.role != "user":
+        if found is None or found.role == "system":
+            return
+        busy = self._conversation.busy or found.state == "streaming"  # its end is not stored yet
+        if found.role == "assistant" and busy:
+            self._conversation.remarked.emit("An answer is being written. Stop it, then edit.")
             return
         if not self.editing:
             self._keep()
         self.editing = message
+        self._show_queue()
         self.documents.edit(found)
+        self._composer.field.set_for_answer(found.role == "assistant")
         self.compose(found.content)
         self._notices.say(
             "edit",
-            "Sending writes another version of your message. The earlier one is kept.",
+            _EDITS[found.role],
             offer=Offer("Cancel", self.end_edit),
             lasting=True,
         )
@@ -140,9 +165,13 @@ class ComposerController(QObject):
         self._soon.stop()
         if self.editing:
             message, self.editing = self.editing, 0
+            found = self._conversation.message(message)
             self._notices.take_back("edit")
             self.documents.edit(None)
-            self._conversation.edit(message, text)
+            if found is None or found.role == "user":
+                self._conversation.edit(message, text)
+            elif text != found.content:
+                self._conversation.edit_answer(message, text)
             self._show_unsent()
         else:
             self._say(text, self.documents.sent(text))
@@ -171,6 +200,8 @@ class ComposerController(QObject):
     def _show_unsent(self) -> None:
         record = self._conversation.record
         self._new = record is None
+        self._composer.field.set_for_answer(False)
+        self._show_queue()
         self._composer.set_text(self._settings.unsent if record is None else record.unsent)
 
     def _give_back(self, text: str, problem: Problem) -> None:
@@ -179,6 +210,7 @@ class ComposerController(QObject):
 
     def _on_described(self) -> None:
         """A new conversation was stored: its unsent text is now stored with it."""
+        self._show_queue()
         if self._new and self._conversation.record is not None:
             self._new = False
             self._settings.unsent = ""
@@ -186,6 +218,57 @@ class ComposerController(QObject):
 
     def _show_answering(self) -> None:
         self._composer.set_answering(self._conversation.writing is not None)
+        self._show_queue()
+
+    # The queue
+
+    @property
+    def _queued(self) -> tuple[str, ...]:
+        record = self._conversation.record
+        return () if record is None else record.queued
+
+    def _queue(self, text: str) -> None:
+        """Have a message wait for the end of the answer."""
+        self._conversation.set_queued((*self._queued, text))
+
+    def _take_from_queue(self, place: int) -> str:
+        """Return the message at this place of the queue, after removing it."""
+        queued = list(self._queued)
+        text = queued.pop(place)
+        self._conversation.set_queued(queued)
+        return text
+
+    def _edit_queued(self, place: int) -> None:
+        """Put a queued message into the composer, before the text that is there."""
+        if self.editing:
+            self.end_edit()
+        text = self._take_from_queue(place)
+        self.compose("\n\n".join(filter(None, (text, self._composer.text))))
+
+    def _send_queued(self) -> None:
+        """Send the first queued message. What is attached belongs to the message in the field."""
+        if self._queued and not self._conversation.busy:
+            text = self._queued[0]
+            sent = self.documents.sent(text, attached=False)
+            self._conversation.say(text, queued=True, sent=sent)
+
+    def _on_saved(self, message: Message) -> None:
+        """Send the next message after an answer that ended well; otherwise a person decides."""
+        self.count()
+        branch = self._conversation.branch
+        if branch and branch[-1].id == message.id and ended_well(message):
+            self._send_queued()
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        conversation, branch = self._conversation, self._conversation.branch
+        self._composer.queues = not self.editing and not self.documents.attachments.all
+        state = branch[-1].state if branch else "complete"
+        if conversation.busy or state == "streaming":
+            reason = "Sent when the answer ends:"
+        else:
+            reason = _WAITS[state]
+        self._composer.queued.show_queue(self._queued, reason, sends=not conversation.busy)
 
     def _on_changed(self) -> None:
         self.count()
@@ -200,3 +283,12 @@ class ComposerController(QObject):
         limit = loaded.context_length if loaded else None
         leaves_out = self._conversation.settings.overflow != "stop"
         self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)
+        count, text = self.tokens.counting, self._composer.text
+        if limit is None or count is None or not text.strip():
+            self._composer.set_excess(0, attachable=False)
+            return
+        system_prompt, _ = self._conversation.configured
+        kept = (system_prompt, *self.documents.texts, text)  # never left out
+        least = sum(count(each) + AROUND_A_MESSAGE for each in kept if each)
+        excess = max(0, (least if leaves_out else tokens) - limit)
+        self._composer.set_excess(excess, attachable=0 < excess < count(text))

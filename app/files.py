@@ -23,9 +23,11 @@ def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], 
     dialog.open()
 
 
-def ask_to_open_several(parent: QWidget, title: str, then: Callable[[list[Path]], None]) -> None:
-    """Ask for existing files of any kind."""
-    dialog = _dialog(parent, title, "")
+def ask_to_open_several(
+    parent: QWidget, title: str, then: Callable[[list[Path]], None], *, kinds: str = ""
+) -> None:
+    """Ask for existing files; `kinds` is a name filter of Qt, empty for all kinds."""
+    dialog = _dialog(parent, title, kinds)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.filesSelected.connect(lambda paths: then([Path(path) for path in paths]))
     dialog.open()

@@ -14,7 +14,6 @@ from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QGridLayout,
     QLineEdit,
@@ -28,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 
 Keys = QKeySequence.StandardKey | str
 
@@ -59,15 +58,11 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),
+    Command("File", "export_html", "Export as a web page…"),
+    Command("File", "export_pdf", "Export as PDF…"),
     Command("File", "export_all", "Export all conversations…"),
-    Command("File", "export_trace", "Export the trace of the answer…"),
-    "File",
-    Command("File", "rename", "Rename"),
-    Command("File", "pin", "Pin"),
-    Command("File", "new_folder", "New folder"),
-    Command("File", "archive", "Archive"),
-    Command("File", "delete", "Delete"),
-    Command("File", "restore", "Undo delete or move"),
+    Command("File", "export_trace", "Export the rounds of the answer…"),
+    Command("File", "export_print", "Print…", _KEY.Print),
     "File",
     Command("File", "settings", "Settings…", "Ctrl+,", role=QAction.MenuRole.PreferencesRole),
     "File",
@@ -86,8 +81,8 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
     Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
-    Command("View", "rounds", "Rounds and replay", "Ctrl+Shift+R", checkable=True),
-    Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
+    Command("View", "rounds", "Figures of an answer", "Ctrl+Shift+R", checkable=True),
+    Command("View", "provenance", "Tokens of all answers", "Ctrl+T", checkable=True),
     Command("View", "words", "Words from documents", "Ctrl+D", checkable=True),
     Command("View", "document", "Document panel", "Ctrl+Shift+D", checkable=True),
     "View",
@@ -102,19 +97,30 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("View", "own_size", "Normal text size", "Ctrl+0"),
     "View",
     Command("View", "full_screen", "Full screen", _KEY.FullScreen, checkable=True),
+    Command("Conversation", "rename", "Rename"),
+    Command("Conversation", "duplicate", "Duplicate"),
+    Command("Conversation", "pin", "Pin"),
+    Command("Conversation", "new_folder", "New folder"),
+    Command("Conversation", "archive", "Archive"),
+    "Conversation",
+    Command("Conversation", "delete", "Delete"),
+    Command("Conversation", "restore", "Undo delete or move"),
     Command("Answer", "send", "Send the message", "Ctrl+Return"),
     Command("Answer", "stop", "Stop the answer", "Ctrl+."),
     Command("Answer", "edit", "Edit the last message", "Ctrl+E"),
+    Command("Answer", "edit_answer", "Edit the last answer", "Ctrl+Shift+E"),
+    Command("Answer", "delete_message", "Delete the message"),
     Command("Answer", "regenerate", "Regenerate the last answer", "Ctrl+R"),
     Command("Answer", "go_on", "Continue the last answer", "Ctrl+Shift+Return"),
     Command("Answer", "copy_answer", "Copy the last answer", "Ctrl+Shift+C"),
     "Answer",
-    Command("Answer", "previous_version", "Previous version of the answer", "Alt+PgUp"),
-    Command("Answer", "next_version", "Next version of the answer", "Alt+PgDown"),
+    Command("Answer", "previous_version", "Previous version", "Alt+PgUp"),
+    Command("Answer", "next_version", "Next version", "Alt+PgDown"),
     "Answer",
-    Command("Answer", "before", "Previous answer’s rounds", "Ctrl+["),
-    Command("Answer", "after", "Next answer’s rounds", "Ctrl+]"),
-    Command("Answer", "race", "Race plain against speculative…", "Ctrl+Shift+P"),
+    Command("Answer", "before", "Figures of the previous answer", "Ctrl+["),
+    Command("Answer", "after", "Figures of the next answer", "Ctrl+]"),
+    Command("Answer", "replay", "Replay the answer…", "Ctrl+Shift+Y"),
+    Command("Answer", "race", "Race with and without drafts…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
     Command("Engine", "library", "Library…", "Ctrl+L"),
@@ -124,7 +130,7 @@ COMMANDS: tuple[Command | str, ...] = (  # in that menu, an entry with only a te
     Command("Engine", "starter", "Load the starter model"),
     "Engine",
     Command("Engine", "memory", "Context and memory…"),
-    Command("Engine", "measure", "Measure the pair again"),
+    Command("Engine", "measure", "Measure the speed again"),
     Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     "Engine",
@@ -152,6 +158,8 @@ _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
     ("In the message", "Stop the answer", "Esc"),
+    ("In the conversation", "Scroll by a page", "PgUp, PgDown"),
+    ("In the conversation", "Scroll to its start or end", "Home, End"),
     ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
     ("In the find bar", "Close", "Esc"),
     ("In the replay", "Previous or next round", "Left, Right"),
@@ -341,9 +349,7 @@ class KeysDialog(QDialog):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
         scroll.setWidget(inner)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.addWidget(scroll)
-        column.addWidget(buttons)
+        column.addWidget(closing(self))
         self.resize(460, 620)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,22 @@ STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
 USUAL_PARALLEL, MOST_PARALLEL = 4, 8  # answers at once
 USUAL_PORT, LEAST_PORT, MOST_PORT = 8737, 1024, 65535  # of the local server
-ThemeChoice = Literal["system", "light", "dark"]
 _MOST_PATHS = 8
+
+
+class DraftsInText(StrEnum):
+    """How drafts are shown in the text of an answer that is being written.
+
+    Accepted words are coloured, and their colours fade, or stay until the conversation is opened
+    again; or no draft is shown.
+    """
+
+    FADE = "fade"
+    KEEP = "keep"
+    OFF = "off"
+
+
+ThemeChoice = Literal["system", "light", "dark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +152,10 @@ class Settings(_Keys):
     """The answer settings of new conversations, in the format of `app.conversations.records`."""
     theme = _Stored[ThemeChoice]("theme", "system", _theme)
     """Whether windows are light or dark."""
+    drafts_in_text = _Stored("drafts_in_text", DraftsInText.FADE, DraftsInText)
+    """How drafts are shown in the text while an answer is written."""
+    tokens_explained = _switch("tokens_explained")
+    """Whether an answer has kept its colours once, with their legend."""
     enter_sends = _switch("enter_sends", True)
     """Whether Enter sends a message. If not, Ctrl+Enter or Cmd+Enter does."""
     notifications = _switch("notifications", True)

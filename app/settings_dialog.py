@@ -17,7 +17,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
-    QDialogButtonBox,
     QDoubleSpinBox,
     QFormLayout,
     QHBoxLayout,
@@ -39,12 +38,13 @@ from app.settings import (
     LEAST_FONT_POINTS,
     MOST_FONT_POINTS,
     MOST_PARALLEL,
+    DraftsInText,
     Settings,
     ThemeChoice,
 )
 from app.theme.edged_check_box import EdgedCheckBox
-from app.theme.labels import plain_label
-from app.theme.style import Theme
+from app.theme.labels import closing, plain_label
+from app.theme.style import TABS, Theme
 from engine.request import Overflow
 from models.in_words import size
 
@@ -53,6 +53,11 @@ _THEMES = (
     Choice("system", "As the system"),
     Choice("light", "Light"),
     Choice("dark", "Dark"),
+)
+_DRAFTS = (
+    Choice(DraftsInText.FADE, "Fade", "Guesses appear ahead; the colours of accepted words fade"),
+    Choice(DraftsInText.KEEP, "Keep", "The colours stay until the conversation is opened again"),
+    Choice(DraftsInText.OFF, "Off", "Only the text"),
 )
 _KEYS = (
     Choice("enter", "Enter", "Shift+Enter starts a line"),
@@ -91,21 +96,16 @@ class SettingsDialog(QDialog):
         self.setWindowTitle("Settings")
         pages = QTabWidget()
         pages.setDocumentMode(True)
+        pages.tabBar().setDrawBase(False)
+        pages.setStyleSheet(TABS)
         pages.addTab(self._general(folders), "General")
         pages.addTab(self._new_conversations(), "New conversations")
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.addWidget(pages, 1)
-        column.addWidget(buttons)
-        self.setMinimumWidth(600)
+        column.addWidget(closing(self))
+        self.setMinimumWidth(660)
         for button in self.findChildren(QPushButton):
             button.setAutoDefault(False)  # Enter in a field presses none of them
-
-    @property
-    def kept_text(self) -> str:
-        """The size of what is kept of documents, as text."""
-        return self._kept.text()
 
     def show_kept(self, size_bytes: int) -> None:
         """Show the size of what is kept of documents."""
@@ -122,6 +122,10 @@ class SettingsDialog(QDialog):
         form.add("Text size", self._size_box())
         key = "enter" if self._settings.enter_sends else "ctrl"
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
+        drafts = _choices(
+            "Drafts in the text", _DRAFTS, self._settings.drafts_in_text, self._choose_drafts
+        )
+        form.add("Drafts in the text", drafts)
         form.add("Answers at once", self._parallel_row())
         form.add("Earlier answers", self._learn_box())
         form.add("Documents", self._keep_box())
@@ -204,11 +208,11 @@ class SettingsDialog(QDialog):
             "Answers at once", choices, str(self._settings.parallel), self._choose_parallel
         )
         box.setToolTip("Each takes memory. Changes load the model again.")
-        exact = EdgedCheckBox("Same rounding as alone")
+        exact = EdgedCheckBox("Write each as if it were alone")
         exact.setAccessibleName(exact.text())
         exact.setToolTip(
-            "Each answer has its own passes, so that its last digits do not depend on the others. "
-            "Slower while several are written."
+            "Each answer has its own passes, so that the rounding of its numbers does not "
+            "depend on the others. Slower while several are written."
         )
         exact.setAccessibleDescription(exact.toolTip())
         exact.setChecked(self._settings.exact)
@@ -219,8 +223,8 @@ class SettingsDialog(QDialog):
         return _explained_box(
             "Learn from earlier answers: drafts only, on this machine",
             "Answers are then also kept as tokens in a private file, and drafts are copied from "
-            "them too. Deleting any conversation, or switching this off, deletes the "
-            "whole file. Changes load the model again.",
+            "them too. When you delete a conversation or a message, or switch this off, that file "
+            "is deleted and begins anew. Changes load the model again.",
             on=self._settings.learn,
             chosen=self._choose_learn,
         )
@@ -268,6 +272,10 @@ class SettingsDialog(QDialog):
 
     def _choose_key(self, chosen: str) -> None:
         self._settings.enter_sends = chosen == "enter"
+        self.changed.emit()
+
+    def _choose_drafts(self, chosen: str) -> None:
+        self._settings.drafts_in_text = DraftsInText(chosen)
         self.changed.emit()
 
     def _choose_parallel(self, chosen: str) -> None:

@@ -1,24 +1,36 @@
-"""Shown before there are messages: what Slipstream does, a few questions to begin with, and the
+"""Shown before there are messages: what drafting looks like, a few questions to begin with, and the
 state of the model. Knows the loaded model."""
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QEnterEvent, QFont, QFontMetrics, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import (
+    QColor,
+    QEnterEvent,
+    QFont,
+    QFontMetrics,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QFrame,
     QGridLayout,
     QHBoxLayout,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
-from app.chat.provenance import Legend
-from app.models.formatting import target_name
+from app.models.formatting import short_model, target_name
 from app.models.loader import ModelLoader
-from app.theme.labels import plain_label
+from app.rounds.recorded_loop import RecordedLoop, read_recording
+from app.theme.card import Card
+from app.theme.labels import ElidedLabel, plain_label
+from app.theme.motion import motion_is_reduced
 from app.theme.palette import Palette
-from app.theme.style import Theme, set_ink
+from app.theme.style import Theme, set_ink, zoomed
 from engine.process.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -27,15 +39,16 @@ from models.errors import Problem
 EXAMPLES = (
     ("A list", "Give me seven tips for learning a new language."),
     ("Some code", "Write a Python function that says whether a number is prime."),
-    ("An explanation", "Explain in simple words why leaves are green."),
+    ("An explanation", "Why do birds sing in the morning?"),
     ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
 )
-_WIDEST = 560  # pixels
+_WIDEST = 600  # pixels, at the normal size of the text
+_LOW = 470  # pixels, without room for the title
 _PADDING = 12
 
 
-class Welcome(QWidget):
-    """Attribute: `examples`, the cards.
+class Welcome(QScrollArea):
+    """Attributes: `examples`, the cards; `loop`, which shows what drafting is.
 
     Signals:
         asked(str): write this question into the composer.
@@ -50,28 +63,25 @@ class Welcome(QWidget):
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
         self._loader, self._theme = loader, theme
-        labels = [plain_label(wraps=True, centred=True) for _ in range(4)]
-        self._title, self._words, self._model, self._meaning = labels
+        recording = read_recording()
+        labels = [plain_label(wraps=True, centred=True) for _ in range(2)]
+        self._title, self._words = labels
+        self._question, self._gain = plain_label(), plain_label(wraps=True)
+        self._model = ElidedLabel(Qt.TextElideMode.ElideRight, least=120)
         self._title.setText("Slipstream")
-        self._words.setText(
-            "A small drafter proposes the next tokens, and the target, the model that you chose, "
-            "checks them in one pass. The answer is the target\u2019s own, only faster."
-        )
-        self._legend = Legend(theme.font, theme.colours)
-        self._meaning.setText(
-            "Accepted, rejected and discarded tokens are the drafter\u2019s; all others are the "
-            "target\u2019s own."
-        )
-        self._explain = QPushButton("What am I looking at?")
-        self._explain.setFlat(True)
-        self._explain.setCursor(Qt.CursorShape.PointingHandCursor)
-        self._library = QPushButton("Models for this machine…")
+        self._words.setText("A small model guesses ahead, yours checks. The same answer, sooner.")
+        self._question.setText(recording.question)
+        self.loop = RecordedLoop(recording, still=motion_is_reduced())
+        steps = len(recording.rounds)
+        self._gain.setText(f"A real answer: {recording.tokens} tokens in {steps} steps")
+        self._gain.setToolTip(f"Recorded with {short_model(recording.target)}")
+        self._explain, self._library = _link("What am I looking at?"), _link("Library…")
+        self._stage = Card(radius=10)
         self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
         self._arrange()
         for card in self.examples:
             card.asked.connect(self.asked)
         self._explain.clicked.connect(self.explanation_asked)
-        self._legend.explanation_asked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
         self._show_stage()
         loader.fetch_began.connect(self._on_fetch)
@@ -84,38 +94,52 @@ class Welcome(QWidget):
         self._follow_theme()
 
     def _arrange(self) -> None:
+        below = QHBoxLayout()
+        below.addWidget(self._gain, 1)
+        below.addWidget(self._explain)
+        stage = QVBoxLayout(self._stage)
+        stage.setContentsMargins(20, 14, 20, 10)
+        stage.setSpacing(6)
+        stage.addWidget(self._question)
+        stage.addWidget(self.loop)
+        stage.addLayout(below)
         cards = QGridLayout()
         cards.setSpacing(10)
         for number, card in enumerate(self.examples):
             cards.addWidget(card, number // 2, number % 2)
-        links = QHBoxLayout()
-        links.setSpacing(12)
-        links.addStretch(1)
-        links.addWidget(self._library)
-        links.addWidget(self._explain)
-        links.addStretch(1)
+        model = QHBoxLayout()
+        model.addStretch(1)
+        model.addWidget(self._model)
+        model.addWidget(self._library)
+        model.addStretch(1)
         column = QVBoxLayout()
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(10)
         column.addStretch(2)
         column.addWidget(self._title)
         column.addWidget(self._words)
-        column.addSpacing(4)
+        column.addSpacing(6)
+        column.addWidget(self._stage)
         column.addLayout(cards)
-        column.addSpacing(4)
-        column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addWidget(self._meaning)
-        column.addSpacing(4)
-        column.addWidget(self._model)
-        column.addLayout(links)
+        column.addLayout(model)
         column.addStretch(3)
-        inner = QWidget()
-        inner.setMaximumWidth(_WIDEST)
-        inner.setLayout(column)
-        row = QHBoxLayout(self)  # between stretches a wrapped line gets the height it needs
+        self._inner = QWidget()
+        self._inner.setLayout(column)
+        page = QWidget()
+        row = QHBoxLayout(page)  # between stretches a wrapped line gets the height it needs
         row.addStretch(1)
-        row.addWidget(inner, 100)
+        row.addWidget(self._inner, 100)
         row.addStretch(1)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # what has the focus is scrolled to
+        self.setWidgetResizable(True)
+        self.setWidget(page)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        for label in (self._title, self._words):
+            label.setVisible(self.height() > _LOW)
 
     def _show_stage(self) -> None:
         """Show the state of the model, for a window that is opened later."""
@@ -146,7 +170,9 @@ class Welcome(QWidget):
         self._model.setText("Loading the model. You can write meanwhile.")
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        self._model.setText(f"{target_name(loaded.target)} is ready, {loaded.precision}.")
+        name = short_model(target_name(loaded.target))
+        tail = ", a small model to begin with" if self._loader.starter else ""
+        self._model.setText(f"{name}{tail}, is ready." if tail else f"{name} is ready.")
 
     def _on_rested(self) -> None:
         self._model.setText("The model is unloaded. The next message loads it again.")
@@ -156,22 +182,22 @@ class Welcome(QWidget):
             self._model.setText("There is no model yet.")
 
     def _follow_theme(self) -> None:
-        shown, colours = self._theme.font, self._theme.colours
-        self._legend.set_appearance(shown, colours)
+        shown, colours = self._theme.interface_font, self._theme.colours
         for card in self.examples:
             card.set_appearance(shown, colours)
+        self.loop.setFont(self._theme.font)
         for label, scale, colour in (
             (self._title, 2.0, colours.text),
-            (self._words, 1.0, colours.text),
-            (self._meaning, 0.92, colours.muted),
+            (self._words, 1.15, colours.muted),
+            (self._question, 1.0, colours.muted),
+            (self._gain, 0.92, colours.muted),
             (self._model, 0.92, colours.muted),
         ):
-            label.setFont(_scaled(shown, scale, bold=scale > 1))
+            label.setFont(_scaled(shown, scale, bold=scale == 2.0))
             set_ink(label, colour)
-        self._explain.setFont(_scaled(shown, 0.92))
-        palette = self._explain.palette()
-        palette.setColor(QPalette.ColorRole.ButtonText, QColor(colours.link))
-        self._explain.setPalette(palette)
+        self._inner.setMaximumWidth(zoomed(self._question, _WIDEST))
+        for link in (self._explain, self._library):
+            link.setFont(_scaled(shown, 0.92))
 
 
 class ExampleCard(QAbstractButton):
@@ -233,7 +259,7 @@ class ExampleCard(QAbstractButton):
         awake = self._near or self.hasFocus()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.hover if awake else colours.card))
+            painter.setBrush(QColor(colours.hover if awake else colours.paper))
             painter.setPen(QColor(colours.link if self.hasFocus() else colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
             inside = self.rect().adjusted(_PADDING, _PADDING - 2, -_PADDING, -_PADDING + 2)
@@ -246,6 +272,14 @@ class ExampleCard(QAbstractButton):
             painter.setPen(QColor(colours.muted))
             flags = int(Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
             painter.drawText(below, flags, self.question)
+
+
+def _link(text: str) -> QPushButton:
+    """Return a button that looks like a link."""
+    link = QPushButton(text)
+    link.setFlat(True)
+    link.setCursor(Qt.CursorShape.PointingHandCursor)
+    return link
 
 
 def _scaled(font: QFont, scale: float, *, bold: bool = False) -> QFont:

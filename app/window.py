@@ -4,7 +4,7 @@ Knows which part listens to which; not how a conversation, an answer or a pair w
 window.
 """
 
-from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -14,12 +14,14 @@ from PySide6.QtGui import (
     QKeyEvent,
     QPaintEvent,
     QResizeEvent,
+    QScreen,
 )
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QHBoxLayout,
     QMainWindow,
     QSplitter,
+    QStyle,
     QVBoxLayout,
     QWidget,
 )
@@ -28,13 +30,12 @@ from app.answer_commands import AnswerCommands
 from app.application import Application
 from app.attention import mark
 from app.chat.answer_notices import AnswerNotices
-from app.chat.composer import Composer
+from app.chat.composer import Composer, SignButton
 from app.chat.conversation import OpenConversation
 from app.chat.presenter import ConversationPresenter
-from app.chat.prompt_edit import files_in
-from app.chat.provenance import Legend
+from app.chat.prompt_edit import files_in, types
 from app.chat.rounds_side import RoundsSide
-from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.chat.transcript import Transcript
 from app.composer_controller import ComposerController
 from app.conversations.records import settings_from_json
 from app.documents.page_panel import PagePanel
@@ -43,18 +44,18 @@ from app.documents.words_in_documents import WordsInDocuments
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
-from app.menus import Menus, come_forward
+from app.menus import Menus, come_forward, key_text
 from app.models.controller import LibraryController
 from app.models.formatting import target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.notices import Notices, Offer
-from app.rounds.lane import DraftLane
 from app.settings import Pair
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
+from app.theme.motion import motion_is_reduced
 from app.theme.style import STYLE_SHEET
 from app.welcome import Welcome
 from app.window_dialogs import WindowDialogs
@@ -62,6 +63,7 @@ from engine.documents.reading import page_picture
 from models.errors import Problem
 from models.in_words import one_line
 
+_USUAL = QSize(1280, 840)
 _APART = 32  # pixels between the corners of two windows
 _COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 
@@ -114,14 +116,11 @@ class Window(QMainWindow):
             parent=self,
         )
         self.notices, self.composer = Notices(), Composer()
-        self.legend = Legend(self.theme.font, self.theme.colours)
         formats = Formats(self.theme.font, self.theme.colours, formulas=application.formulas)
-        self.transcript, self.lane = Transcript(formats), DraftLane()
+        self.transcript = Transcript(formats)
         self.welcome = Welcome(self.loader, self.theme)
         self.transcript.set_empty(self.welcome)
-        self.presenter = ConversationPresenter(
-            self.conversation, self.answers, self.transcript, self.lane
-        )
+        self.presenter = ConversationPresenter(self.conversation, self.answers, self.transcript)
         self.page_panel = PagePanel(page_picture, self.store.copy_of)
         self.words = WordsInDocuments(
             self.conversation, self.answers, self.transcript, self.store, self.page_panel
@@ -178,11 +177,13 @@ class Window(QMainWindow):
             documents=self.composer_controller.documents,
             notices=self.notices,
             menus=self.menus,
+            rounds=self.rounds,
         )
         self.setAcceptDrops(True)
         self._painted = False
         self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._figures = SignButton("panel")
         self._arrange()
         self._connect()
         self._connect_shared()
@@ -195,24 +196,26 @@ class Window(QMainWindow):
         below = QVBoxLayout()
         below.setContentsMargins(0, 0, 0, 14)
         below.setSpacing(8)
-        below.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignHCenter)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
-        inner = QWidget()
-        inner.setMaximumWidth(WIDEST_TEXT)
-        inner.setLayout(below)
+        self._under = QWidget()
+        self._under.setLayout(below)
         under = QHBoxLayout()
         under.setSpacing(0)
         under.addStretch(0)  # these share the free width of a wide window
-        under.addWidget(inner, 1)
+        under.addWidget(self._under, 1)
         under.addStretch(0)
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.pair_bar)
         column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(under)
+        self._figures.setAccessibleName("Figures of an answer")
+        self._figures.setToolTip(f"Figures of an answer ({key_text(self.menus.actions['rounds'])})")
+        self.pair_bar.add_button(self._figures)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.page_panel)
@@ -221,30 +224,23 @@ class Window(QMainWindow):
         self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
-        self.columns.setSizes([230, 680, 420, 350])
+        self.columns.setSizes([230, 680, 420, 372])
         self.sides = SidePanels(
             self.columns,
             {"sidebar": self.sidebar, "rounds": self.rounds, "document": self.page_panel},
             middle=middle,
             actions=self.menus.actions,
             settings=self.own,
-            hidden=("document",),
+            hidden=("rounds", "document"),
         )
-        whole = QWidget()
-        rows = QVBoxLayout(whole)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(0)
-        rows.addWidget(self.pair_bar)
-        rows.addWidget(self.columns, 1)
-        self.setCentralWidget(whole)
+        self.setCentralWidget(self.columns)
         for part in self.rounds.findChildren(QAbstractScrollArea):
             FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
         bar = self.transcript.verticalScrollBar()
         bar.ensurePolished()  # otherwise it would have another width than is shown
         under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # aligned with the messages
-        self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
-        self.resize(1280, 840)
+        self.setMinimumWidth(self.sides.narrowest)
 
     def _connect(self) -> None:
         """Connect the parts with each other."""
@@ -259,6 +255,7 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.composer_controller.edit)
+        self.presenter.duplicate_asked.connect(self._duplicate)
         documents = self.composer_controller.documents
         documents.failed.connect(self._on_problem)
         documents.remarked.connect(conversation.remarked)
@@ -269,15 +266,21 @@ class Window(QMainWindow):
         self.words.panel_wanted.connect(lambda: self.sides.show("document"))
         self.page_panel.close_asked.connect(lambda: self.sides.switch("document"))
         self.rounds.stepped.connect(self.presenter.show_answer)
-        self.rounds.export_wanted.connect(self.dialogs.ask_to_export_trace)
-        self.legend.explanation_asked.connect(self.rounds.explain)
+        self.presenter.replay_asked.connect(self.dialogs.replay)
+        self.presenter.race_asked.connect(self.dialogs.race_answer)
+        self.presenter.explanation_asked.connect(self.rounds.explain)
+        self.presenter.explained.connect(self._on_explained)
+        self._figures.clicked.connect(self.menus.actions["rounds"].trigger)
         self.welcome.asked.connect(self.composer_controller.compose)
         self.welcome.explanation_asked.connect(self.rounds.explain)
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.sidebar.clicked.connect(self.composer.setFocus)
         self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
+        self.sidebar_controller.files_wanted.connect(documents.attach)
+        self.sidebar_controller.file_made.connect(self.dialogs.open_path)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
@@ -295,7 +298,8 @@ class Window(QMainWindow):
         application.settings_changed.connect(self._follow_settings)
         application.listing.failed.connect(self._on_problem)
         self.pair_bar.retry_asked.connect(application.readiness.try_again)
-        self.pair_bar.more_targets_asked.connect(library.open)
+        self.pair_bar.library_asked.connect(library.open)
+        self.pair_bar.memory_asked.connect(self.menus.actions["memory"].trigger)
         self.pair_bar.more_drafters_asked.connect(lambda: library.open("drafters"))
         self.welcome.library_asked.connect(library.open)
 
@@ -367,9 +371,18 @@ class Window(QMainWindow):
     def place_beside(self, other: "Window") -> None:
         """Take the size of another window, and a place a little below it, within the screen."""
         self.setWindowState(self.windowState() & ~_COVERING)
-        room = other.screen().availableGeometry()
-        self.resize(other.normalGeometry().size().boundedTo(room.size()))
+        self.resize(other.normalGeometry().size())
         place = other.normalGeometry().topLeft() + QPoint(_APART, _APART)
+        self._stay_within(self._room(other.screen()), place)
+
+    def _room(self, screen: QScreen) -> QRect:
+        """Return the part of the screen for a window's contents, without its title bar."""
+        title = self.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
+        return screen.availableGeometry().adjusted(0, 0, 0, -title)
+
+    def _stay_within(self, room: QRect, place: QPoint) -> None:
+        """Move the window to `place`, as far as it fits into `room`, and shrink it to `room`."""
+        self.resize(self.size().boundedTo(room.size()))
         corner = room.bottomRight() - QPoint(self.width(), self.height())
         self.move(
             max(room.left(), min(place.x(), corner.x())),
@@ -381,6 +394,10 @@ class Window(QMainWindow):
         come_forward(self)
         mark(self)  # if the system did not allow it
 
+    def _duplicate(self, message: int) -> None:
+        if (record := self.conversation.record) is not None:
+            self.sidebar_controller.duplicate(record.id, message)
+
     def _on_opened(self) -> None:
         self._remember_conversation()
         self.notices.leave_conversation()
@@ -391,7 +408,6 @@ class Window(QMainWindow):
         self.own.conversation = None if record is None else record.id
 
     def _name(self) -> None:
-        self.legend.show_forced(self.conversation.settings.grammar is not None)
         record = self.conversation.record
         title = record.title if record and record.title else "New conversation"
         self.setWindowTitle(f"{one_line(title)} \u2013 Slipstream")
@@ -420,18 +436,23 @@ class Window(QMainWindow):
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
-        self.legend.set_appearance(font, colours)
+        self._figures.show_colours(colours)
+        self.setFont(self.theme.interface_font)  # a widget with a style sheet keeps its font
         self.composer.field.setFont(font)
-        for part in (self.sidebar, self.rounds, self.page_panel, self.lane):
-            part.setFont(self.theme.interface_font)
+        self._under.setMaximumWidth(self.transcript.widest)
         self.sides.fit()
-        if colours is not self._colours:  # a widget with a style sheet keeps its font
+        if colours is not self._colours:
             self._colours = colours
             self.setStyleSheet(STYLE_SHEET)
 
     def _follow_settings(self) -> None:
         self.composer.set_enter_sends(self.settings.enter_sends)
         self.composer_controller.count()
+        self.presenter.explains = not self.settings.tokens_explained
+        self.presenter.show_drafts(self.settings.drafts_in_text, calm=motion_is_reduced())
+
+    def _on_explained(self) -> None:
+        self.settings.tokens_explained = True
 
     def _switch_provenance(self) -> None:
         self._show_lens("" if self.presenter.provenance else "provenance")
@@ -442,7 +463,6 @@ class Window(QMainWindow):
     def _show_lens(self, lens: str) -> None:
         """Show the provenance of tokens, or the words from documents, or only the text."""
         self.presenter.show_provenance(lens == "provenance")
-        self.legend.setVisible(lens == "provenance")
         self.words.mark(lens == "words")
         for name in ("provenance", "words"):
             self.menus.actions[name].setChecked(lens == name)
@@ -455,9 +475,10 @@ class Window(QMainWindow):
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def _restore(self) -> None:
-        """Restore the window as it was when it was closed."""
-        self.restoreGeometry(self.own.place("window"))
-        self.rounds.parts.restoreState(self.own.place("rounds"))
+        """Restore the window as it was when it was closed, but no larger than the screen."""
+        self.resize(_USUAL.boundedTo(self._room(self.screen()).size()))
+        if self.restoreGeometry(self.own.place("window")) and not self.windowState() & _COVERING:
+            self._stay_within(self._room(self.screen()), self.pos())
         self.sides.restore()
         self.sides.fit()
         tokens = self.own.switched("provenance", default=False)
@@ -495,12 +516,16 @@ class Window(QMainWindow):
         self.composer.files_given.emit(files_in(event.mimeData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Handle Esc if no part of the window uses it."""
+        """Handle what no part of the window uses: Esc, keys that scroll, and letters, which belong
+        into the composer."""
         if event.key() == Qt.Key.Key_Escape and self.composer_controller.editing:
             self.composer_controller.end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
             self.conversation.stop()
-        else:
+        elif types(event) and not event.text().isspace():
+            self.composer.setFocus()
+            self.composer.field.keyPressEvent(event)
+        elif not self.transcript.scroll_by_key(event):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -508,7 +533,6 @@ class Window(QMainWindow):
         self.composer_controller.leave()
         self.own.keep_place("window", self.saveGeometry())
         self.sides.keep()
-        self.own.keep_place("rounds", self.rounds.parts.saveState())
         self.hide()  # at once, as the rest may take a moment
         self.dialogs.close()
         self.sidebar_controller.close()
@@ -526,6 +550,7 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "open_in_window": sidebar.open_in_window_action,
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
+        "duplicate": sidebar.duplicate_action,
         "pin": sidebar.pin_action,
         "archive": sidebar.archive_action,
         "new_folder": sidebar.new_folder_action,
@@ -533,6 +558,5 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "restore": sidebar.undo_action,
         "import": sidebar.import_action,
         "export_all": sidebar.export_all_action,
-        "export_markdown": sidebar.export_markdown_action,
-        "export_json": sidebar.export_json_action,
+        **{f"export_{form}": action for form, action in sidebar.export_actions.items()},
     }

@@ -4,6 +4,7 @@ files, or shows folders in another program.
 Knows the input of each; not its contents.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -14,6 +15,7 @@ from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.application import Application
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
+from app.chat.rounds_side import RoundsSide
 from app.cluster.controller import MacsController
 from app.cluster.panel import MacsPanel
 from app.documents.controller import DocumentsController
@@ -22,14 +24,18 @@ from app.models.formatting import drafter_name
 from app.models.memory_dialog import MemoryDialog
 from app.notices import Notices
 from app.race.dialog import RaceDialog
+from app.rounds.replay_page import replay_page
+from app.rounds.scrubber import ReplayDialog
+from app.rounds.trace import Replay, to_document
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.server.controller import ServerController
 from app.server.panel import ServerPanel
 from app.settings_dialog import SettingsDialog
-from app.steps import Stepper, Steps
+from app.steps import Stepper, Steps, in_thread
+from engine.events import Event
 from engine.process.protocol import Loaded
-from engine.request import BALANCED
+from engine.request import BALANCED, ChatMessage
 from models.errors import Problem
 from models.files import models_folder
 
@@ -49,6 +55,7 @@ class WindowDialogs(QObject):
         documents: DocumentsController,
         notices: Notices,
         menus: Menus,
+        rounds: RoundsSide,
     ) -> None:
         """Dialogs open over `window`. A race uses the text in `composer`, with its documents."""
         super().__init__(window)
@@ -56,7 +63,8 @@ class WindowDialogs(QObject):
         self._composer, self._notices, self._menus = composer, notices, menus
         self._documents = documents
         self._report = ProblemReport(parent=self)
-        self._race_wanted = False  # when the model is loaded
+        self._stepper = Stepper(self)
+        self._race_wanted: Sequence[ChatMessage] = ()  # when the model is loaded
         self._report.copied.connect(self._on_copied)
         self._report.failed.connect(self.failed)
         application.loader.loaded_now.connect(self._on_loaded)
@@ -65,6 +73,8 @@ class WindowDialogs(QObject):
         menus.connect_commands(
             {
                 "race": self.race,
+                "replay": lambda: self.replay(rounds.answer),
+                "export_trace": lambda: self._export_trace_of(rounds.answer),
                 "sampling": self._configure,
                 "memory": self._show_memory,
                 "server": self.show_server,
@@ -72,9 +82,9 @@ class WindowDialogs(QObject):
                 "settings": self._show_settings,
                 "keys": self._show_keys,
                 "about": self._show_about,
-                "readme": lambda: self._open_path(README),
-                "data_folder": lambda: self._open_path(self._places.data),
-                "log": lambda: self._open_path(self._places.log),
+                "readme": lambda: self.open_path(README),
+                "data_folder": lambda: self.open_path(self._places.data),
+                "log": lambda: self.open_path(self._places.log),
                 "report": self._report.begin,
             }
         )
@@ -89,17 +99,24 @@ class WindowDialogs(QObject):
         for dialog in self._window.findChildren(QDialog):
             dialog.close()  # this stops a race, too
         self._report.close()
+        self._stepper.close()
 
     def race(self) -> None:
-        """Race plain against speculative decoding, on the composer's text or the last message."""
-        self._race_wanted = False
-        application, loader = self._application, self._application.loader
+        """Race on the composer's text, or on the last message."""
         text = self._composer.text
-        lines = self._conversation.asked(self._documents.prompt(text) if text.strip() else "")
+        self._race(self._conversation.asked(self._documents.prompt(text) if text.strip() else ""))
+
+    def race_answer(self, answer: int) -> None:
+        """Race on the question of an answer."""
+        self._race(self._conversation.asked_by(answer))
+
+    def _race(self, lines: Sequence[ChatMessage]) -> None:
+        self._race_wanted = ()
+        application, loader = self._application, self._application.loader
         if not lines:
             self.failed.emit(Problem("There is nothing to race with.", "Write a message first."))
         elif loader.resting:
-            self._race_wanted = True
+            self._race_wanted = lines
             loader.wake()
             self._notices.say("race", "The model is being loaded. Then the race starts.")
         elif loader.loaded is None:
@@ -120,8 +137,43 @@ class WindowDialogs(QObject):
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open()
 
-    def ask_to_export_trace(self, document: str) -> None:
-        """Ask for a file name for a trace, and write it."""
+    def replay(self, answer: int) -> None:
+        """Open the replay of an answer."""
+        if answer:
+            self._conversation.trace(answer, lambda events: self._open_replay(answer, events))
+
+    def _open_replay(self, answer: int, events: tuple[Event, ...]) -> None:
+        def steps() -> Steps:
+            replay = yield in_thread(lambda: Replay(events))
+            dialog = ReplayDialog(replay, parent=self._window)
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.scrubber.export_wanted.connect(self._export_trace)
+            dialog.scrubber.page_wanted.connect(lambda: self._export_page(answer, replay))
+            dialog.open()
+
+        self._stepper.run(steps(), failed=self.failed.emit)
+
+    def _export_trace_of(self, answer: int) -> None:
+        if answer:
+            self._conversation.trace(answer, lambda events: self._export_trace(to_document(events)))
+
+    def _export_trace(self, document: str) -> None:
+        self._export("Export the trace", "trace.json", document)
+
+    def _export_page(self, answer: int, replay: Replay) -> None:
+        record, branch = self._conversation.record, self._conversation.branch
+        targets = [message.target for message in branch if message.id == answer]
+        asked = self._conversation.asked_by(answer)
+        page = replay_page(
+            replay,
+            title=record.title if record else "",
+            question=asked[-1].content[asked[-1].attached :] if asked else "",
+            target=(targets or [""])[0],
+        )
+        self._export("Save the replay as a page", "replay.html", page)
+
+    def _export(self, title: str, ending: str, document: str) -> None:
+        """Ask for a file name, and write the document."""
 
         def write(path: Path) -> None:
             try:
@@ -130,8 +182,8 @@ class WindowDialogs(QObject):
                 self.failed.emit(problem)
 
         record = self._conversation.record
-        name = f"{record.title if record else ''} trace.json"
-        files.ask_to_save(self._window, "Export the trace", name, write)
+        name = f"{record.title if record else ''} {ending}".strip()
+        files.ask_to_save(self._window, title, name, write)
 
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""
@@ -214,11 +266,12 @@ class WindowDialogs(QObject):
 
     def _show_about(self) -> None:
         about = AboutDialog(self._places, parent=self._window)
-        about.shown.connect(self._open_path)
+        about.shown.connect(self.open_path)
         about.facts_asked.connect(self._report.begin)
         about.open()
 
-    def _open_path(self, path: Path | None) -> None:
+    def open_path(self, path: Path | None) -> None:
+        """Show a folder or file in the system's program for it."""
         try:
             open_path(path)
         except Problem as problem:
@@ -233,11 +286,11 @@ class WindowDialogs(QObject):
         """Start the race that waited for its model."""
         self._notices.take_back("race")
         if self._race_wanted:
-            self.race()
+            self._race(self._race_wanted)
 
     def _on_not_loaded(self, problem: Problem) -> None:
         self._notices.take_back("race")
-        self._race_wanted = False
+        self._race_wanted = ()
 
 
 def _come_forward(panel: QDialog) -> None:

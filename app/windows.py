@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.application import Application
 from app.attention import Attention
+from app.chat.queue_sender import QueueSender
 from app.models.controller import LibraryController
 from app.notices import Offer
 from app.server.local_server import ServerState
@@ -46,6 +47,13 @@ class Windows(QObject):
             application.answers,
             windows=lambda: tuple(reversed(self._windows)),
             wanted=lambda: application.settings.notifications,
+            parent=self,
+        )
+        self._queue_sender = QueueSender(
+            application.store,
+            application.answers,
+            shown=lambda conversation: self._showing(conversation) is not None,
+            names=lambda: application.loader.names,
             parent=self,
         )
         library = self.library_controller
@@ -200,6 +208,7 @@ class Windows(QObject):
         else:
             self._ended = True
             self._stepper.close()
+            self._queue_sender.close()
             self.library_controller.close()
             self.application.close()
 

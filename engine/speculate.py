@@ -542,16 +542,14 @@ def _measured(
     reading: Pass,
 ) -> MeasuredRound:
     """A drafted round for the policy."""
-    q = shown.confidence or shown.q
     return MeasuredRound(
-        proposed=len(q),
+        proposed=len(shown.q),
         accepted=verdict.accepted,
         draft_seconds=verdict.draft_seconds,
         verify_seconds=verdict.verify_seconds,
         context=context,
         drafter=draft.drafter,
         match=draft.match,
-        q=tuple(q),
         asked=choice.length,
         rows=reading.rows,
         beside=reading.beside,

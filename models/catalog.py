@@ -215,8 +215,9 @@ def offers(
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
     beside the weights. `free_bytes`, on the disk, where known. `macs`: those that could hold a
     target together, this one first.
-    Exactly one is recommended: the best with a drafter of its own that leaves room, else the
-    starter pair. On the CPU its weights are expanded: drafting never pays with quantized ones.
+    Exactly one is recommended: the best with a drafter of its own that leaves room while no other
+    program is busy, else the starter pair. On the CPU its weights are expanded: drafting never
+    pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
     seen = [
@@ -224,15 +225,23 @@ def offers(
         for pair in catalog.pairs
     ]
     seen = [each if each.fit.fits else _together(each, macs, free_bytes) for each in seen]
-    best = _recommended(seen, machine)
-    seen.sort(key=lambda each: (each is not best, bool(each.offer.reason), -each.pair.quality))
+    best = _recommended(seen, machine, free_bytes)
+
+    def order(each: _Seen) -> tuple[bool, bool, bool, float]:
+        offer = each.offer
+        return each is not best, bool(offer.reason), bool(offer.caution), -each.pair.quality
+
+    seen.sort(key=order)
     return [replace(each.offer, recommended=each is best) for each in seen]
 
 
 @dataclass(frozen=True)
 class _Seen:
+    """`fit` is at the moment, `usual` while no other program is busy."""
+
     pair: CatalogPair
     fit: Fit
+    usual: Fit
     offer: PairOffer
 
 
@@ -250,6 +259,7 @@ def _see(
     drafter = pair.drafter.size if pair.drafter else None
     asked = min(max(context, 1), pair.target.context)
     needed = fit(pair.target.size, drafter, context=asked, machine=machine)
+    usual = fit(pair.target.size, drafter, context=asked, machine=machine.usual)
     reason = "" if needed.fits else needed.reason
     reason = reason or _no_room_on_disk(download_bytes, free_bytes)
     offer = PairOffer(
@@ -273,7 +283,7 @@ def _see(
         expanded=needed.weights_bytes > pair.target.weights_bytes,
         caution=_caution(pair, needed, machine) if needed.fits else "",
     )
-    return _Seen(pair, needed, offer)
+    return _Seen(pair, needed, usual, offer)
 
 
 def _together(alone: _Seen, macs: Sequence[Machine], free_bytes: int | None) -> _Seen:
@@ -331,16 +341,17 @@ def _no_room_on_disk(download_bytes: int, free_bytes: int | None) -> str:
     )
 
 
-def _recommended(seen: Sequence[_Seen], machine: Machine) -> _Seen:
-    """The best pair that leaves room; of equals the one that is installed."""
+def _recommended(seen: Sequence[_Seen], machine: Machine, free_bytes: int | None) -> _Seen:
+    """The best pair that usually leaves room; of equals the one that is installed."""
     roomy = [
         each
         for each in seen
-        if not each.offer.reason
+        if each.usual.fits
+        and not _no_room_on_disk(each.offer.download_bytes, free_bytes)
         and each.pair.drafter is not None
-        and each.fit.needed_bytes <= LEAVES_ROOM * each.fit.available_bytes
+        and each.usual.needed_bytes <= LEAVES_ROOM * each.usual.available_bytes
         and _is_meant_for(each.pair, machine)
-        and (machine.unified or each.offer.expanded)
+        and (machine.unified or each.usual.weights_bytes > each.pair.target.weights_bytes)
     ]
     if not roomy:
         return next(each for each in seen if each.pair.target.name == STARTER.name)

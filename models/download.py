@@ -86,9 +86,8 @@ def _fetch(
 
 
 def connection_trouble(error: Exception, server: str) -> str:
-    """What a request that got no answer met, in words without a capital, such as "there is no
-    connection to the hub". Leaves out the system's own words, and the address: it may hold a
-    password."""
+    """Why a request got no answer, as the end of a sentence: "there is no connection to the hub".
+    Leaves out the system's own words, and the address, which may hold a password."""
     match error:
         case httpx2.TimeoutException():
             return f"{server} does not answer"

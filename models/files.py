@@ -44,8 +44,8 @@ def data_folder(home: Path | None = None) -> Path:
 
 
 def cache_folder(home: Path | None = None) -> Path:
-    """Where Slipstream keeps what it can make again: `home`, else $SLIPSTREAM_HOME, else the user's
-    folder for caches."""
+    """The folder for files that Slipstream can make again: `home`, else $SLIPSTREAM_HOME, else the
+    user's folder for caches."""
     if home is not None or os.environ.get(HOME_VARIABLE):
         return data_folder(home)
     return user_cache_path("Slipstream", appauthor=False)
@@ -126,7 +126,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; what is there when the block ends well replaces the file at `path`.
+    """A path to write to. When the block ends well, that file replaces the one at `path`.
 
     The file has either its old or its new content, whenever the process or the machine dies, and
     the new one is on the disk when this returns. Where the block raises, the old content stays. The

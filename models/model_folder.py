@@ -280,8 +280,8 @@ def refuse_code(config: Mapping[str, Any], what: str) -> None:
 
 
 def refuse_absurd(config: Mapping[str, Any]) -> None:
-    """Raises Problem where config.json states so many layers, or the like, that building them would
-    use up the memory before missing weights are noticed."""
+    """Raise Problem if config.json has sizes, such as the number of layers, with which the model
+    would use up the memory before missing weights are noticed."""
     tables = [config]
     while tables:
         table = tables.pop()

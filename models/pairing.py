@@ -314,7 +314,7 @@ class _Judge:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
 
     def _ratio_of(self, needed: Fit, drafter: DrafterDescription) -> float | None:
-        """What a network and the rows of the target's output layer that it borrows cost."""
+        """The cost of a network, with the rows of the target's output layer that it borrows."""
         ratio, ours = self._ratio(needed, None), count_parameters(self.size.config)
         if ratio is None:
             return None

@@ -1,4 +1,4 @@
-"""What commands report about models: plain values that they print and the window shows.
+"""Records about models: plain values that commands print and the window shows.
 
 Each has a JSON form: `asdict` writes it, `models.typed_json` reads it. Sizes are in bytes, times in
 seconds. Knows nothing of where the values come from.
@@ -63,9 +63,8 @@ class Installed:
     `name` is its hub id, or its folder's name. `role` head: a drafter head for one target;
     drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
     a person added, so Slipstream may not delete it. `problem` says why it cannot be used, and
-    `remedy` what to do; both are empty where it can. `last_used` is None where not known.
-    `drafter_kind` is as in `models.drafters.kinds`, empty for a model that others can be drafted
-    for.
+    `remedy` what to do; both are empty if it can. `last_used` is None if not known.
+    `drafter_kind` is as in `models.drafters.kinds`; empty for a target.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """What an interrupted download or import left on the disk."""
+    """The leftovers of an interrupted download or import."""
 
     name: str
     path: str
@@ -137,7 +136,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is on this machine, and on its way here.
+    """The models on this machine, and those that are being fetched.
 
     `folders` are those that a person added; `free_bytes` is the room on the disk to which models
     are downloaded. `downloading`: whether a process works through the queue now; where none does,

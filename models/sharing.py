@@ -1,4 +1,4 @@
-"""Which models several Macs can hold together, and how: told from their configs alone.
+"""Which models several Macs can hold together, and how, by their configs alone.
 
 In a pipeline each Mac has some layers; with tensor parallelism each has a part of every layer.
 Knows architectures and counts; nothing of memory, and nothing of how the Macs are joined.

@@ -1,4 +1,4 @@
-"""What a process that works for long asks of its system: to stay awake, and to open many files."""
+"""Requests of a long process to its system: to stay awake, and to open many files."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ _MANY_FILES = 4096
 
 
 class Awake:
-    """Keeps a Mac from falling asleep by itself while something is under way; elsewhere nothing.
+    """Keeps a Mac awake while work is under way. Does nothing on other systems.
 
     In a `with` statement: from its beginning to its end.
     """
@@ -48,7 +48,7 @@ class Awake:
 
 
 def open_many_files() -> None:
-    """Raise the limit of open files, which is 256 for what a Mac's Finder starts."""
+    """Raise the limit of open files, which is 256 for programs that a Mac's Finder starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(_MANY_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.prompt_edit import CTRL_ENTER, PromptEdit
+from app.chat.queued_messages import QueuedMessages
 from app.documents.chips import ChipsArea, DocumentChips
 from app.theme.icons import Sign, draw_sign
 from app.theme.labels import plain_label
@@ -41,39 +42,49 @@ class Composer(QWidget):
     """A text field, with the attached documents above it. Below it are the reason why nothing can
     be sent and how full the context is.
 
-    Attributes: `field`, the text field; `documents`, the chips; `drop_hint`, shown over the
-    composer while files are dragged; `answering`, whether an answer is being written; `blocked`,
-    why no message can be sent, or empty; `unready`, why the documents cannot be sent, or empty.
+    Attributes: `field`, the text field; `documents`, the chips; `queued`, the messages that wait
+    for the end of an answer; `drop_hint`, shown over the composer while files are dragged;
+    `answering`, whether an answer is being written; `blocked`, why no message can be sent, or
+    empty; `unready`, why the documents cannot be sent, or empty; `queues`, whether a message can
+    wait for the end of an answer; `excess`, the tokens that the message has too many for the
+    context.
 
     Signals:
         sent(str): send this message. The field is empty already, and `changed` follows.
-        sent_by_section(str): the same, after notes on every part of the documents.
+        to_queue(str): the same, when the answer that is being written has ended.
+        sent_by_section(str): send it after notes on every part of the documents.
         stopped: stop the answer (the button, or Esc).
         changed(str): the unsent text. Not sent for `set_text`.
         remedy_asked: carry out the remedy that is shown.
+        text_attach_asked: attach the text, which is too long for a message, as a document.
         attach_asked, folder_asked: ask which files, or which folder, to attach.
         files_given(list[Path]): attach these; they were dropped or pasted.
     """
 
     sent = Signal(str)
+    to_queue = Signal(str)
     sent_by_section = Signal(str)
     stopped = Signal()
     changed = Signal(str)
     remedy_asked = Signal()
+    text_attach_asked = Signal()
     attach_asked = Signal()
     folder_asked = Signal()
     files_given = Signal(list)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.answering = False
-        self.blocked = self.unready = ""
+        self.answering, self.queues = False, True
+        self.blocked = self.unready = self._blocking_remedy = ""
+        self.excess = 0
+        self._attachable = False  # whether it would fit without its text
         self._quiet = False  # while `set_text` runs
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
         self.set_enter_sends(True)
         self.documents = DocumentChips(removal="Remove")
+        self.queued = QueuedMessages()
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
@@ -86,6 +97,7 @@ class Composer(QWidget):
         self.drop_hint = DropHint(self)
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
+        self.setTabOrder(self.queued, self.documents)
         self.setTabOrder(self.documents, self.field)
         self.setTabOrder(self.field, self._remedy)
         self.setTabOrder(self._remedy, self._button)
@@ -99,7 +111,7 @@ class Composer(QWidget):
         self.field.textChanged.connect(self._on_change)
         self.field.files_held.connect(self.show_drop)
         self._button.clicked.connect(self._press)
-        self._remedy.clicked.connect(self.remedy_asked)
+        self._remedy.clicked.connect(self._press_remedy)
         self._recolour()
         self._refresh()
 
@@ -117,6 +129,7 @@ class Composer(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
         column.setSpacing(4)
+        column.addWidget(self.queued)
         column.addWidget(ChipsArea(self.documents))
         column.addWidget(self.field)
         column.addLayout(said)
@@ -141,8 +154,8 @@ class Composer(QWidget):
         self._notify("")
 
     def set_answering(self, answering: bool) -> None:
-        """Set whether an answer is being written. If so, it can be stopped, and nothing can be
-        sent."""
+        """Set whether an answer is being written. If so, it can be stopped, and messages are
+        queued."""
         self.answering = answering
         self._notify("")
 
@@ -152,7 +165,7 @@ class Composer(QWidget):
         A person can still write. With an empty `reason`, messages can be sent again.
         """
         self.blocked = reason
-        self._remedy.setText(remedy)
+        self._blocking_remedy = remedy
         self._notify("")
 
     def set_unready(self, reason: str) -> None:
@@ -160,6 +173,19 @@ class Composer(QWidget):
         if reason != self.unready:
             self.unready = reason
             self._notify("")
+
+    def set_excess(self, tokens: int, *, attachable: bool) -> None:
+        """Set how many tokens the message has too many, and whether attaching its text helps."""
+        if (tokens, attachable) != (self.excess, self._attachable):
+            self.excess, self._attachable = tokens, attachable
+            self._notify("")
+
+    @property
+    def _too_long(self) -> str:
+        if not self.excess:
+            return ""
+        plural = "" if self.excess == 1 else "s"
+        return f"{self.excess:,} token{plural} too many for the model’s context."
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """Show the tokens of the conversation with this message, and the limit.
@@ -191,15 +217,22 @@ class Composer(QWidget):
         self._recolour()
 
     def send(self) -> None:
-        """Send the text, or show why that is not possible."""
-        self._send(self.sent)
+        """Send the text, or queue it while an answer is written; or show why that is impossible."""
+        if self.excess and self.text.strip():
+            self._notify(self._too_long)
+        elif self.answering and self.queues and self.text.strip():
+            self._give(self.to_queue)
+        else:
+            self._send(self.sent)
 
     def _send(self, signal: SignalInstance) -> None:
-        text = self.text
-        if not text.strip():
+        if not self.text.strip():
             return
         if self.answering:
-            self._notify("An answer is being written. Stop it (Esc) or wait, then send.")
+            self._notify(
+                "An answer is being written. Stop it (Esc) or wait, then send: only a message of "
+                "words can wait here."
+            )
         elif self.blocked:
             self._announce(self.blocked)
             if self._remedy.isVisible():
@@ -209,9 +242,14 @@ class Composer(QWidget):
         elif self.unready:
             self._notify(self.unready)
         else:
-            self.set_text("")
-            signal.emit(text)
-            self.changed.emit("")
+            self._give(signal)
+
+    def _give(self, signal: SignalInstance) -> None:
+        """Empty the field, and send its text with this signal."""
+        text = self.text
+        self.set_text("")
+        signal.emit(text)
+        self.changed.emit("")
 
     def show_drop(self, on: bool) -> None:
         """Show or hide the hint that the files held over the window can be dropped."""
@@ -260,6 +298,9 @@ class Composer(QWidget):
         menu = self.attach_menu()
         menu.popup(self._attach.mapToGlobal(QPoint(0, -menu.sizeHint().height())))
 
+    def _press_remedy(self) -> None:
+        (self.remedy_asked if self.blocked else self.text_attach_asked).emit()
+
     def _press(self) -> None:
         if self.answering:
             self.stopped.emit()
@@ -268,7 +309,9 @@ class Composer(QWidget):
         self.field.setFocus()
 
     def _on_change(self) -> None:
-        if self._notice.text() != self.blocked:
+        if not self.field.text().strip():
+            self.excess = 0
+        if self._notice.text() != (self.blocked or self._too_long):
             self._notify("")  # it was about the text before
         self._refresh()
         if not self._quiet:
@@ -276,7 +319,7 @@ class Composer(QWidget):
 
     def _notify(self, line: str) -> None:
         """Show a line until the text changes. If empty, show why nothing can be sent."""
-        self._notice.setText(line or self.blocked)
+        self._notice.setText(line or self.blocked or self._too_long)
         if line:
             self._announce(line)
         self._refresh()
@@ -287,7 +330,9 @@ class Composer(QWidget):
 
     def _refresh(self) -> None:
         empty = self.field.document().isEmpty()
-        blocked = bool(self.blocked)
+        blocked = bool(self.blocked or self.excess)
+        attaches = "Attach it as a document" if self._attachable else ""
+        self._remedy.setText(self._blocking_remedy if self.blocked else attaches)
         self._notice.setVisible(bool(self._notice.text()))
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
         self._button.show_sign("stop" if self.answering else "send")

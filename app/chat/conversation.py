@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers, Writing
 from app.chat.listing import Listing
-from app.conversations.records import Conversation, Message
+from app.conversations.records import Conversation, DeletedMessages, Message
 from app.conversations.store import Store
 from app.documents.planner import Noting
 from app.steps import Stepper, Steps
@@ -37,7 +37,8 @@ _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
 
 class OpenConversation(QObject):
-    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown.
+    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown;
+    `beginning`, which returns the system prompt and settings of new conversations.
 
     Signals:
         opened(): another conversation is open; `changed` follows with its branch.
@@ -45,10 +46,11 @@ class OpenConversation(QObject):
             search, if any.
         changed(int): the branch changed; this many messages at its beginning are the same.
         noted(Message): a question on the branch has more notes on its documents.
-        described(): the record changed: its title or its settings.
+        described(): the record changed: its title, its settings or its queue.
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): another command failed; nothing was changed.
         remarked(str): a remark on the last command.
+        deleted(DeletedMessages): messages were deleted. A window offers to undo it.
     """
 
     opened = Signal()
@@ -59,6 +61,7 @@ class OpenConversation(QObject):
     refused = Signal(str, Problem)
     failed = Signal(Problem)
     remarked = Signal(str)
+    deleted = Signal(DeletedMessages)
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class OpenConversation(QObject):
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
         self._store, self._answers, self._listing = store, answers, listing
-        self._names, self._beginning = names, beginning
+        self._names, self.beginning = names, beginning
         self._stepper = Stepper(self)
         self._sending = False
         self._made: Future[Conversation] | None = None  # of the new conversation
@@ -116,7 +119,7 @@ class OpenConversation(QObject):
     def configured(self) -> tuple[str, Request | None]:
         """The system prompt, and the settings; None for the defaults."""
         if self.record is None:
-            return self._beginning()
+            return self.beginning()
         return self.record.system_prompt, self.record.settings
 
     @property
@@ -133,6 +136,11 @@ class OpenConversation(QObject):
             return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
+
+    def asked_by(self, answer: int) -> tuple[ChatMessage, ...]:
+        """Return the chat up to the question of an answer; empty if it is not in the branch."""
+        parents = [message.parent for message in self.branch if message.id == answer]
+        return self._lines(until=parents[0]) if parents and parents[0] is not None else ()
 
     # Which conversation
 
@@ -186,10 +194,29 @@ class OpenConversation(QObject):
             self.record = replace(self.record, unsent=text)
             self._store.keep_unsent(self.record.id, text)
 
+    def set_queued(self, texts: Sequence[str]) -> None:
+        """Store the messages that wait for the end of an answer."""
+        record = self.record
+        if record is None:
+            return
+
+        def steps() -> Steps:
+            yield self._store.keep_queued(record.id, texts)
+
+        self.record = replace(record, queued=tuple(texts))
+        self.described.emit()
+        self._run(steps())
+
     # Messages and answers
 
-    def say(self, text: str, *, sent: Future[Sent] | Future[Noting] | None = None) -> None:
-        """Send a message and have it answered.
+    def say(
+        self,
+        text: str,
+        *,
+        queued: bool = False,
+        sent: Future[Sent] | Future[Noting] | None = None,
+    ) -> None:
+        """Send a message, or the first `queued` message, and have it answered.
 
         `sent` gives what the model gets of it, if it has documents, or the notes to make before.
         """
@@ -202,6 +229,7 @@ class OpenConversation(QObject):
             asked = self._store.ask(
                 conversation,
                 text,
+                queued=queued,
                 sent=made.sent if isinstance(made, Noting) else made,
                 target=target,
                 drafter=drafter,
@@ -219,9 +247,22 @@ class OpenConversation(QObject):
                 raise
             if conversation is None and visit == self._visit:
                 self.record = record
+            elif self.record is not None and self.record.id == record.id:
+                record = replace(record, queued=self.record.queued)  # which may be newer
             self._follow(record, branch, made if isinstance(made, Noting) else None)
 
-        self._send(steps(), text)
+        if not queued:
+            self._send(steps(), text)
+        elif not self.busy and (record := self.record) is not None:
+            self.record = replace(record, queued=record.queued[1:])
+
+            def back_into_queue(problem: Problem) -> None:
+                self._give_up(problem)
+                if self.record is not None and self.record.id == record.id:
+                    self.set_queued((text, *self.record.queued))
+
+            self._sending = True
+            self._stepper.run(steps(), failed=back_into_queue)
 
     def edit(self, message: int, text: str) -> None:
         """Send another version of a message beside it, with the same documents, and have it
@@ -232,6 +273,32 @@ class OpenConversation(QObject):
         before = None if found is None else found.sent
         steps = self._steps_of_version(record.id, message, text, before and before.asked(text))
         self._send(steps, text)
+
+    def edit_answer(self, message: int, text: str) -> None:
+        """Store another version of an answer beside it, marked as edited by a person."""
+
+        def steps() -> Steps:
+            edited: Message = yield self._store.edit(message, text)
+            self._sending = False  # no answer is begun
+            yield from self._show_stored(edited.conversation)
+
+        self._send(steps(), text)
+
+    def delete_message(self, message: int) -> None:
+        """Delete a message, unless an answer is being written."""
+        if self.busy:
+            self.remarked.emit("An answer is being written. Stop it, then delete the message.")
+            return
+
+        def steps() -> Steps:
+            change: DeletedMessages = yield self._store.delete_message(message)
+            yield from self._show_stored(change.conversation)
+            self.deleted.emit(change)
+            self.remarked.emit(
+                f"{change.in_words}. Undo in the Edit menu brings back what is gone."
+            )
+
+        self._run(steps())
 
     def note(self, message: int, noting: Future[Noting]) -> None:
         """Ask a question again in another version, with notes on every part of its documents."""
@@ -310,9 +377,7 @@ class OpenConversation(QObject):
 
         def steps() -> Steps:
             yield self._store.delete_document(record.id, number)
-            branch = yield self._store.branch(record.id)
-            if self.record is not None and self.record.id == record.id:
-                self._show(branch)
+            yield from self._show_stored(record.id)
 
         self._run(steps())
 
@@ -341,7 +406,7 @@ class OpenConversation(QObject):
         if self.record is None:
             visit = self._visit
             # Only once, even if several callers ask at the same time.
-            system_prompt, settings = self._beginning()
+            system_prompt, settings = self.beginning()
             self._made = self._made or self._store.create(
                 system_prompt=system_prompt, settings=settings
             )
@@ -362,10 +427,17 @@ class OpenConversation(QObject):
         found = self._listing.find(self.record.id) if self.record is not None else None
         if found is None or self.record is None:
             return
-        record = replace(found, unsent=self.record.unsent)  # the list does not know it yet
+        # The list does not know these yet.
+        record = replace(found, unsent=self.record.unsent, queued=self.record.queued)
         if record != self.record:
             self.record = record
             self.described.emit()
+
+    def _show_stored(self, conversation: int) -> Steps:
+        """Show the branch as it is stored, if this conversation is still open."""
+        branch = yield self._store.branch(conversation)
+        if self.record is not None and self.record.id == conversation:
+            self._show(branch)
 
     def _steps_of_version(
         self,
@@ -386,18 +458,11 @@ class OpenConversation(QObject):
         self, record: Conversation, branch: tuple[Message, ...], noting: Noting | None
     ) -> None:
         """Show the branch with a new message and its answer, which is written now."""
-        *said, answer = branch
         if self.record is not None and self.record.id == record.id:
             self.record = record
-            self._show(tuple(said))
+            self._show(branch[:-1])
             self.described.emit()
-        self._answers.start(
-            answer,
-            _lines(record.system_prompt, said),
-            _keeping(record.settings or DEFAULTS, said),
-            title=record.title,
-            noting=noting,
-        )
+        start_answer(self._answers, record, branch, noting)
 
     def _ask(
         self,
@@ -499,9 +564,32 @@ def _record_of(
     return record
 
 
+def start_answer(
+    answers: Answers,
+    record: Conversation,
+    branch: tuple[Message, ...],
+    noting: Noting | None = None,
+) -> None:
+    """Have the answer at the end of a stored branch written, after the notes if there are any."""
+    *said, answer = branch
+    answers.start(
+        answer,
+        _lines(record.system_prompt, said),
+        _keeping(record.settings or DEFAULTS, said),
+        title=record.title,
+        noting=noting,
+    )
+
+
+def ended_well(message: Message) -> bool:
+    """Return whether the message is an answer behind which a queued message is sent."""
+    return message.role == "assistant" and message.state in ("complete", "length")
+
+
 def can_go_on(message: Message) -> bool:
-    """Return whether the message is an answer that was cut off."""
-    return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
+    """Return whether the message is an answer that was cut off, or that a person edited."""
+    cut = message.state in _GONE_ON or message.edited
+    return message.role == "assistant" and bool(message.content) and cut
 
 
 def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:

@@ -3,24 +3,39 @@
 Knows how a message looks. What a person asks for is sent as a signal.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from PySide6.QtCore import QDateTime, QEvent, QLocale, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import (
+    QDateTime,
+    QEvent,
+    QLocale,
+    QMargins,
+    QMimeData,
+    QObject,
+    QPoint,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QEnterEvent,
+    QFontMetricsF,
     QGuiApplication,
     QKeyEvent,
     QPainter,
     QPaintEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
+from app.chat.draft_ahead import DraftAhead
 from app.chat.message_actions import MessageActions
-from app.chat.provenance import Provenance
+from app.chat.provenance import Legend, Provenance
+from app.chat.scroll_keys import scroll_of
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.documents.answer_words import AnswerWords
@@ -31,11 +46,13 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.markdown.web import html_of
 from app.rounds.figures import answer_line
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.labels import ElidedLabel, plain_label
 from app.theme.style import figures_font, set_ink, small_font
+from engine.conversation.rounds import Round
 from engine.documents.copied import CopiedSpan
 from engine.request import Role
 from models.in_words import clean
@@ -51,6 +68,10 @@ _ENDINGS: dict[MessageState, str] = {
 }
 
 
+_BESIDE, _ABOVE, _RADIUS = 16, 9, 16  # pixels around the text of a bubble, and its corners
+_BUBBLE = 0.8  # of the width, at most
+_LONG = 2000  # characters: no such text fits into less
+_LONGEST_FORMATTED = 20_000  # characters: a copy of more would take longer than a person waits
 _NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
@@ -76,25 +97,34 @@ class MessageWidget(QWidget):
     """A message in the transcript.
 
     Signals:
-        edit_asked, regenerate_asked, go_on_asked: a person chose this command.
+        edit_asked, regenerate_asked, go_on_asked, deletion_of_message_asked, duplicate_asked: a
+            person chose this command.
+        tokens_asked(bool), replay_asked, race_asked: see `MessageActions`.
         branch_asked: show another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
         document_asked, deletion_asked: show, or delete, the document with this index among those of
             the message.
         place_asked(CopiedSpan): show where these words of the answer stand in a document.
         copied: "Code copied", or the like.
+        explanation_asked: explain the colours of the tokens.
         focused: the text got the focus.
     """
 
     edit_asked = Signal()
     regenerate_asked = Signal()
     go_on_asked = Signal()
+    tokens_asked = Signal(bool)
+    replay_asked = Signal()
+    race_asked = Signal()
+    deletion_of_message_asked = Signal()
+    duplicate_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(int)
     deletion_asked = Signal(int)
     place_asked = Signal(CopiedSpan)
     copied = Signal(str)
+    explanation_asked = Signal()
     focused = Signal()
 
     def __init__(
@@ -146,7 +176,11 @@ class MessageWidget(QWidget):
         self.figures_line = ElidedLabel(Qt.TextElideMode.ElideRight, least=60)
         self.figures_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.figures_line.setContentsMargins(0, 3, 8, 3)
-        self._actions = [self._make_actions()]
+        self.legend: Legend | None = None  # while the tokens are shown
+        self._ahead: DraftAhead | None = None  # while the answer is written
+        self._to_show: Callable[[DraftAhead], None] | None = None  # when all text is written
+        self._unwritten = False
+        self._actions = self._make_actions()
         self._arrange()
         self._show_formats()
         self._show_figures()
@@ -164,18 +198,18 @@ class MessageWidget(QWidget):
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
-        """The buttons of the message. For an answer: those below it, and those above it once the
-        pointer was there."""
-        return tuple(button for actions in self._actions for button in actions.buttons)
+        """The buttons of the message: above its text, or below that of an answer."""
+        return self._actions.buttons
 
     @property
-    def inner(self) -> tuple[HoverButton, ...]:
+    def inner(self) -> tuple[QAbstractButton, ...]:
         """The buttons that the arrow keys reach from the text, where Tab stops."""
         parts = (
             *self.documents.buttons,
             self.notes.button,
             self.offer.button,
-            *self._actions[0].buttons,
+            *self._actions.buttons,
+            *(() if self.legend is None else self.legend.buttons),
             self.go_on,
             *self.view.code_buttons,
         )
@@ -192,18 +226,51 @@ class MessageWidget(QWidget):
 
     def step(self) -> bool:
         """Write some text, for a limited time. Returns whether text is left."""
-        return self.view.step()
+        self._unwritten = self.view.step()
+        return self._unwritten
 
     def refresh(self) -> None:
-        """Draw the marks over the text again. Call this after some steps."""
+        """Draw all that lies over the text again. Call this after some steps."""
         self.view.place_buttons()
         self.view.lay_marks()
         self.provenance.refresh()
+        if self.legend is not None:
+            self.legend.refresh()
+        if self._ahead is not None and not self._unwritten:
+            show, self._to_show = self._to_show, None
+            show(self._ahead) if show is not None else self._ahead.follow()
+
+    def show_ahead(self, shown: Round | str | None, *, share: float | None, calm: bool) -> None:
+        """Show a round's draft behind the text, or a line before there is a text, once all text is
+        written. Nothing for None."""
+        if self._ahead is None:
+            self._ahead = DraftAhead(self.view, self._formats.colours, over=self)
+        self._ahead.calm = calm
+        if isinstance(shown, str):
+            self._to_show = lambda ahead: ahead.say(shown, share=share)
+        else:
+            self._to_show = lambda ahead: ahead.show_round(shown)
+
+    def show_tokens(self, shown: bool) -> None:
+        """Show or hide how each token was written, with a legend."""
+        self.provenance.set_shown(shown)
+        self._actions.check_tokens(shown)
+        if shown and self.legend is None:
+            self.legend = Legend(self.provenance)
+            self.legend.set_appearance(self._formats.font)
+            self.legend.explanation_asked.connect(self.explanation_asked)
+            self._column.insertWidget(self._column.indexOf(self.view) + 1, self.legend)
+        elif not shown and self.legend is not None:
+            self._column.removeWidget(self.legend)
+            self.legend.deleteLater()
+            self.legend = None
+        self.updateGeometry()
 
     def height_at(self, width: int) -> int:
         """Return the height of the message at this width."""
         if width != self.width():
             self.resize(width, self.height())
+        self._fit_bubble(width)
         column = self._column
         column.activate()
         if column.hasHeightForWidth():
@@ -219,6 +286,9 @@ class MessageWidget(QWidget):
         cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
         self.go_on.setVisible(cut)
         self._complete = ending.state == "complete"
+        if self._ahead is not None:
+            self._ahead.deleteLater()
+            self._ahead = self._to_show = None
         self._show_figures()
 
     def set_figures(self, figures: AnswerFigures | None) -> None:
@@ -256,8 +326,7 @@ class MessageWidget(QWidget):
     def set_branches(self, number: int, count: int) -> None:
         """Show that this is version `number` of `count`."""
         self._branch = (number, count)
-        for actions in self._actions:
-            actions.set_branches(number, count)
+        self._actions.set_branches(number, count)
 
     def set_formats(self, formats: Formats) -> None:
         """Use another font and other colours. The next steps redraw the text."""
@@ -265,18 +334,26 @@ class MessageWidget(QWidget):
         self.provenance.set_colours(formats.colours)
         self.word_marks.set_colours(formats.colours)
         self.view.set_formats(formats)
-        for actions in self._actions:
-            actions.set_formats(formats)
+        self._actions.set_formats(formats)
+        if self.legend is not None:
+            self.legend.set_appearance(formats.font)
+        if self._ahead is not None:
+            self._ahead.set_colours(formats.colours)
         self.go_on.set_appearance(formats.font, formats.colours)
         self.notes.set_formats(formats)
         self._show_formats()
         self.update()
 
     def copy(self) -> None:
-        """Copy the text as it was written, without the reasoning before it."""
-        QGuiApplication.clipboard().setText(clean(self.view.text.answer))
-        for actions in self._actions:
-            actions.acknowledge_copy()
+        """Copy the text as it was written, without the reasoning before it; an answer also as
+        formatted text, for programs that take that."""
+        text = clean(self.view.text.answer)
+        data = QMimeData()
+        data.setText(text)
+        if self.role == "assistant" and len(text) <= _LONGEST_FORMATTED:
+            data.setHtml(html_of(text))
+        QGuiApplication.clipboard().setMimeData(data)
+        self._actions.acknowledge_copy()
         self.copied.emit("Message copied")
 
     def menu(self, place: QPoint) -> QMenu:
@@ -305,8 +382,9 @@ class MessageWidget(QWidget):
             menu.addAction("Regenerate", self.regenerate_asked.emit)
             if not self.go_on.isHidden():
                 menu.addAction("Continue", self.go_on_asked.emit)
-        else:
-            menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Edit", self.edit_asked.emit)
+        menu.addAction("Duplicate the conversation up to here", self.duplicate_asked.emit)
+        menu.addAction("Delete", self.deletion_of_message_asked.emit)
         menu.addSeparator()
         menu.addAction("Select all", self.view.selectAll)
         return menu
@@ -315,8 +393,6 @@ class MessageWidget(QWidget):
         self.menu(event.globalPos()).popup(event.globalPos())
 
     def enterEvent(self, event: QEnterEvent) -> None:
-        if self.role == "assistant" and len(self._actions) == 1:
-            self._add_actions_above()
         self._wake(True)
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -326,6 +402,9 @@ class MessageWidget(QWidget):
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             key, plain = event.key(), event.modifiers() in _NO_MODIFIERS
             if plain and (self._open_place(watched, key) or self._move_focus(watched, key)):
+                return True
+            if scroll_of(event):
+                event.ignore()  # the conversation scrolls, and not the cursor
                 return True
         elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)
@@ -363,7 +442,28 @@ class MessageWidget(QWidget):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(self._formats.colours.own))
-            painter.drawRoundedRect(self.rect().toRectF(), 10, 10)
+            bubble = self.rect()
+            bubble.setLeft(self._column.contentsMargins().left() - _BESIDE)
+            bubble.setBottom(self.view.geometry().bottom() + _ABOVE)
+            painter.drawRoundedRect(bubble.toRectF(), _RADIUS, _RADIUS)
+
+    def _fit_bubble(self, width: int) -> None:
+        """Make the bubble of a person's message as wide as its text, in a message of `width`."""
+        if self.role == "assistant":
+            return
+        most = round(_BUBBLE * width)
+        below = (self._words, self._note, self._ending, self.offer)
+        alone = self.documents.isHidden() and all(part.isHidden() for part in below)
+        if alone and len(self.written) < _LONG:
+            metrics = QFontMetricsF(self._formats.font)
+            lines = self.written.splitlines() or [""]
+            wanted = max(metrics.horizontalAdvance(line) for line in lines)
+            wanted += 2 * (_BESIDE + self.view.document().documentMargin() + 1)
+            least = self._actions.sizeHint().width() + 2 * _BESIDE
+            most = min(most, max(least, math.ceil(wanted)))
+        margins = (width - most + _BESIDE, _ABOVE, _BESIDE, 0)
+        if self._column.contentsMargins() != QMargins(*margins):
+            self._column.setContentsMargins(*margins)
 
     def _make_actions(self) -> MessageActions:
         answer = self.role == "assistant"
@@ -371,6 +471,9 @@ class MessageWidget(QWidget):
         made.version_asked.connect(lambda by: self.branch_asked.emit(self._branch[0] + by))
         made.copy_asked.connect(self.copy)
         made.change_asked.connect(self.regenerate_asked if answer else self.edit_asked)
+        made.tokens_asked.connect(self.tokens_asked)
+        made.replay_asked.connect(self.replay_asked)
+        made.race_asked.connect(self.race_asked)
         return made
 
     def _arrange(self) -> None:
@@ -379,9 +482,10 @@ class MessageWidget(QWidget):
         self._head.addWidget(self._title)
         self._head.addStretch(1)
         column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
+        column.setContentsMargins(14, 4, 8, 4)
         column.setSpacing(4)
-        column.addLayout(self._head)
+        if answer:
+            column.addLayout(self._head)
         column.addWidget(self.documents)
         column.addWidget(self.notes)
         column.addWidget(self.view)
@@ -393,30 +497,22 @@ class MessageWidget(QWidget):
         column.addLayout(ending)
         column.addWidget(self.offer)
         if answer:
+            column.addWidget(self.figures_line)
             footer = QHBoxLayout()
-            footer.addWidget(self.figures_line, 1)
-            footer.addWidget(self._actions[0])
+            footer.addWidget(self._actions)
+            footer.addStretch(1)
             column.addLayout(footer)
-            # As high as it will be with the buttons in it.
-            self._title.setMinimumHeight(self._actions[0].sizeHint().height())
         else:
-            self._head.addWidget(self._actions[0])
+            self._title.hide()  # the bubble says whose it is
+            column.addSpacing(_ABOVE)
+            column.addWidget(self._actions, 0, Qt.AlignmentFlag.AlignRight)
         column.addWidget(self._note)
-
-    def _add_actions_above(self) -> None:
-        """Add the buttons in an answer's head, for the pointer. The keyboard reaches those
-        below."""
-        above = self._make_actions()
-        for button in above.buttons:
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        above.set_branches(*self._branch)
-        self._actions.append(above)
-        self._head.addWidget(above)
 
     def _show_figures(self) -> None:
         words = ""  # without figures: the title has the name
         if self._figures is not None:
             words = answer_line(self._figures, complete=self._complete, target=clean(self.name))
+        self._actions.set_shown(self._figures is not None)
         self.figures_line.setText(words)
         self.figures_line.setAccessibleName(words)
         if self._created is not None:
@@ -446,8 +542,7 @@ class MessageWidget(QWidget):
         self._title.setFont(small)
 
     def _wake(self, awake: bool) -> None:
-        for actions in self._actions:
-            actions.set_awake(awake)
+        self._actions.set_awake(awake)
 
 
 def _leaves_text(cursor: QTextCursor, key: int) -> bool:

@@ -1,7 +1,7 @@
-"""The buttons of a message in a row: its versions, copy, and edit or regenerate.
+"""The buttons of a message in a row: its versions, copy, and edit or regenerate; of an answer, also
+those that show how it was written.
 
-The head of every message has such a row, and the end of each answer too. Knows buttons. What a
-person asks for is sent as a signal.
+Knows buttons. What a person asks for is sent as a signal.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,18 @@ from app.theme.style import set_ink, small_font
 
 
 class MessageActions(QWidget):
-    """Attribute: `buttons`, from left to right.
+    """Attributes: `buttons`, from left to right; `show_buttons`, of an answer.
 
     Signals:
+        tokens_asked(bool): show or hide how each token of the answer was written.
+        replay_asked, race_asked: replay the answer; race its question.
         version_asked(int): show the version before (-1) or after (1).
         copy_asked, change_asked: copy the message; edit the question or regenerate the answer.
     """
 
+    tokens_asked = Signal(bool)
+    replay_asked = Signal()
+    race_asked = Signal()
     version_asked = Signal(int)
     copy_asked = Signal()
     change_asked = Signal()
@@ -39,16 +44,21 @@ class MessageActions(QWidget):
             "Write this answer again" if answer else "Edit this message and send it again",
             self.change_asked.emit,
         )
-        self.buttons = (self._back, self._forth, self._copy, change)
+        self.show_buttons = self._make_show_buttons() if answer else ()
+        self.buttons = (*self.show_buttons, self._back, self._forth, self._copy, change)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(2)
+        for button in self.show_buttons:
+            row.addWidget(button)
+        row.addSpacing(6)
         for part in (self._back, self._versions, self._forth):
             row.addWidget(part)
         row.addSpacing(6)
         row.addWidget(self._copy)
         row.addWidget(change)
         self.set_branches(1, 1)
+        self.set_shown(False)
         self.set_formats(formats)
 
     def set_branches(self, number: int, count: int) -> None:
@@ -61,10 +71,20 @@ class MessageActions(QWidget):
         self._back.setEnabled(number > 1)
         self._forth.setEnabled(number < count)
 
+    def set_shown(self, shown: bool) -> None:
+        """Show the buttons that show how an answer was written, or leave them out."""
+        for button in self.show_buttons:
+            button.setVisible(shown)
+
+    def check_tokens(self, shown: bool) -> None:
+        """Mark the button Tokens while the tokens are shown."""
+        for button in self.show_buttons[:1]:
+            button.setChecked(shown)
+
     def set_awake(self, awake: bool) -> None:
-        """Paint the buttons, or hide them. Those for the versions are always painted."""
-        for button in self.buttons:
-            button.set_awake(awake or button in (self._back, self._forth))
+        """Paint the buttons to copy and to change the message, or hide them."""
+        for button in self.buttons[-2:]:
+            button.set_awake(awake)
 
     def acknowledge_copy(self) -> None:
         """Show on the button that the message was copied."""
@@ -77,10 +97,23 @@ class MessageActions(QWidget):
         self._versions.setFont(small_font(formats.font, scale=0.9))
         set_ink(self._versions, formats.colours.muted)
 
+    def _make_show_buttons(self) -> tuple[HoverButton, ...]:
+        tokens = self._button("Tokens", "Show how each word was written", self._ask_for_tokens)
+        tokens.setCheckable(True)
+        return (
+            tokens,
+            self._button("Replay", "Replay this answer, round by round", self.replay_asked.emit),
+            self._button("Race", "Write it twice: with drafts and without", self.race_asked.emit),
+        )
+
+    def _ask_for_tokens(self) -> None:
+        self.tokens_asked.emit(self.show_buttons[0].isChecked())
+
     def _button(self, text: str, name: str, act: Callable[[], None]) -> HoverButton:
         button = HoverButton(
             text, parent=self, font=self._formats.font, colours=self._formats.colours
         )
         button.setAccessibleName(name)
+        button.setToolTip(name)
         button.clicked.connect(act)
         return button

@@ -16,7 +16,8 @@ from app.documents.answer_words import AnswerWords
 from app.documents.chips import Chip
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
-from app.rounds.trace import Piece, TextTally
+from app.rounds.trace import Piece, PieceKind, TextTally
+from engine.conversation.rounds import Round
 from engine.request import Role
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message beside its text, about
@@ -29,7 +30,9 @@ class MessageRow:
     `reasoning`, its tokens and time, if known; `note`, a line below it; `marks`, the hits of a
     search; `documents` of a question; `notes` on them from which an answer is written, a title and
     a text; `offer`, a button's label and words below it; `words` of an answer that documents have
-    or lack, and `marked`, whether they are marked.
+    or lack, and `marked`, whether they are marked; `fades_after` and `calm`, see `mark_newest`;
+    `hidden`, the kinds of tokens that are not shown, None as usual; `ahead`, what stands behind the
+    text while it is written.
 
     `widget` is None while it is not built. `top` and `height` are its place in the page, and
     `measured` is False while `height` is an estimate.
@@ -55,7 +58,11 @@ class MessageRow:
         self.documents: tuple[Chip, ...] = ()
         self.notes = self.offer = ("", "")
         self.words = AnswerWords()
-        self.provenance = self.marked = False
+        self.provenance = self.marked = self.calm = False
+        self.fades_after = 0.0
+        self.hidden: frozenset[PieceKind] | None = None
+        self.ahead: Round | str | None = None
+        self._share: float | None = None
         self.widget: MessageWidget | None = None
         self.top = self.height = 0
         self.measured = False
@@ -85,9 +92,13 @@ class MessageRow:
         """Whether it has the focus or a selection, so that its widget must stay."""
         if self.widget is None:
             return False
-        selected = self.widget.view.textCursor().hasSelection()
-        focus = self.widget.window().focusWidget()
-        return selected or (focus is not None and self.widget.isAncestorOf(focus))
+        return self.has_focus or self.widget.view.textCursor().hasSelection()
+
+    @property
+    def has_focus(self) -> bool:
+        """Whether its text, or a button of it, has the focus of its window."""
+        focus = None if self.widget is None else self.widget.window().focusWidget()
+        return focus is not None and self.widget is not None and self.widget.isAncestorOf(focus)
 
     def append(self, delta: str) -> None:
         """Add text."""
@@ -165,9 +176,23 @@ class MessageRow:
 
     def show_provenance(self, shown: bool) -> None:
         """Show or hide the provenance of the tokens."""
-        self.provenance = shown
+        self.provenance, self.measured = shown, False
         if self.widget is not None:
-            self.widget.provenance.set_shown(shown)
+            self.widget.provenance.set_hidden(self.hidden)
+            self.widget.show_tokens(shown)
+
+    def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
+        """Show a round's draft behind the text that is being written, or a line before there is
+        one; nothing for None."""
+        self.ahead, self._share = shown, share
+        if self.widget is not None and self.ending is None:
+            self.widget.show_ahead(shown, share=share, calm=self.calm)
+
+    def mark_newest(self, *, fades_after: float, calm: bool) -> None:
+        """Mark each new token for this number of seconds. If `calm`, nothing moves."""
+        self.fades_after, self.calm = fades_after, calm
+        if self.widget is not None:
+            self.widget.provenance.fades_after = fades_after
 
     def mark_words(self, marked: bool) -> None:
         """Mark, or do not mark, the words that documents have or lack."""
@@ -191,12 +216,14 @@ class MessageRow:
     def fill(self, widget: MessageWidget) -> None:
         """Fill a new widget with everything; `step` writes its text."""
         self.widget = widget
+        widget.provenance.set_hidden(self.hidden)
         if self.provenance:
-            widget.provenance.set_shown(True)
+            widget.show_tokens(True)
         if self.written:
             widget.append(self.written)
         if self.pieces is not None:
             widget.provenance.set_pieces(self.pieces)
+        widget.provenance.fades_after = self.fades_after
         self._show_reasoning()
         widget.set_documents(self.documents)
         widget.set_notes(*self.notes)
@@ -208,6 +235,8 @@ class MessageRow:
         widget.set_note(self.note)
         if self.ending is not None:
             widget.end(self.ending)
+        else:
+            self.show_ahead(self.ahead, share=self._share)
         widget.view.set_marks(self.marks)
 
     def fold(self) -> None:

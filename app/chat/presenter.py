@@ -4,6 +4,7 @@ Knows the conversation and the transcript, and keeps them equal. What a person a
 is sent as a signal.
 """
 
+import math
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
@@ -20,21 +21,28 @@ from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
 from app.documents.chips import chip_of_sent
 from app.markdown.streaming import ReasoningSpan
-from app.rounds.lane import DraftLane
-from app.rounds.trace import Trace
+from app.rounds.pace import PaceTimer
+from app.rounds.trace import Piece, Trace
+from app.settings import DraftsInText
 from engine.conversation.rounds import EventOrRound, Round
 from engine.documents.prompt import Sent
 from engine.events import Event, Failed, Text
 
 PERSON = "You"
 _COUNT_MS = 500  # between two counts of reasoning that is being written
+_MARKED_SECONDS = 2.0  # a new token, until its colour has faded
 
 
 class ConversationPresenter(QObject):
-    """Attributes: `provenance`, whether the tokens' provenance is shown; `finder`, with its bar.
+    """Attributes: `provenance`, whether all tokens' provenance is shown; `explains`, whether the
+    next answer with a draft keeps its colours, with their legend; `finder`, with its bar.
 
     Signals:
-        edit_asked(int): edit this message of the person.
+        explained(): an answer kept its colours, as `explains` asked.
+        edit_asked(int), duplicate_asked(int): edit this message; duplicate the conversation up to
+            it.
+        replay_asked(int), race_asked(int): replay this answer; race its question.
+        explanation_asked(): explain the colours of the tokens.
         selected(int): an answer was clicked on, or became the last.
         link_asked(str): a link was chosen.
         document_asked(Sent, int), deletion_asked(Sent, int): show, or delete, the document with
@@ -42,6 +50,11 @@ class ConversationPresenter(QObject):
     """
 
     edit_asked = Signal(int)
+    duplicate_asked = Signal(int)
+    replay_asked = Signal(int)
+    race_asked = Signal(int)
+    explanation_asked = Signal()
+    explained = Signal()
     selected = Signal(int)
     link_asked = Signal(str)
     document_asked = Signal(Sent, int)
@@ -52,12 +65,14 @@ class ConversationPresenter(QObject):
         conversation: OpenConversation,
         answers: Answers,
         transcript: Transcript,
-        lane: DraftLane,
     ) -> None:
         super().__init__(transcript)
-        self.provenance = False
+        self.provenance = self.explains = False
         self._conversation, self._answers = conversation, answers
-        self._transcript, self._lane = transcript, lane
+        self._transcript = transcript
+        self._drafts, self._calm = DraftsInText.FADE, False
+        self._pace = PaceTimer(self)
+        self._pace.due.connect(self._settle)
         self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
@@ -67,7 +82,6 @@ class ConversationPresenter(QObject):
         self._frame.timeout.connect(self._show_pieces)
         self._count = QTimer(self, singleShot=True, interval=_COUNT_MS)
         self._count.timeout.connect(self._count_reasoning)
-        transcript.set_slot(lane)
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         conversation.noted.connect(self._on_noted)
@@ -76,6 +90,12 @@ class ConversationPresenter(QObject):
         answers.finished.connect(self._finish)
         answers.saved.connect(self._on_saved)
 
+    @property
+    def focused(self) -> int:
+        """The id of the message with the focus, 0 for none."""
+        focused = (message.id for message, row in self._pairs() if row.has_focus)
+        return next(focused, 0)
+
     def show_provenance(self, shown: bool) -> None:
         """Show or hide the provenance of all answers' tokens."""
         self.provenance = shown
@@ -83,6 +103,11 @@ class ConversationPresenter(QObject):
         if shown:
             self._show_pieces()  # the trace was read before the answer grew
         self._fetch_traces()
+
+    def show_drafts(self, drafts: DraftsInText, *, calm: bool) -> None:
+        """Choose how the drafts of answers to come are shown in their text. If `calm`, nothing
+        moves."""
+        self._drafts, self._calm = drafts, calm
 
     def reveal(self, id: int, words: str = "") -> None:
         """Scroll to a message and give it the focus. Marks `words` in it, and goes to the first of
@@ -111,6 +136,7 @@ class ConversationPresenter(QObject):
         self._shown = self._shown[:kept]
         if self._writing and self._writing.message.id not in [m.id for m in self._shown]:
             self._writing = None
+            self._pace.clear()
         for message in self._conversation.branch[kept:]:
             self._add(message)
         self._transcript.jump_to_newest()
@@ -127,7 +153,7 @@ class ConversationPresenter(QObject):
         streaming = writing is not None and writing.state == "streaming"
         row = self._transcript.add(
             message.role,
-            name=(message.target or "Model") if message.role == "assistant" else PERSON,
+            name=_author(message),
             text=text,
             ending=None if streaming else ending,
             created=message.created,
@@ -140,7 +166,12 @@ class ConversationPresenter(QObject):
         self._show_notes(message)
         if writing is not None and streaming:
             self._writing = writing
-            self._lane.clear()
+            self._pace.clear()
+            if self._drafts is not DraftsInText.OFF:
+                if writing.text:  # of which nothing is new
+                    row.set_pieces(writing.pieces)
+                keeps = self._calm or self._drafts is DraftsInText.KEEP
+                row.mark_newest(fades_after=math.inf if keeps else _MARKED_SECONDS, calm=self._calm)
             self._show_activity(writing)
             self._frame.start()
 
@@ -151,8 +182,14 @@ class ConversationPresenter(QObject):
             return
         id = message.id
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
+        widget.duplicate_asked.connect(lambda: self.duplicate_asked.emit(id))
+        widget.deletion_of_message_asked.connect(lambda: self._conversation.delete_message(id))
         widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
         widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
+        widget.tokens_asked.connect(partial(self._show_tokens, row))
+        widget.replay_asked.connect(lambda: self.replay_asked.emit(id))
+        widget.race_asked.connect(lambda: self.race_asked.emit(id))
+        widget.explanation_asked.connect(self.explanation_asked)
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
         widget.copied.connect(self._announcer.say)
@@ -201,26 +238,35 @@ class ConversationPresenter(QObject):
         if writing is not self._writing:
             return
         match happening:
-            case Text(delta=delta):
-                self._transcript.append(delta)
-                self._announcer.append(delta)
-                if self.provenance and not self._frame.isActive():
-                    self._frame.start()
+            case Text():
+                self._pace.push(happening)
             case Round():
-                self._lane.push(happening)
+                if self._drafts is not DraftsInText.OFF:
+                    self._pace.push(happening)
                 self._tally_reasoning(writing)
 
+    def _settle(self, text: str, round: Round | None) -> None:
+        """Show text that is final, and the draft behind it."""
+        self._transcript.append(text)
+        self._announcer.append(text)
+        self._transcript.show_ahead(round)
+        if not self._frame.isActive():
+            self._show_pieces()  # with the text, so that it is coloured from the first frame on
+            self._frame.start()
+
     def _show_activity(self, writing: Writing) -> None:
-        """Show the activity in place of the draft lane, before there are rounds."""
+        """Show the activity where the text will begin."""
         if writing is not self._writing or (activity := writing.activity) is None:
             return
-        share = activity.share if isinstance(activity, Reading | MakingNotes) else None
-        self._lane.say(long_status(activity), share=share)
+        if not writing.text:
+            share = activity.share if isinstance(activity, Reading | MakingNotes) else None
+            self._transcript.show_ahead(f"{long_status(activity)}\u2026", share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:
             return
-        self._writing = None
+        self._pace.flush()
+        needed, self._writing = self._needs_pieces, None
         self._frame.stop()
         self._count.stop()
         ending = _ending(writing)
@@ -229,13 +275,30 @@ class ConversationPresenter(QObject):
         self._announcer.finish()
         self._transcript.end(ending)
         self._tally_reasoning(writing)
-        if self.provenance:
+        if needed:
             self._give_pieces(writing)
+        row = self._row(writing.message.id)
+        if self.explains and needed and row is not None and _drafted(writing.pieces):
+            self.explains = False
+            row.hidden = frozenset(("rejected", "discarded"))  # no word moves
+            self._transcript.show_tokens(row, True)
+            self.explained.emit()
 
     # Provenance
 
+    @property
+    def _needs_pieces(self) -> bool:
+        """Whether the answer that is being written shows its tokens."""
+        row = None if self._writing is None else self._row(self._writing.message.id)
+        return row is not None and (row.provenance or row.fades_after > 0.0)
+
+    def _show_tokens(self, row: MessageRow, shown: bool) -> None:
+        """Show or hide the tokens of one message."""
+        self._transcript.show_tokens(row, shown)
+        self._fetch_traces()
+
     def _show_pieces(self) -> None:
-        if self._writing is not None and self.provenance:
+        if self._writing is not None and self._needs_pieces:
             self._give_pieces(self._writing)
 
     def _give_pieces(self, writing: Writing) -> None:
@@ -269,7 +332,7 @@ class ConversationPresenter(QObject):
         for message, row in reversed(self._pairs()):
             if message.role != "assistant" or row.widget is None or message.id in self._asked:
                 continue
-            tokens = self.provenance and row.pieces is None
+            tokens = row.provenance and row.pieces is None
             if not tokens and (row.reasoning is not None or _reasoned(row) is None):
                 continue
             if writing := self._answers.writing(message.id):
@@ -285,7 +348,7 @@ class ConversationPresenter(QObject):
         if row is not None and row.widget is not None:
             trace = Trace(events)
             self._transcript.set_pieces(row, trace.pieces)
-            if (span := _reasoned(row)) is not None:
+            if events and (span := _reasoned(row)) is not None:
                 self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
         self._fetch_traces()
 
@@ -323,10 +386,22 @@ class ConversationPresenter(QObject):
         return next((message for message, other in self._pairs() if other is row), None)
 
 
+def _author(message: Message) -> str:
+    """Return who wrote a message."""
+    if message.role != "assistant":
+        return PERSON
+    model = message.target or "Model"
+    return f"{model}, edited by you" if message.edited else model
+
+
 def _reasoned(row: MessageRow) -> ReasoningSpan | None:
     """Return the place of the reasoning in a message with a widget, or None until it has ended."""
     span = None if row.widget is None else row.view.text.reasoning
     return span if span is not None and span.closed else None
+
+
+def _drafted(pieces: tuple[Piece, ...]) -> bool:
+    return any(piece.kind == "accepted" for piece in pieces)
 
 
 def _ending(writing: Writing) -> Ending:

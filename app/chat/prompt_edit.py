@@ -26,8 +26,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
 
+from app.chat.scroll_keys import scroll_of
+
 MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
-_MOST_LINES = 8  # to be seen at once
+_MOST_LINES, _MOST_OF_AN_ANSWER = 8, 20  # lines to be seen at once
 _LONGEST_LINE = 4_000  # characters that are laid out in one piece
 _JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block that continues the line before
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
@@ -57,6 +59,7 @@ class PromptEdit(QPlainTextEdit):
         super().__init__(parent)
         self.enter_sends = True
         self._joins = False  # whether some block may continue the line before
+        self._most_lines = _MOST_LINES
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -65,6 +68,11 @@ class PromptEdit(QPlainTextEdit):
         self.viewport().setBackgroundRole(QPalette.ColorRole.NoRole)
         self.viewport().setAutoFillBackground(False)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self._fit()
+
+    def set_for_answer(self, on: bool) -> None:
+        """Have room for an answer that is being edited, or for a message only."""
+        self._most_lines = _MOST_OF_AN_ANSWER if on else _MOST_LINES
         self._fit()
 
     def text(self) -> str:
@@ -128,8 +136,11 @@ class PromptEdit(QPlainTextEdit):
         if event.key() in _DELETING and self.textCursor().hasSelection():
             self._insert("")
             return
+        if self._leaves(event):
+            event.ignore()
+            return
         if event.key() not in _ENTER:
-            if _types(event):
+            if types(event):
                 self._take_selection()
             super().keyPressEvent(event)
             return
@@ -201,6 +212,13 @@ class PromptEdit(QPlainTextEdit):
         super().resizeEvent(event)
         self._fit()
 
+    def _leaves(self, event: QKeyEvent) -> bool:
+        """Return whether a key that scrolls has no use here: the conversation scrolls then."""
+        scroll = scroll_of(event)
+        if scroll in ("page up", "page down"):
+            return self._lines() <= self._most_lines
+        return scroll is not None and self.document().isEmpty()
+
     def _take_selection(self) -> None:
         """Remove the selection before Qt does, if it matters how."""
         if self._joins and self.textCursor().hasSelection():
@@ -250,7 +268,7 @@ class PromptEdit(QPlainTextEdit):
         estimate before it is laid out."""
         layout, lines = self.document().documentLayout(), 0
         block = self.document().firstBlock()
-        while block.isValid() and lines <= _MOST_LINES:
+        while block.isValid() and lines <= self._most_lines:
             layout.blockBoundingRect(block)  # lays it out
             lines += block.lineCount()
             block = block.next()
@@ -261,12 +279,12 @@ class PromptEdit(QPlainTextEdit):
         # From the layout, which rounds differently from the font.
         line = first.layout().lineAt(0)
         each = line.height() if line.isValid() else self.fontMetrics().lineSpacing()
-        return math.ceil(min(lines, _MOST_LINES) * each + 2 * self.document().documentMargin())
+        return math.ceil(min(lines, self._most_lines) * each + 2 * self.document().documentMargin())
 
     def _fit(self) -> None:
         """Be as high as the text, up to a limit. Beyond it, scroll."""
         lines = self._lines()
-        scrolls = lines > _MOST_LINES
+        scrolls = lines > self._most_lines
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAsNeeded if scrolls else policy.ScrollBarAlwaysOff
@@ -285,7 +303,7 @@ def _is_of_picture(source: QMimeData) -> bool:
     return source.hasImage() and not source.hasText()
 
 
-def _types(event: QKeyEvent) -> bool:
+def types(event: QKeyEvent) -> bool:
     """Return whether a key writes a character, and is no shortcut."""
     modifiers = event.modifiers()
     shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (

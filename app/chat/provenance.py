@@ -1,27 +1,30 @@
 """Shows the provenance of each token of an answer, over its rendered text.
 
 Colours and lines mark the kinds of tokens (see `app.theme.palette`). Rejected and discarded tokens
-stand where they would have been, small and struck out, as characters that are not copied. The marks
-are layout formats, as `app.markdown.highlight` uses them: Qt would take some five times as long to
-paint selections. Knows pieces and a view; not rounds or events.
+stand where they would have been, small and struck out, as characters that are not copied. While an
+answer is written, only its newest tokens are marked, and their colours fade into the text.
+
+The marks are layout formats, as `app.markdown.highlight` uses them: Qt would take some five times
+as long to paint selections. Knows pieces and a view; not rounds or events.
 """
 
+import math
+import time
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
-    QPainter,
-    QPaintEvent,
+    QResizeEvent,
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
     QTextLayout,
 )
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QBoxLayout, QHBoxLayout, QToolButton, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN, UNDERLINES
 from app.markdown.page import RejectedSpan
@@ -29,13 +32,17 @@ from app.markdown.view import TextView
 from app.rounds.drawing import WHY_DISCARDED, WHY_FORCED
 from app.rounds.explained import KINDS, KindWord
 from app.rounds.trace import Piece, PieceKind
-from app.theme.palette import Palette, line_of
+from app.theme.palette import Palette, line_of, mixed
 
-_Stretch = tuple[int, int, PieceKind]  # start and end in the document, or in a block
+_Stretch = tuple[int, int, PieceKind]  # start and end in the document
+_Laid = tuple[int, int, PieceKind, int]  # the same in a block, and how far it has faded
 _LAID = 1  # the state of blocks with marks; new blocks have another
 _LONGEST = 1_000  # characters; a longer piece is no token but text of unknown origin
 _MOST_ALTERNATIVES = 4  # in a tooltip
 _APART = 16  # pixels between the words of the legend
+_STEP_SECONDS, _STEPS = 0.2, 6  # of a colour that fades into the text's
+_ROOM_FOR_MORE = 40  # pixels, for the button behind them
+_FLOOD = 0.5  # rejected and discarded tokens for a token of the text, above which they are hidden
 _MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
     "correction": "the target\u2019s correction",
@@ -64,6 +71,8 @@ def describe(piece: Piece) -> str:
     if piece.chance is not None:
         figures.append(f"chance of acceptance {piece.chance:.0%}")
     lines.append("   ".join(figures))
+    if piece.chance and piece.q and piece.chance > 1.01 * (piece.p or 0.0) / piece.q:
+        lines.append("(the tokens of a draft are judged together, so it can be above p / q)")
     if piece.drafter:
         lines.append(f"drafter: {piece.drafter}")
     if piece.alternatives:
@@ -76,20 +85,32 @@ def describe(piece: Piece) -> str:
 
 
 class Provenance(QObject):
-    """The provenance of one message's tokens, shown over its text while `shown`."""
+    """The provenance of one message's tokens, shown over its text while `shown`.
 
-    def __init__(self, view: TextView, colours: Palette) -> None:
+    Attribute: `fades_after`: while it is not shown, each new token is marked for this number of
+    seconds, at the end of which its colour fades. Tokens from before are not new.
+    """
+
+    def __init__(
+        self, view: TextView, colours: Palette, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(view)
         self._view = view
         self._colours = colours
+        self._clock = clock
+        self.fades_after = 0.0
+        self._came: list[float] = []  # when each committed piece was given
+        self._hidden: frozenset[PieceKind] | None = None  # as it was chosen
+        self._timer = QTimer(self, singleShot=True, interval=round(1000 * _STEP_SECONDS))
+        self._timer.timeout.connect(self.refresh)
         self._pieces: tuple[Piece, ...] = ()
         self._starts: list[int] = []  # where each committed piece begins, in the given text
         self._numbers: list[int] = []  # and its index
         self._rejected: list[RejectedSpan] = []
         self._length = 0  # of the pieces' text
         self._kept: dict[int, list[_Stretch]] = {}  # by token
-        self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the start of its block
-        self._formats = {kind: self._format(kind) for kind in _MEANINGS}
+        self._laid: dict[int, list[_Laid]] = {}  # what was coloured, by the start of its block
+        self._formats: dict[tuple[PieceKind, int], QTextCharFormat] = {}
         self._rewritten = 0  # the number of rewrites of the text when tokens were kept
         self._shown = False
         view.tip = self.tip
@@ -107,11 +128,34 @@ class Provenance(QObject):
         self._start_over()
         self._view.text.show_formulas(not shown)  # after the marks are removed
 
+    @property
+    def kinds(self) -> frozenset[PieceKind]:
+        """The kinds of tokens that the answer has."""
+        return frozenset(piece.kind for piece in self._pieces)
+
+    @property
+    def hidden(self) -> frozenset[PieceKind]:
+        """The kinds of unwritten tokens that are not shown. Before that is chosen, both kinds if
+        they would flood the text."""
+        if self._hidden is not None:
+            return self._hidden
+        flood = len(self._rejected) > _FLOOD * max(1, len(self._starts))
+        return frozenset(("rejected", "discarded") if flood else ())
+
+    def set_hidden(self, hidden: frozenset[PieceKind] | None) -> None:
+        """Hide these kinds of tokens; the usual ones for None. Call this before they are shown."""
+        self._hidden = hidden
+
+    def hide_kind(self, kind: PieceKind, hidden: bool) -> None:
+        """Hide or show the rejected or the discarded tokens."""
+        self._hidden = self.hidden | {kind} if hidden else self.hidden - {kind}
+        self._start_over()
+
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """Set the tokens so far. If they do not begin with the earlier ones, start again."""
         known = len(self._pieces)
         if pieces[:known] != self._pieces:
-            self._starts, self._numbers, self._rejected = [], [], []
+            self._starts, self._numbers, self._rejected, self._came = [], [], [], []
             self._length = known = 0
             self._start_over()
         self._pieces = pieces
@@ -123,9 +167,10 @@ class Provenance(QObject):
             elif piece.text:
                 self._starts.append(self._length)
                 self._numbers.append(number)
+                self._came.append(self._clock() if self.fades_after else -math.inf)
                 self._length += len(piece.text)
         if self._shown:
-            self._view.text.set_rejected(list(self._rejected))
+            self._view.text.set_rejected(self._visible_rejected())
 
     def set_colours(self, colours: Palette) -> None:
         """Use other colours. The text is written anew."""
@@ -134,17 +179,23 @@ class Provenance(QObject):
 
     def refresh(self) -> None:
         """Mark the tokens in sight. Call this after some steps."""
-        places = self._view.visible_places() if self._shown else None
+        shown = self._shown or self.fades_after > 0.0
+        places = self._view.visible_places() if shown else None
         if places is None or not self._starts:
             return
-        text = self._view.text
+        text, now = self._view.text, self._clock()
         first = self._token_at(text.source_before(places[0]))
         last = self._token_at(text.source_before(places[1])) + 1
+        if not self._shown:
+            newest = bisect_right(self._came, now - self.fades_after)
+            first = max(first, newest)
+            if newest < len(self._came) and self.fades_after < math.inf:
+                self._timer.start()
         settled = bisect_right(self._starts, text.settled_until()) - 1
         if text.rewritten != self._rewritten:  # tokens may have moved
             self._rewritten = text.rewritten
             self._kept.clear()
-        found: dict[int, list[_Stretch]] = {}  # by the start of their block
+        found: dict[int, list[_Laid]] = {}  # by the start of their block
         at = behind = 0  # the start of a block, and of the next
         for token in range(first, last):
             stretches = self._kept.get(token)
@@ -152,12 +203,13 @@ class Provenance(QObject):
                 stretches = self._stretches(token)
                 if token < settled:
                     self._kept[token] = stretches
+            faded = 0 if self._shown else _faded(self._came[token] + self.fades_after - now)
             for start, end, kind in stretches:
                 if not at <= start < behind:
                     block = self._view.document().findBlock(start)
                     at = block.position()
                     behind = at + block.length()
-                found.setdefault(at, []).append((start - at, end - at, kind))
+                found.setdefault(at, []).append((start - at, end - at, kind, faded))
         block = self._view.document().findBlock(places[0])
         while block.isValid() and block.position() <= places[1]:
             if block.userState() == _LAID:  # perhaps of a text that is gone
@@ -166,7 +218,7 @@ class Provenance(QObject):
         laid = (self._lay(place, found[place]) for place in sorted(found))
         self._lay_out(block for block in laid if block is not None)
 
-    def _lay(self, position: int, wanted: list[_Stretch]) -> QTextBlock | None:
+    def _lay(self, position: int, wanted: list[_Laid]) -> QTextBlock | None:
         """Colour a block's text. Returns None if that changes nothing."""
         block = self._view.document().findBlock(position)
         if block.userState() == _LAID and self._laid.get(position) == wanted:
@@ -226,8 +278,13 @@ class Provenance(QObject):
     def _start_over(self) -> None:
         self._kept.clear()
         self._lift()
-        self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._view.text.set_rejected(list(self._rejected) if self._shown else [])
+        self._formats.clear()
+        self._view.text.set_rejected(self._visible_rejected() if self._shown else [])
+
+    def _visible_rejected(self) -> list[RejectedSpan]:
+        hidden = self.hidden
+        kinds: dict[bool, PieceKind] = {False: "rejected", True: "discarded"}
+        return [span for span in self._rejected if kinds[span.discarded] not in hidden]
 
     def _token_at(self, source: int) -> int:
         """Return the index of the token at this character of the given text; the last token for
@@ -236,7 +293,7 @@ class Provenance(QObject):
 
     def _stretches(self, token: int) -> list[_Stretch]:
         piece = self._pieces[self._numbers[token]]
-        if len(piece.text) > _LONGEST:
+        if len(piece.text) > _LONGEST or piece.text.isspace():
             return []
         start = self._starts[token]
         # Without the space in front, the beginning of a token is visible.
@@ -245,39 +302,28 @@ class Provenance(QObject):
         ranges = self._view.text.ranges(begin, start + len(piece.text))
         return [(start, end, piece.kind) for start, end in ranges]
 
-    def _range(self, start: int, end: int, kind: PieceKind) -> QTextLayout.FormatRange:
+    def _range(self, start: int, end: int, kind: PieceKind, faded: int) -> QTextLayout.FormatRange:
         made = QTextLayout.FormatRange()
         made.start, made.length = start, end - start
-        made.format = self._formats[kind]
+        if (kind, faded) not in self._formats:
+            self._formats[kind, faded] = self._format(kind, faded)
+        made.format = self._formats[kind, faded]
         return made
 
-    def _format(self, kind: PieceKind) -> QTextCharFormat:
+    def _format(self, kind: PieceKind, faded: int) -> QTextCharFormat:
         made = QTextCharFormat()
-        colour = QColor(self._colours.of(kind))
+        share, colours = faded / _STEPS, self._colours
         made.setProperty(TOKEN, True)
-        made.setForeground(colour)
+        made.setForeground(QColor(mixed(colours.of(kind), colours.text, share)))
         if line_of(kind) != "none":  # a link keeps its own
             made.setUnderlineStyle(UNDERLINES[line_of(kind)])
-            made.setUnderlineColor(colour)
+            made.setUnderlineColor(QColor(mixed(colours.of(kind), colours.paper, share)))
         return made
 
 
-def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
-    """Return the text and format of each marked stretch, in reading order."""
-    found: list[tuple[str, QTextCharFormat]] = []
-    block = document.begin()
-    while block.isValid():
-        ours = [laid for laid in block.layout().formats() if _is_ours(laid)]
-        units = block.text().encode("utf-16-le")
-        found += [
-            (
-                units[2 * r.start : 2 * (r.start + r.length)].decode("utf-16-le"),
-                QTextCharFormat(r.format),
-            )
-            for r in ours
-        ]
-        block = block.next()
-    return found
+def _faded(left: float) -> int:
+    """Return the step of fading of a token that is marked for this number of seconds more."""
+    return max(0, _STEPS - int(min(left / _STEP_SECONDS, _STEPS)))
 
 
 def _is_ours(found: QTextLayout.FormatRange) -> bool:
@@ -285,54 +331,81 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 
 
 class Legend(QWidget):
-    """Explains the colours and lines in one row; each word has a tooltip.
+    """Explains the colours and lines in one row; each word has a tooltip. Words for tokens that are
+    not in the answer switch them on and off.
+
+    Attribute: `buttons`, which the arrow keys reach.
 
     Signals: `explanation_asked()`: show the dialog that explains all of it.
     """
 
     explanation_asked = Signal()
 
-    def __init__(self, font: QFont, colours: Palette) -> None:
+    def __init__(self, provenance: Provenance) -> None:
         super().__init__()
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Legend of the tokens")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(_APART, 3, 6, 3)
-        row.setSpacing(_APART)
+        self._provenance = provenance
+        self._rows = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._rows.setContentsMargins(0, 6, 0, 2)
+        self._rows.setSpacing(6)
         self.words = {kind: KindWord(kind) for kind in KINDS}
-        for word in self.words.values():
-            row.addWidget(word)
-        self.show_forced(False)
+        written, others = QHBoxLayout(), QHBoxLayout()
+        for row in (written, others):
+            row.setSpacing(_APART)
+            self._rows.addLayout(row)
+        for kind, word in self.words.items():
+            switch = kind in ("rejected", "discarded")
+            (others if switch else written).addWidget(word)
+            if switch:
+                word.setCheckable(True)
+                word.toggled.connect(partial(self._switch, kind))
         more = QToolButton()
         more.setText("?")
         more.setAutoRaise(True)
         more.setToolTip("What am I looking at?")
         more.setAccessibleName("What am I looking at?")
-        more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        more.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         more.clicked.connect(self.explanation_asked)
-        row.addWidget(more)
-        self.set_appearance(font, colours)
+        others.addWidget(more)
+        for row in (written, others):
+            row.addStretch(1)
+        self._rows.setStretch(1, 1)
+        switches = [word for word in self.words.values() if word.isCheckable()]
+        self.buttons: tuple[QAbstractButton, ...] = (*switches, more)
+        self.refresh()
 
-    def show_forced(self, shown: bool) -> None:
-        """Explain forced tokens too, which only a grammar makes."""
-        self.words["forced"].setVisible(shown)
+    def refresh(self) -> None:
+        """Show the words for what the answer has, and which are switched on."""
+        kinds = self._provenance.kinds
+        for kind, word in self.words.items():
+            word.setVisible(kind in kinds)
+            if word.isCheckable():
+                word.blockSignals(True)
+                word.setChecked(kind not in self._provenance.hidden)
+                word.blockSignals(False)
 
-    def set_appearance(self, font: QFont, colours: Palette) -> None:
-        """Use these colours, and this font in a smaller size."""
-        self._colours = colours
+    def set_appearance(self, font: QFont) -> None:
+        """Use this font in a smaller size."""
         small = QFont(font)
-        small.setPointSizeF(font.pointSizeF() * 0.9)
+        small.setPointSizeF(font.pointSizeF() * 0.85)
         for word in self.words.values():
             word.setFont(small)
             word.updateGeometry()
-        self.update()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self._colours.card))
-            painter.drawRoundedRect(self.rect().toRectF(), 6, 6)
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Use a second row if there is no room for all words in one."""
+        super().resizeEvent(event)
+        words = [word for word in self.words.values() if not word.isHidden()]
+        needed = sum(word.sizeHint().width() + _APART for word in words) + _ROOM_FOR_MORE
+        direction = QBoxLayout.Direction
+        wide = self.width() >= needed
+        self._rows.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, super().minimumSizeHint().height())
+
+    def _switch(self, kind: PieceKind, shown: bool) -> None:
+        self._provenance.hide_kind(kind, not shown)
 
 
 def _visible(text: str) -> str:

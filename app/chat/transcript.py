@@ -16,25 +16,29 @@ from datetime import datetime
 from operator import attrgetter
 
 from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
+from app.chat.scroll_keys import scroll_of
 from app.documents.answer_words import AnswerWords
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece, TextTally
 from app.theme.hover_button import HoverButton
 from app.theme.labels import plain_label
+from engine.conversation.rounds import Round
 from engine.request import Role
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # for writing in a frame
 _FIRST_BUDGET_SECONDS = 0.08  # before the first paint of a conversation
 _LONGEST_SECONDS = 0.2  # for writing a message that a person asked for
-WIDEST_TEXT = 820  # pixels
+_LINE = 75  # characters: a longer line is hard to read
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
+_MARGINS = 22  # pixels beside a message's text
+_KEPT_OF_A_PAGE = 48  # pixels that stay in sight, so that a reader finds the line again
 _NEAR = 24  # distance from the bottom that still counts as the bottom
 _MOST_BUILT = 40  # widgets kept at most; more than a few screens of short messages
 _ALL = math.inf
@@ -60,7 +64,6 @@ class Transcript(QScrollArea):
         self._rows: list[MessageRow] = []
         self._waiting: list[MessageRow] = []  # with text to write; the last is written first
         self._streaming: MessageRow | None = None
-        self._slot: QWidget | None = None
         self._pinned = True
         self._placing = False
         self._column = (0, 0)  # the left edge and the width of messages
@@ -102,6 +105,13 @@ class Transcript(QScrollArea):
         return tuple(self._rows)
 
     @property
+    def widest(self) -> int:
+        """The width of a message in a wide window, in pixels."""
+        sample = "the quick brown fox jumps over a lazy dog "
+        letter = self._metrics.horizontalAdvance(sample) / len(sample)
+        return round(_LINE * letter) + _MARGINS
+
+    @property
     def pinned(self) -> bool:
         """Whether the newest line is kept in sight."""
         return self._pinned
@@ -140,6 +150,12 @@ class Transcript(QScrollArea):
         """Add text to the message that is being written. The next frame shows it."""
         if self._streaming is not None:
             self._streaming.append(delta)
+            self._write_soon(self._streaming)
+
+    def show_ahead(self, shown: Round | str | None, *, share: float | None = None) -> None:
+        """Show a draft, or a line, behind the text that is being written, with the next frame."""
+        if self._streaming is not None:
+            self._streaming.show_ahead(shown, share=share)
             self._write_soon(self._streaming)
 
     def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
@@ -195,8 +211,13 @@ class Transcript(QScrollArea):
         """Show or hide the provenance of all messages, later ones too."""
         self._provenance = shown
         for row in self._rows:
-            row.show_provenance(shown)
-            self._write_soon(row)
+            self.show_tokens(row, shown)
+
+    def show_tokens(self, row: MessageRow, shown: bool) -> None:
+        """Show or hide the provenance of a message."""
+        row.show_provenance(shown)
+        self._write_soon(row)
+        self._place()
 
     def end(self, ending: Ending) -> None:
         """End the message that was being written."""
@@ -217,17 +238,6 @@ class Transcript(QScrollArea):
         del self._rows[count:]
         self._place()
         self._empty.setVisible(not self._rows)
-
-    def set_slot(self, widget: QWidget | None) -> None:
-        """Show a widget under the message that is being written. It is hidden while there is
-        none."""
-        if self._slot is not None:
-            self._slot.setParent(None)
-        self._slot = widget
-        if widget is not None:
-            widget.setParent(self._page)
-            widget.hide()
-        self._place()
 
     def set_empty(self, widget: QWidget) -> None:
         """Set the widget that is shown while there are no messages."""
@@ -253,11 +263,31 @@ class Transcript(QScrollArea):
         self._pinned = True
         self._place()
 
+    def scroll_by_key(self, event: QKeyEvent) -> bool:
+        """Scroll by a page, to the start or to the end. Returns whether the key does that."""
+        bar, page = self.verticalScrollBar(), self.viewport().height() - _KEPT_OF_A_PAGE
+        match scroll_of(event):
+            case "page up":
+                bar.setValue(bar.value() - page)
+            case "page down":
+                bar.setValue(bar.value() + page)
+            case "start":
+                bar.setValue(0)
+            case "end":
+                self.jump_to_newest()
+            case None:
+                return False
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.scroll_by_key(event):
+            super().keyPressEvent(event)
+
     def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
         """Show a message from its beginning, or its line with the character at `place` a third of
         the way down. Its text is written at once, at least up to there."""
         if place is not None and row.view.text.hides(place):
-            row.view.text.fold_reasoning()
+            row.view.text.reveal(place)
         self._write_out(row, place or 0)
         bar, height = self.verticalScrollBar(), self.viewport().height()
         if place is None:
@@ -444,7 +474,7 @@ class Transcript(QScrollArea):
         bar, viewport = self.verticalScrollBar(), self.viewport()
         anchor, offset = self._anchor()
         before = anchor.height if anchor else 0
-        width = max(160, min(WIDEST_TEXT, viewport.width() - 2 * _BESIDE))
+        width = max(160, min(self.widest, viewport.width() - 2 * _BESIDE))
         wrapped = width != self._column[1]
         left, _ = self._column = max(_BESIDE, (viewport.width() - width) // 2), width
         top = _ABOVE
@@ -456,11 +486,6 @@ class Transcript(QScrollArea):
             if row.widget is not None:
                 row.widget.setGeometry(left, top, width, row.height)
             top += row.height + _BETWEEN
-            if row is self._streaming and self._slot is not None:
-                self._slot.setGeometry(left, top, width, self._slot.sizeHint().height())
-                top += self._slot.height() + _BETWEEN
-        if self._slot is not None:
-            self._slot.setVisible(self._streaming is not None)
         self._page.resize(viewport.width(), top - _BETWEEN + _BELOW if self._rows else 0)
         if self._pinned:
             bar.setValue(bar.maximum())

@@ -24,7 +24,7 @@ from app.cluster.setup_steps import Progress, Step
 from app.switch import Switch
 from app.theme.card import Card
 from app.theme.icons import draw_sign
-from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel
+from app.theme.labels import ShortenedLabel, StatusLine, Tone, ToneLabel, closing
 from app.theme.style import STYLE_SHEET, colours_of, small_font
 
 _UNTRIED = (
@@ -223,6 +223,7 @@ class MacsPanel(QDialog):
         column.addWidget(untried)
         column.addLayout(file)
         column.addWidget(scroll, 1)
+        column.addWidget(closing(self))
         self.setMinimumSize(480, 420)
         self.resize(660, 680)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
+from app.commands import CommandRunner, RunningCommand
 from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
 from app.models.pair_choice import PairChoice
@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.cluster.hosts import read_hosts
 from engine.cluster.states import RankState
+from engine.process.protocol import CHECKED, Ranks
 from models.errors import Problem
 
 _BEGIN_AGAIN = EngineState.STARTING, EngineState.WAITING
@@ -51,7 +52,7 @@ class SeveralMacs(QObject):
         self._engine, self._loader, self._pairs = engine, loader, pairs
         self._settings = settings
         self._commands = commands or CommandRunner(
-            cluster_command(), name="The check of the Macs", parent=self
+            cluster_command(), name="The check of the Macs", read=CHECKED.read, parent=self
         )
         self._stepper = Stepper(self)
         self._check: RunningCommand | None = None
@@ -216,9 +217,9 @@ class SeveralMacs(QObject):
         self._stepper.run(read(), failed=lambda problem: done((), problem))
         self.changed.emit()
 
-    def _on_line(self, check: RunningCommand, line: JsonObject) -> None:
+    def _on_line(self, check: RunningCommand, line: Ranks) -> None:
         if check is self._check:
-            self._ranks = read_answer(tuple[RankState, ...], line, "ranks")
+            self._ranks = line.ranks
             self.changed.emit()
 
     def _on_checked(self, check: RunningCommand, problem: Problem | None) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.events import Done, Event, Failed, Prefill, Text, Verdict
+from engine.conversation.stats import NoRatio, against_plain, update
+from engine.events import Done, Event, Failed, Prefill, Stats, Text, Verdict
 from models.typed_json import decode
 
 StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
@@ -20,7 +21,10 @@ StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
 class AnswerFigures:
     """`tokens` were committed in `decode_seconds`. `first_token_seconds` is from the beginning of
     the prefill to the first text; None if no round gave any. `left_out` messages, from number
-    `left_out_from` on (from 0, with the system prompt), were not in the prompt."""
+    `left_out_from` on (from 0, with the system prompt), were not in the prompt.
+
+    `rounds` is the number of passes of the target, and `times_plain` the speed as a multiple of
+    plain decoding; 0 and None if they are not known, as for answers of earlier versions."""
 
     tokens: int
     decode_seconds: float
@@ -28,20 +32,29 @@ class AnswerFigures:
     stop_reason: StopReason
     left_out_from: int = 0
     left_out: int = 0
+    rounds: int = 0
+    times_plain: float | None = None
 
     @property
     def tokens_per_second(self) -> float | None:
         """Over the whole answer without the prefill; None if no time was measured."""
         return self.tokens / self.decode_seconds if self.decode_seconds > 0 else None
 
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Tokens that a pass of the target gave, on average; None if it is not known."""
+        return self.tokens / self.rounds if self.rounds else None
+
 
 def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
     """Return the figures of an answer with these events; None without a verdict."""
+    stats = Stats()
     tokens, decode_seconds, prefill_seconds = 0, 0.0, 0.0
     first: float | None = None
     reason: StopReason = ""
     gap = (0, 0)
     for event in events:
+        stats = update(stats, event)
         match event:
             case Prefill():
                 prefill_seconds = event.seconds
@@ -57,7 +70,11 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
                 reason = _reason(event)
             case Failed():
                 reason = "failed"
-    return AnswerFigures(tokens, decode_seconds, first, reason, *gap) if tokens else None
+    if not tokens:
+        return None
+    ratio = against_plain(stats)
+    times = None if isinstance(ratio, NoRatio) else ratio
+    return AnswerFigures(tokens, decode_seconds, first, reason, *gap, stats.rounds, times)
 
 
 def figures_to_json(figures: AnswerFigures | None) -> str | None:

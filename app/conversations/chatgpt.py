@@ -6,7 +6,7 @@ messages after them are attached to those before.
 
 from typing import Any
 
-from app.conversations.reading import Unreadable, moment, parts, text
+from app.conversations.reading import Unreadable, moment, parts, text, tree_of
 from app.conversations.records import Entry, ExportedChat, without_marks
 from engine.request import Role
 
@@ -19,44 +19,22 @@ def read(value: dict[str, Any]) -> ExportedChat:
     mapping = value.get("mapping")
     if not isinstance(mapping, dict):
         raise Unreadable("The mapping is not an object")
-    entries: list[Entry] = []
-    index_of: dict[str, int | None] = {}  # of a node's entry, or of the nearest above it
-    for name in mapping:
-        for node in _down_to(name, mapping, index_of):
-            above = index_of.get(_parent(mapping, node) or "")
-            entry = _entry(mapping[node], above)
-            index_of[node] = above if entry is None else len(entries)
-            if entry is not None:
-                entries.append(entry)
-    leaf = index_of.get(text(value.get("current_node")))
+    entries, leaf = tree_of(
+        {name: _parent(node) for name, node in mapping.items()},
+        lambda name, parent: _entry(mapping[name], parent),
+        leaf=text(value.get("current_node")),
+    )
     return ExportedChat(
         title=without_marks(text(value.get("title"))),
-        entries=tuple(entries),
-        leaf=leaf if leaf is not None or not entries else len(entries) - 1,
+        entries=entries,
+        leaf=leaf,
         created=moment(value.get("create_time")),
         updated=moment(value.get("update_time")),
     )
 
 
-def _down_to(name: str, mapping: dict[str, Any], done: dict[str, int | None]) -> list[str]:
-    """Return the nodes from the first one that is not done down to `name`. A loop, as trees are
-    deep."""
-    way: list[str] = []
-    seen: set[str] = set()
-    node: str | None = name
-    while node is not None and node not in done:
-        if node in seen:
-            raise Unreadable("The messages run in a circle")
-        seen.add(node)
-        way.append(node)
-        node = _parent(mapping, node)
-    return way[::-1]
-
-
-def _parent(mapping: dict[str, Any], node: str) -> str | None:
-    found = mapping[node]
-    parent = found.get("parent") if isinstance(found, dict) else None
-    return parent if isinstance(parent, str) and parent in mapping else None
+def _parent(node: Any) -> str:
+    return text(_object(node).get("parent"))
 
 
 def _entry(node: Any, parent: int | None) -> Entry | None:

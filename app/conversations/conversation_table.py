@@ -14,13 +14,15 @@ from app.conversations.records import (
     from_milliseconds,
     settings_from_json,
     settings_to_json,
+    texts_from_json,
+    texts_to_json,
 )
 from engine.request import Request
 from models.errors import Problem
 
 _COLUMNS = (
     "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms, "
-    "folder, archived, titled"
+    "folder, archived, titled, queued"
 )
 
 
@@ -30,18 +32,20 @@ def create(
     title: str,
     system_prompt: str,
     settings: Request | None,
+    folder: int | None = None,
     now_ms: int,
 ) -> Conversation:
     """Store a new conversation without messages."""
     cursor = connection.execute(
         "INSERT INTO conversations "
-        "(title, titled, system_prompt, settings, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
+        "(title, titled, system_prompt, settings, folder, created_ms, updated_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             clean(title),
             int(title != ""),
             clean(system_prompt),
             settings_to_json(settings),
+            folder,
             now_ms,
             now_ms,
         ),
@@ -114,7 +118,11 @@ def keep_unsent(connection: sqlite3.Connection, conversation: int, text: str) ->
     _set(connection, conversation, unsent=clean(text))
 
 
-def show(connection: sqlite3.Connection, conversation: int, leaf: int) -> None:
+def keep_queued(connection: sqlite3.Connection, conversation: int, queued: tuple[str, ...]) -> None:
+    _set(connection, conversation, queued=texts_to_json(queued))
+
+
+def show(connection: sqlite3.Connection, conversation: int, leaf: int | None) -> None:
     """Show the branch that ends in `leaf`."""
     _set(connection, conversation, leaf=leaf)
 
@@ -141,7 +149,7 @@ def gone() -> Problem:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    *fields, created_ms, updated_ms, folder, archived, titled = row
+    *fields, created_ms, updated_ms, folder, archived, titled, queued = row
     id, title, pinned, system_prompt, settings, unsent, leaf = fields
     return Conversation(
         id=id,
@@ -156,4 +164,5 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         folder=folder,
         archived=bool(archived),
         titled=bool(titled),
+        queued=texts_from_json(queued),
     )

@@ -1,9 +1,9 @@
 """Conversations as text: written as Markdown or JSON, read from JSON of several kinds.
 
 It reads our own JSON, which has the whole tree; OpenAI's messages, as a list, as
-`{"messages": [...]}` or as a list of such; and the conversations.json of a ChatGPT export. All of
-these may be in a .zip. What we write is itself `{"messages": [...]}` to others, with the tree
-beside it.
+`{"messages": [...]}` or as a list of such; the exports of ChatGPT, Claude and Open WebUI; LM
+Studio's conversations and Jan's threads. All of these may be in a .zip. What we write is itself
+`{"messages": [...]}` to others, with the tree beside it.
 
 Whatever is in a file, reading it gives chats or one `Problem`. Knows nothing of the store.
 """
@@ -12,26 +12,44 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from app.conversations import chatgpt, openai, slipstream_json
+from app.conversations import (
+    chatgpt,
+    claude,
+    jan,
+    lm_studio,
+    open_webui,
+    openai,
+    slipstream_json,
+)
 from app.conversations.reading import Unreadable, at
 from app.conversations.records import Entry, ExportedChat, clean
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
-_KINDS = "Choose a JSON file of OpenAI messages, a ChatGPT export, or one that Slipstream wrote."
+_KINDS = (
+    "Choose an export of Slipstream, ChatGPT, Claude or Open WebUI, a conversation of LM Studio or "
+    "Jan, or OpenAI messages in JSON."
+)
 _ZIP = b"PK\x03\x04"
-_CHATGPT = re.compile(r"conversations(-\d+)?\.json")  # large exports have several
+_EXPORTED = re.compile(r"conversations(-\d+)?\.json")  # of ChatGPT, and of Claude
 _STATES = {"interrupted": "interrupted", "failed": "failed", "cancelled": "stopped",
            "length": "cut at the longest length"}  # fmt: skip
 _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 
 def read_chats(path: Path) -> tuple[ExportedChat, ...]:
-    """Return the chats in the file at `path`. Raises Problem."""
+    """Return the chats in the file at `path`; of one of Jan's threads, either file will do. Raises
+    Problem."""
+    if path.name in (jan.THREAD, jan.MESSAGES) and (path.parent / jan.MESSAGES).is_file():
+        thread, messages = (_data_of(path.parent / name) for name in (jan.THREAD, jan.MESSAGES))
+        return _some(_parse_thread(thread, messages))
+    if path.suffix.lower() == ".jsonl":
+        return _some(_parse_thread(b"", _data_of(path)))
     try:
         with path.open("rb") as file:
             if file.read(len(_ZIP)) == _ZIP:
@@ -48,26 +66,30 @@ def read_chats(path: Path) -> tuple[ExportedChat, ...]:
 
 def parse(data: bytes) -> tuple[ExportedChat, ...]:
     """Return the chats in a file's bytes, at least one. Raises Problem."""
-    chats = _read_zip(BytesIO(data)) if data.startswith(_ZIP) else _parse_json(data)
-    if not chats:
-        raise _no_messages()
-    return chats
+    return _some(_read_zip(BytesIO(data)) if data.startswith(_ZIP) else _parse_json(data))
 
 
 def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
-    """Return the chats in a .zip: those of a ChatGPT export, or of all its JSON files."""
+    """Return the chats in a .zip: of an export, of Jan's threads, or of all its JSON files."""
     try:
         with zipfile.ZipFile(file) as archive:
-            json_files = [
-                info
+            inside = {
+                PurePosixPath(info.filename): info
                 for info in archive.infolist()
-                if info.filename.lower().endswith(".json") and "__MACOSX" not in info.filename
-            ]
-            chosen = [i for i in json_files if _CHATGPT.fullmatch(PurePosixPath(i.filename).name)]
-            chosen = chosen or json_files
-            if sum(info.file_size for info in chosen) > LARGEST_BYTES:
+                if info.filename.lower().endswith((".json", ".jsonl"))
+                and "__MACOSX" not in info.filename
+            }
+            chosen = (
+                [path for path in inside if _EXPORTED.fullmatch(path.name)]
+                or [path for path in inside if path.name == jan.MESSAGES]
+                or [path for path in inside if path.suffix.lower() == ".json"]
+            )
+            threads = [path.with_name(jan.THREAD) for path in chosen if path.name == jan.MESSAGES]
+            threads = [path for path in threads if path in inside]
+            if sum(inside[path].file_size for path in (*chosen, *threads)) > LARGEST_BYTES:
                 raise _too_large()
-            texts = [(info.filename, archive.read(info)) for info in chosen]
+            texts = [(path, archive.read(inside[path])) for path in chosen]
+            thread_of = {path: archive.read(inside[path]) for path in threads}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise Problem("The .zip file is damaged.", "Download it again.") from error
     except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a rare way
@@ -77,23 +99,65 @@ def _read_zip(file: IO[bytes]) -> tuple[ExportedChat, ...]:
     if not texts:
         raise Problem("The .zip file holds no conversations.", _KINDS)
     chats: list[ExportedChat] = []
-    for name, data in texts:
+    for path, data in texts:
         try:
-            chats += _parse_json(data)
+            if path.name == jan.MESSAGES:
+                chats += _parse_thread(thread_of.get(path.with_name(jan.THREAD), b""), data)
+            else:
+                chats += _parse_json(data)
         except Problem as problem:
-            place = PurePosixPath(name).name
-            raise Problem(f"{place} in the .zip: {problem.message}", problem.remedy) from problem
+            raise Problem(
+                f"{path.name} in the .zip: {problem.message}", problem.remedy
+            ) from problem
+    return _some(tuple(chats))
+
+
+def _some(chats: tuple[ExportedChat, ...]) -> tuple[ExportedChat, ...]:
+    """Return the chats, at least one. Raises Problem."""
     if not chats:
-        raise _no_messages()
-    return tuple(chats)
+        raise Problem("The file holds no messages.", _KINDS)
+    return chats
+
+
+def _data_of(path: Path) -> bytes:
+    """Return the bytes of a file; none if it is not there."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that it is a file and that you may read it.",
+        ) from error
+
+
+def _parse_thread(thread: bytes, messages: bytes) -> tuple[ExportedChat, ...]:
+    """Return the chat of one of Jan's threads; none if it has no messages."""
+
+    def parse() -> tuple[ExportedChat, ...]:
+        about = json.loads(thread.decode("utf-8-sig")) if thread.strip() else {}
+        lines = [json.loads(line) for line in messages.decode("utf-8-sig").splitlines() if line]
+        chat = jan.read(about if isinstance(about, dict) else {}, lines)
+        return (chat,) if chat.entries else ()
+
+    return _parsed(len(thread) + len(messages), parse)
 
 
 def _parse_json(data: bytes) -> tuple[ExportedChat, ...]:
     """Return the chats in the bytes of a JSON file; none if it has no messages."""
-    if len(data) > LARGEST_BYTES:
+    return _parsed(len(data), lambda: _chats(json.loads(data.decode("utf-8-sig"))))
+
+
+def _parsed(
+    size_bytes: int, parse: Callable[[], tuple[ExportedChat, ...]]
+) -> tuple[ExportedChat, ...]:
+    """Return what `parse` returns. Raises Problem for what it raises."""
+    if size_bytes > LARGEST_BYTES:
         raise _too_large()
     try:
-        return _chats(json.loads(data.decode("utf-8-sig")))
+        return parse()
     except UnicodeDecodeError as error:
         raise Problem(f"Byte {error.start:,} of the file is not UTF-8 text.", _KINDS) from error
     except RecursionError as error:
@@ -116,10 +180,6 @@ def _too_large() -> Problem:
     )
 
 
-def _no_messages() -> Problem:
-    return Problem("The file holds no messages.", _KINDS)
-
-
 def to_json(chat: ExportedChat) -> str:
     """Return the whole chat as JSON: the shown branch as `messages`, the tree as `tree`."""
     return json.dumps(slipstream_json.write(chat), ensure_ascii=False, indent=1) + "\n"
@@ -137,7 +197,8 @@ def to_markdown(chat: ExportedChat) -> str:
 
 def _heading(entry: Entry) -> str:
     author = " + ".join(filter(None, (entry.target, entry.drafter)))
-    notes = "".join(f" ({note})" for note in (author, _STATES.get(entry.state)) if note)
+    edited = "edited" if entry.edited else ""
+    notes = "".join(f" ({note})" for note in (author, _STATES.get(entry.state), edited) if note)
     return " ".join(f"## {_ROLES[entry.role]}{notes}".split())
 
 
@@ -157,6 +218,14 @@ def _chat(value: Any) -> ExportedChat:
         return slipstream_json.read(value)
     if isinstance(value, dict) and "mapping" in value:
         return chatgpt.read(value)
+    if isinstance(value, dict) and "chat_messages" in value:
+        return claude.read(value)
+    if isinstance(value, dict) and open_webui.is_chat(value):
+        return open_webui.read(value)
+    if isinstance(value, dict) and lm_studio.is_chat(value):
+        return lm_studio.read(value)
+    if isinstance(value, list) and jan.is_messages(value):
+        return jan.read({}, value)
     if isinstance(value, list) or (isinstance(value, dict) and "messages" in value):
         return openai.read(value)
     raise Unreadable("No messages were found")

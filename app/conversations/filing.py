@@ -11,9 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.conversations.conversation_table import gone
-from app.conversations.records import Filing, Folder, Undo, clean
+from app.conversations.records import (
+    Filing,
+    Folder,
+    Undo,
+    clean,
+    texts_from_json,
+    texts_to_json,
+)
 from models.errors import Problem
 
+_FOLDER = "id, name, open, instruction, files"
 _AMONG = "id IN (SELECT value FROM json_each(?)) AND deleted_ms IS NULL"
 
 
@@ -42,8 +50,15 @@ def undo(connection: sqlite3.Connection, change: Undo) -> None:
     """Put everything back where it was, except what was purged or removed since."""
     if change.folder is not None:
         connection.execute(
-            "INSERT OR IGNORE INTO folders (id, name, open) VALUES (?, ?, ?)",
-            (change.folder.id, change.folder.name, int(change.folder.open)),
+            "INSERT OR IGNORE INTO folders (id, name, open, instruction, files) "
+            "VALUES (?, ?, ?, ?, ?)",
+            (
+                change.folder.id,
+                change.folder.name,
+                int(change.folder.open),
+                change.folder.instruction,
+                texts_to_json(change.folder.files),
+            ),
         )
     connection.executemany(
         "UPDATE conversations SET folder = (SELECT id FROM folders WHERE id = ?), archived = ?, "
@@ -62,8 +77,7 @@ def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
 
 def folders(connection: sqlite3.Connection) -> tuple[Folder, ...]:
     """All folders, by name."""
-    rows = connection.execute("SELECT id, name, open FROM folders").fetchall()
-    found = (Folder(id, name, bool(is_open)) for id, name, is_open in rows)
+    found = map(_folder_of, connection.execute(f"SELECT {_FOLDER} FROM folders").fetchall())
     return tuple(sorted(found, key=lambda folder: (folder.name.casefold(), folder.id)))
 
 
@@ -84,6 +98,17 @@ def folder_named(connection: sqlite3.Connection, name: str) -> Folder:
 def rename_folder(connection: sqlite3.Connection, folder: int, name: str) -> None:
     _folder(connection, folder)
     connection.execute("UPDATE folders SET name = ? WHERE id = ?", (clean(name), folder))
+
+
+def set_up_folder(
+    connection: sqlite3.Connection, folder: int, *, instruction: str, files: tuple[str, ...]
+) -> None:
+    """Set what new conversations in the folder begin with."""
+    _folder(connection, folder)
+    connection.execute(
+        "UPDATE folders SET instruction = ?, files = ? WHERE id = ?",
+        (clean(instruction), texts_to_json(files), folder),
+    )
 
 
 def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) -> None:
@@ -118,10 +143,12 @@ def _filings(connection: sqlite3.Connection, among: str, value: Any) -> tuple[Fi
 
 
 def _folder(connection: sqlite3.Connection, folder: int) -> Folder:
-    row = connection.execute(
-        "SELECT id, name, open FROM folders WHERE id = ?", (folder,)
-    ).fetchone()
+    row = connection.execute(f"SELECT {_FOLDER} FROM folders WHERE id = ?", (folder,)).fetchone()
     if row is None:
         raise Problem("This folder no longer exists.", "Choose another.")
-    id, name, is_open = row
-    return Folder(id, name, bool(is_open))
+    return _folder_of(row)
+
+
+def _folder_of(row: tuple[Any, ...]) -> Folder:
+    id, name, is_open, instruction, files = row
+    return Folder(id, name, bool(is_open), instruction, texts_from_json(files))

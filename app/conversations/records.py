@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from app.conversations.answer_figures import AnswerFigures
 from engine.documents.prompt import Sent
@@ -36,10 +36,11 @@ _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 class Conversation:
     """One line of the sidebar, and the settings of its chat.
 
-    `settings` is None for the app's defaults. `unsent` is the text in the composer. `leaf` is the
-    last message of the branch that is shown, None while it is empty. `folder` is the id of its
-    folder, if any. `titled` is True if a person or the model gave the title; until then, the title
-    is the first words of the question.
+    `settings` is None for the app's defaults. `unsent` is the text in the composer, and `queued`
+    are the messages that are sent one by one as answers end. `leaf` is the last message of the
+    branch that is shown, None while it is empty. `folder` is the id of its folder, if any. `titled`
+    is True if a person or the model gave the title; until then, the title is the first words of the
+    question.
     """
 
     id: int
@@ -54,15 +55,19 @@ class Conversation:
     folder: int | None = None
     archived: bool = False
     titled: bool = True
+    queued: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of the sidebar. `open` is True if its conversations are listed."""
+    """A folder of the sidebar. `open` is True if its conversations are listed. New conversations
+    in it begin with the system prompt `instruction`, and with the `files` at these paths."""
 
     id: int
     name: str
     open: bool = True
+    instruction: str = ""
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,39 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedMessages:
+    """What `Store.undo` needs to put deleted messages back.
+
+    `message` was deleted, from below `parent`, while the branch down to `leaf` was shown. Its
+    `children` stayed. The rows are those of the tables, with all columns.
+    """
+
+    conversation: int
+    message: int
+    parent: int | None
+    leaf: int | None
+    children: tuple[int, ...]
+    messages: tuple[tuple[Any, ...], ...]
+    traces: tuple[tuple[Any, ...], ...]
+    attachments: tuple[tuple[Any, ...], ...]
+
+    @property
+    def in_words(self) -> str:
+        """What was deleted: "Deleted a message"."""
+        after = len(self.messages) - 1
+        if not after:
+            return "Deleted a message"
+        return f"Deleted a version and the {after:,} message{'s' * (after > 1)} after it"
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of the tree. `parent` is None for a first message.
 
     It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
     `drafter` name the models of an answer; both are empty for a user's message. `figures` are those
     of an answer that has ended; None if it is older than this field. `sent` is what the model got
-    of a message with documents, or None.
+    of a message with documents, or None. `edited` is True for an answer whose text a person wrote.
     """
 
     id: int
@@ -107,6 +138,7 @@ class Message:
     siblings: int
     figures: AnswerFigures | None = None
     sent: Sent | None = None
+    edited: bool = False
 
     @property
     def prompt(self) -> str:
@@ -159,6 +191,7 @@ class Entry:
     drafter: str = ""
     created: datetime | None = None
     sent: Sent | None = None
+    edited: bool = False
 
     def __post_init__(self) -> None:
         if self.state == "streaming":
@@ -222,6 +255,20 @@ def settings_from_json(text: str) -> Request | None:
         return decode(Request, json.loads(text), place="settings")
     except (Problem, ValueError, RecursionError):
         return None
+
+
+def texts_to_json(texts: tuple[str, ...]) -> str:
+    """Return some texts as one line of JSON; empty for none."""
+    return json.dumps([clean(text) for text in texts]) if texts else ""
+
+
+def texts_from_json(text: str) -> tuple[str, ...]:
+    """Return the texts that `texts_to_json` wrote; none if they are damaged."""
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(filter(None, map(str, found))) if isinstance(found, list) else ()
 
 
 def clean(text: str) -> str:

@@ -139,7 +139,28 @@ _DOCUMENTS: Step = (
     "ALTER TABLE messages ADD COLUMN sent BLOB",
 )
 
-STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS, _DOCUMENTS)
+# The texts that wait for the end of an answer, as a list in JSON; empty for none. `edited` is 1 if
+# a person changed an answer's text.
+_QUEUE: Step = ("ALTER TABLE conversations ADD COLUMN queued TEXT NOT NULL DEFAULT ''",)
+_EDITED: Step = ("ALTER TABLE messages ADD COLUMN edited INTEGER NOT NULL DEFAULT 0",)
+
+# What new conversations in a folder begin with: a system prompt, and the paths of files, as a list
+# in JSON; empty for none.
+_FOLDER_SETUP: Step = (
+    "ALTER TABLE folders ADD COLUMN instruction TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE folders ADD COLUMN files TEXT NOT NULL DEFAULT ''",
+)
+
+STEPS: tuple[Step, ...] = (
+    _CONVERSATIONS,
+    _SEARCH,
+    _FIGURES,
+    _FOLDERS,
+    _DOCUMENTS,
+    _QUEUE,
+    _EDITED,
+    _FOLDER_SETUP,
+)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 
-from app.conversations.records import Excerpt, Hit, SearchFilter, to_milliseconds
+from app.conversations.records import Excerpt, Hit, SearchFilter, to_milliseconds, without_marks
 from models.in_words import one_line
 
 _LONGEST_QUERY = 500
@@ -19,6 +19,9 @@ _START, _END = "\x02", "\x03"  # occur in no text
 # Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: the index takes a whole run as one word.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
                        "\uac00-\ud7af\U00020000-\U0003ffff]")  # fmt: skip
+
+_FENCE_OR_RULE = re.compile(r"(`{3,}|~{3,})[\w+-]*|[-*_=]{3,}|[|:\s-]*-{3,}[|:\s-]*")
+_HALF_A_PAIR = re.compile(r"(?<![\w*])\*\*(?=\w)|(?<=[\w.!?:])\*\*(?![\w*])|(?<!\w)`+(?=\w)")
 
 _MESSAGES = "AND m.created_ms >= ? AND (? IN ('', m.target))"
 _TITLES = (
@@ -138,10 +141,21 @@ def _excerpts(content: str, words: list[str]) -> tuple[Excerpt, ...]:
 
 
 def _unmark(marked: str) -> Iterator[Excerpt]:
-    """Split a text with marked matches. Each run of white space becomes one space."""
+    """Split a text with marked matches, without Markdown's marks. Each run of white space becomes
+    one space."""
     inside = False
-    for part in re.split(f"([{_START}{_END}])", " ".join(marked.split())):
+    bare = " ".join(map(_without_marks, marked.splitlines()))
+    for part in re.split(f"([{_START}{_END}])", " ".join(bare.split())):
         if part in (_START, _END):
             inside = part == _START
         elif part:
             yield Excerpt(text=part, match=inside)
+
+
+def _without_marks(line: str) -> str:
+    """Return a line of an excerpt without Markdown's marks, also where the excerpt cuts a pair."""
+    cut = "…" if line.startswith("…") else ""
+    line = line.removeprefix("…").strip()
+    if _FENCE_OR_RULE.fullmatch(line):
+        return cut
+    return cut + _HALF_A_PAIR.sub("", without_marks(line) if line else "")

@@ -2,7 +2,8 @@
 
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
  "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
- "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent"}, ...]}
+ "tree": [{"parent", "role", "content", "state", "target", "drafter", "created", "sent",
+           "edited"}, ...]}
 
 For messages with documents, the contents of `messages` and `sent` are what the model got.
 """
@@ -108,6 +109,7 @@ def _entry(value: Any, index: int) -> Entry:
         drafter=text(value.get("drafter")),
         created=moment(value.get("created")),
         sent=_sent(value.get("sent")),
+        edited=value.get("edited") is True,
     )
 
 

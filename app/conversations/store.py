@@ -26,6 +26,7 @@ from app.conversations import (
     backup,
     conversation_table,
     filing,
+    message_changes,
     recovery,
     schema,
     search,
@@ -35,6 +36,7 @@ from app.conversations import (
 from app.conversations.database import problems, transaction
 from app.conversations.records import (
     Conversation,
+    DeletedMessages,
     ExportedChat,
     Folder,
     Hit,
@@ -125,14 +127,21 @@ class Store:
     # The list of conversations
 
     def create(
-        self, *, title: str = "", system_prompt: str = "", settings: Request | None = None
+        self,
+        *,
+        title: str = "",
+        system_prompt: str = "",
+        settings: Request | None = None,
+        folder: int | None = None,
     ) -> Future[Conversation]:
-        """Store a new conversation. Without a title, it gets one from its first message."""
+        """Store a new conversation, in this folder if any. Without a title, it gets one from its
+        first message."""
         return self._do(
             conversation_table.create,
             title=title,
             system_prompt=system_prompt,
             settings=settings,
+            folder=folder,
             now_ms=self._now_ms(),
         )
 
@@ -176,6 +185,10 @@ class Store:
         """Store the text in the composer. Sending a message clears it."""
         return self._do(conversation_table.keep_unsent, conversation, text)
 
+    def keep_queued(self, conversation: int, texts: Sequence[str]) -> Future[None]:
+        """Store the messages that wait for the end of an answer."""
+        return self._do(conversation_table.keep_queued, conversation, tuple(texts))
+
     def delete(self, *conversations: int) -> Future[Undo]:
         """Hide these from the list and the search, until `undo` or `purge`. Everything learned from
         earlier answers is deleted, as nothing shows which of it came from these."""
@@ -185,16 +198,20 @@ class Store:
         self, connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int
     ) -> Undo:
         change = filing.delete(connection, conversations, now_ms=now_ms)
+        self._forget_learned(connection, conversations)
+        return change
+
+    def _forget_learned(self, connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
+        """Delete what was learned or read of these conversations, outside of the file."""
         self._forget_read(attachments.digests(connection, conversations))
         try:
             earlier_answers.forget(self.earlier_answers)
         except OSError as error:
             raise Problem(
-                f"Earlier answers cannot be deleted in {self.earlier_answers}, so the conversation "
-                f"was not deleted: {error.strerror or error}.",
+                f"Earlier answers cannot be deleted in {self.earlier_answers}, so nothing was "
+                f"deleted: {error.strerror or error}.",
                 "Check that you may write there, then try again.",
             ) from error
-        return change
 
     def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
         """Archive these, where a search still finds them, or take them out of the archive."""
@@ -211,6 +228,11 @@ class Store:
     def rename_folder(self, folder: int, name: str) -> Future[None]:
         return self._do(filing.rename_folder, folder, name)
 
+    def set_up_folder(self, folder: int, *, instruction: str, files: Sequence[str]) -> Future[None]:
+        """Set what new conversations in the folder begin with: a system prompt, and the files at
+        these paths. Those that exist do not change."""
+        return self._do(filing.set_up_folder, folder, instruction=instruction, files=tuple(files))
+
     def open_folder(self, folder: int, *, opened: bool) -> Future[None]:
         """Show or hide the folder's conversations in the list."""
         return self._do(filing.open_folder, folder, opened=opened)
@@ -219,8 +241,10 @@ class Store:
         """Remove a folder. Its conversations stay."""
         return self._do(filing.delete_folder, folder)
 
-    def undo(self, change: Undo) -> Future[None]:
-        """Undo `delete`, `archive`, `move` or `delete_folder`."""
+    def undo(self, change: Undo | DeletedMessages) -> Future[None]:
+        """Undo `delete`, `delete_message`, `archive`, `move` or `delete_folder`."""
+        if isinstance(change, DeletedMessages):
+            return self._do(message_changes.restore, change)
         return self._do(filing.undo, change)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
@@ -284,12 +308,29 @@ class Store:
         """Add another version of a message, as its sibling. `message` and all after it stay."""
         return self._do(tree.edit, message, content, now_ms=self._now_ms())
 
+    def delete_message(self, message: int) -> Future[DeletedMessages]:
+        """Delete a message from the file; only `undo` brings it back. Those after it follow the one
+        before it; but one of several versions goes with all after it. Everything learned from
+        earlier answers is deleted, too."""
+        return self._do(self._delete_message, message)
+
+    def _delete_message(self, connection: sqlite3.Connection, message: int) -> DeletedMessages:
+        change = message_changes.delete(connection, message)
+        self._forget_learned(connection, (change.conversation,))
+        return change
+
+    def duplicate(self, conversation: int, *, message: int | None = None) -> Future[Conversation]:
+        """Copy a conversation with its traces and documents: the branch down to `message`, or all
+        of it for None."""
+        return self._do(message_changes.duplicate, conversation, message, now_ms=self._now_ms())
+
     def ask(
         self,
         conversation: int | None,
         content: str,
         *,
         instead_of: int | None = None,
+        queued: bool = False,
         sent: Sent | None = None,
         target: str,
         drafter: str,
@@ -299,7 +340,8 @@ class Store:
         """Add a user's message and begin its answer: both, or neither.
 
         Without a conversation, makes a new one with this system prompt and these settings. With
-        `instead_of`, the message is another version of that message. `sent` is what the model gets
+        `instead_of`, the message is another version of that message. With `queued`, it is the first
+        queued message, which leaves the queue; the unsent text stays. `sent` is what the model gets
         of it, if it has documents. Returns the record and the branch, which ends in the answer.
         """
         return self._do(
@@ -307,6 +349,7 @@ class Store:
             conversation,
             content,
             instead_of=instead_of,
+            queued=queued,
             sent=sent,
             target=target,
             drafter=drafter,

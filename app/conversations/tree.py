@@ -29,7 +29,7 @@ from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.figures, m.sent, m.created_ms,
+        m.edited, m.figures, m.sent, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -99,10 +99,21 @@ def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
     return branch(connection, found.conversation)
 
 
-def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_ms: int) -> Message:
-    """Add a user's message at the end of the shown branch. It sends the unsent text."""
+def say(
+    connection: sqlite3.Connection,
+    conversation: int,
+    content: str,
+    *,
+    queued: bool = False,
+    now_ms: int,
+) -> Message:
+    """Add a user's message at the end of the shown branch. It sends the unsent text, or the first
+    `queued` message."""
     found = conversation_table.get(connection, conversation)
-    conversation_table.keep_unsent(connection, conversation, "")
+    if queued:
+        conversation_table.keep_queued(connection, conversation, found.queued[1:])
+    else:
+        conversation_table.keep_unsent(connection, conversation, "")
     if not found.title:
         conversation_table.title_for_now(connection, conversation, title_from(content))
     return _add(
@@ -116,7 +127,8 @@ def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_
 
 
 def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: int) -> Message:
-    """Add another version of `message` as its sibling, and show its branch."""
+    """Add another version of `message` as its sibling, and show its branch. An answer is marked as
+    edited, and has neither figures nor a trace."""
     found = get(connection, message)
     return _add(
         connection,
@@ -124,6 +136,9 @@ def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: 
         parent=found.parent,
         role=found.role,
         content=content,
+        target=found.target,
+        drafter=found.drafter,
+        edited=found.role == "assistant",
         now_ms=now_ms,
     )
 
@@ -157,6 +172,7 @@ def ask(
     content: str,
     *,
     instead_of: int | None,
+    queued: bool,
     sent: Sent | None,
     target: str,
     drafter: str,
@@ -180,7 +196,7 @@ def ask(
                 settings=settings,
                 now_ms=now_ms,
             ).id
-        question = say(connection, conversation, content, now_ms=now_ms)
+        question = say(connection, conversation, content, queued=queued, now_ms=now_ms)
     attachments.send(connection, question.conversation, question.id, sent)
     begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)
     return shown(connection, question.conversation)
@@ -244,6 +260,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
             drafter=message.drafter,
             created=message.created,
             sent=message.sent,
+            edited=message.edited,
         )
         for message in messages
     )
@@ -294,6 +311,7 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
                 state=entry.state,
                 target=entry.target,
                 drafter=entry.drafter,
+                edited=entry.edited,
                 now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
             )
         )
@@ -328,6 +346,7 @@ def _add(
     state: MessageState = "complete",
     target: str = "",
     drafter: str = "",
+    edited: bool = False,
     now_ms: int,
 ) -> Message:
     message = _insert(
@@ -339,6 +358,7 @@ def _add(
         state=state,
         target=target,
         drafter=drafter,
+        edited=edited,
         now_ms=now_ms,
     )
     conversation_table.touch(connection, conversation, leaf=message, now_ms=now_ms)
@@ -355,19 +375,30 @@ def _insert(
     state: MessageState,
     target: str,
     drafter: str,
+    edited: bool,
     now_ms: int,
 ) -> int:
     cursor = connection.execute(
         "INSERT INTO messages "
-        "(conversation, parent, role, content, state, target, drafter, created_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (conversation, parent, role, clean(content), state, clean(target), clean(drafter), now_ms),
+        "(conversation, parent, role, content, state, target, drafter, edited, created_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            conversation,
+            parent,
+            role,
+            clean(content),
+            state,
+            clean(target),
+            clean(drafter),
+            int(edited),
+            now_ms,
+        ),
     )
     return cursor.lastrowid or 0
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, figures, sent, created_ms, place, count = row
+    *fields, edited, figures, sent, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -383,4 +414,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         siblings=count,
         figures=figures_from_json(figures),
         sent=attachments.unpacked(sent),
+        edited=bool(edited),
     )

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox
@@ -17,7 +19,7 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import OpenConversation
-from app.conversations.records import Message
+from app.conversations.records import Message, title_from
 from app.conversations.store import Store
 from app.documents.attachments import Attachment, Attachments, Read
 from app.documents.chips import Chip, chip_of_sent, shortened
@@ -91,11 +93,13 @@ class DocumentsController(QObject):
         self._refused: Problem | None = None
         self._parts = ""  # how many notes would be made, if passages are not enough
         self._planning = False
+        self._written: tuple[Path, str] | None = None  # the file of `attach_text`, and its text
         self._soon = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._soon.timeout.connect(self._begin)
         composer.attach_asked.connect(self.ask)
         composer.folder_asked.connect(self.ask_for_folder)
         composer.files_given.connect(self.attach)
+        composer.text_attach_asked.connect(self.attach_text)
         composer.documents.view_asked.connect(self._view)
         composer.documents.remove_asked.connect(self._remove)
         composer.field.textChanged.connect(self._plan_soon)
@@ -129,10 +133,10 @@ class DocumentsController(QObject):
         self._context = loaded.context_length
         self._plan_soon()
 
-    def sent(self, question: str) -> Future[Sent] | None:
+    def sent(self, question: str, *, attached: bool = True) -> Future[Sent] | None:
         """Return what the model gets of a question and its documents; None if no document adds
-        anything."""
-        return self._send(question, self._planner.send)
+        anything. Without `attached`, the attached documents stay for the next message."""
+        return self._send(question, self._planner.send, attached=attached)
 
     def noting(self, question: str) -> Future[Noting] | None:
         """Return the same with notes to make on every part of the attached documents; none is made
@@ -161,14 +165,16 @@ class DocumentsController(QObject):
         return f"{size}, {_to_read(first.tokens * self._seconds)}" if self._seconds else size
 
     def _send[T](
-        self, question: str, make: Callable[[MessageToPlan], Future[T]]
+        self, question: str, make: Callable[[MessageToPlan], Future[T]], *, attached: bool = True
     ) -> Future[T] | None:
-        message, attached = self._message(question), self.attachments.ready
-        self._plan = None
-        self.attachments.hide()
+        new = self.attachments.ready if attached else ()
+        message = self._message(question, new)
+        if attached:
+            self._plan = None
+            self.attachments.hide()
         if message is not None:
             return make(message)
-        if not attached:
+        if not new:
             return None
         refused: Future[T] = Future()  # a question is never sent without its attachments
         refused.set_exception(Problem(_NO_MODEL, "Wait for the model, then send it."))
@@ -185,6 +191,31 @@ class DocumentsController(QObject):
             self._composer.setFocus()  # the next thing is to ask about them
         else:
             self.remarked.emit(_EDITED)
+
+    def attach_text(self) -> None:
+        """Attach the text in the composer. It stays there until it is read and stored."""
+        text = self._composer.text
+        self._drop_written()
+        try:
+            name = files.file_name(f"{title_from(text) or 'Message'}.txt")
+            path = Path(mkdtemp(prefix="slipstream-")) / name
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            self.failed.emit(
+                Problem(
+                    f"The text cannot be attached: {error.strerror or error}.",
+                    "Make room on the disk, or save the text to a file and attach that.",
+                )
+            )
+            return
+        self._written = path, text
+        self.attach([path])
+
+    def _drop_written(self) -> None:
+        """Remove the file of `attach_text`: it is stored, or not wanted any more."""
+        if self._written is not None:
+            rmtree(self._written[0].parent, ignore_errors=True)
+            self._written = None
 
     def ask(self) -> None:
         """Ask which files to attach."""
@@ -230,6 +261,7 @@ class DocumentsController(QObject):
         self._stepper.close()
         self._planner.close()
         self.attachments.close()
+        self._drop_written()
 
     # What the model will get
 
@@ -240,7 +272,7 @@ class DocumentsController(QObject):
         if self._planning:
             self._soon.start()
             return
-        message = self._message(self._composer.text)
+        message = self._message(self._composer.text, self.attachments.ready)
         if message is None:
             self._take(None, None)
             return
@@ -269,9 +301,11 @@ class DocumentsController(QObject):
             self._show()
             self.changed.emit()
 
-    def _message(self, question: str) -> MessageToPlan | None:
-        """Return the message to plan; None if it has no documents."""
-        new, still_read = dict(self.attachments.ready), self._still_read()
+    def _message(
+        self, question: str, attached: Sequence[tuple[int, Document]]
+    ) -> MessageToPlan | None:
+        """Return the message to plan, with these new documents; None if it has no documents."""
+        new, still_read = dict(attached), self._still_read()
         before = [message.sent for message in still_read if message.sent is not None]
         partly = {d.number for sent in before for d in sent.documents if d.passages or d.noted}
         record, store = self._conversation.record, self._store
@@ -348,7 +382,13 @@ class DocumentsController(QObject):
         self._plan_soon()
 
     def _on_attached(self, attachment: Attachment) -> None:
-        """Remove an attachment if the model has all of it already."""
+        """Take the text that is attached now out of the composer, and remove an attachment if the
+        model has all of it already."""
+        if self._written is not None and attachment.name == self._written[0].name:
+            if self._composer.text == self._written[1]:
+                self._composer.set_text("")
+                self._composer.changed.emit("")
+            self._drop_written()
         for message in self._still_read():
             for sent in message.sent.documents if message.sent else ():
                 if sent.number == attachment.number and sent.whole:

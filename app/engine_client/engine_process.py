@@ -21,7 +21,6 @@ from app.engine_client.watchdog import Watchdog
 from engine.cluster.states import RankState
 from engine.events import Done, Failed
 from engine.process.client import (
-    FOLDER,
     Delivery,
     EngineClient,
     Garbled,
@@ -47,6 +46,7 @@ from engine.process.protocol import (
     Unload,
     Unloaded,
 )
+from engine.process.supervision import Death, Supervisor
 from engine.request import ChatMessage, Request, chat
 
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -125,22 +125,23 @@ class EngineProcess(QObject):
         delays_seconds: Sequence[float] = _DELAYS_SECONDS,
         parent: QObject | None = None,
     ) -> None:
-        """`command` replaces `host_command`; `delays_seconds` are the waits before the first
-        restart, the second and so on. One death more than there are delays is too many."""
+        """`command` replaces `host_command`; `delays_seconds` are the pauses of a `Supervisor`."""
         super().__init__(parent)
         self._log = log
-        self._command = tuple(command) or host_command()
         self._patience = patience or Patience()
-        self._delays_seconds = tuple(delays_seconds)
-        self._child: ChildProcess | None = None
-        self._abandoned: list[ChildProcess] = []  # killed, but may not have ended yet
-        self._complained = False
+        self._supervisor = Supervisor(delays_seconds)
+        self._process = ChildProcess(
+            command or host_command(),
+            limit=LONGEST_RESPONSE_BYTES,
+            supervisor=self._supervisor,
+            log=log,
+            parent=self,
+        )
+        self._process.began.connect(self._on_began)
+        self._process.said.connect(self._hear)
+        self._process.ended.connect(self._on_ended)
         self._client = EngineClient(protocol=PROTOCOL)
-        self._deaths = 0
-        self._resting = EngineState.STOPPED  # the state where there is no child
         self._told = EngineState.STOPPED
-        self._restarter = QTimer(self, singleShot=True)
-        self._restarter.timeout.connect(self._launch)
         self._watchdog = Watchdog(parent=self)
         self._watchdog.silent.connect(self._on_silence)
         self._watchdog.speaking.connect(self.responsive)
@@ -148,8 +149,8 @@ class EngineProcess(QObject):
     @property
     def state(self) -> EngineState:
         """What the engine is doing."""
-        if self._child is None or self._resting is EngineState.STOPPED:
-            return self._resting
+        if self._supervisor.plan != "on":
+            return EngineState(self._supervisor.plan)
         if not self._client.greeted:
             return EngineState.STARTING
         if self._client.loading:
@@ -180,15 +181,13 @@ class EngineProcess(QObject):
     @property
     def pid(self) -> int:
         """Of the child process; 0 where there is none."""
-        return self._child.pid if self._child else 0
+        return self._process.pid
 
     # What to do
 
     def start(self) -> None:
         """Start the process if there is none."""
-        if self._child is None:
-            self._deaths = 0
-            self._launch()
+        self._process.start()
 
     def load(
         self,
@@ -211,7 +210,6 @@ class EngineProcess(QObject):
         Drafter and draft length as for `engine.conversation.pair`, the rest as in `Load`. Returns
         the id that `loading`, `loaded` or `failed` will carry.
         """
-        self._deaths = 0
         folder = str(target.expanduser().absolute())
         command = Load(
             uuid4().hex,
@@ -228,16 +226,15 @@ class EngineProcess(QObject):
         had_model, lost = False, list[Delivery]()
         if not self._client.suits(macs):
             had_model = self._client.loaded is not None
-            self._abandon()
-            lost = self._client.lose(
+            lost = self._lose(
                 "Another model was loaded before it was done.", "Send it again.", another=False
             )
+            self._process.replace(kill=True)
         self._client.ask(command)
-        if self._child is None:
-            self._launch()
-        else:
-            self._write()
-            self._update_state()
+        self._client.expect()
+        self._process.start()
+        self._write()
+        self._update_state()
         # A load that is not done did not fail: this one replaces it.
         self._deliver(*(each for each in lost if isinstance(each.command, Question)))
         if had_model:
@@ -300,12 +297,11 @@ class EngineProcess(QObject):
     def restart(self) -> None:
         """Start a new process at once, and load again what was loaded: for an engine that hangs."""
         self._log.note("restart asked for")
-        self._deaths = 0
-        self._abandon()
-        lost = self._client.lose(
+        lost = self._lose(
             "The engine was restarted before it was done.", "Send it again.", another=True
         )
-        self._launch()
+        self._process.replace(kill=True)
+        self._update_state()
         self._deliver(*lost)
 
     def stop(self) -> None:
@@ -313,12 +309,8 @@ class EngineProcess(QObject):
 
         What it still sends is emitted meanwhile, so that an answer may end as `cancelled`.
         """
-        self._restarter.stop()
-        self._resting = EngineState.STOPPED
-        for child in (*self._abandoned, *([self._child] if self._child else [])):
-            child.close()
-        self._abandon()
-        lost = self._client.lose(
+        self._process.close()
+        lost = self._lose(
             "The engine was stopped before it was done.", "Start it again.", another=False
         )
         self._update_state()
@@ -337,8 +329,7 @@ class EngineProcess(QObject):
         return command.id
 
     def _write(self) -> None:
-        if (data := self._client.to_send()) and self._child is not None:
-            self._child.write(data)
+        self._process.write(self._client.to_send())
 
     def _deliver_soon(self, delivery: Delivery) -> None:
         """Pass it on once the caller has the id."""
@@ -346,18 +337,7 @@ class EngineProcess(QObject):
 
     # The life of a process
 
-    def _launch(self) -> None:
-        self._restarter.stop()
-        self._resting = EngineState.WAITING
-        self._complained = False
-        self._child = child = ChildProcess(
-            self._command, folder=FOLDER, limit=LONGEST_RESPONSE_BYTES, parent=self
-        )
-        child.said.connect(self._hear)
-        child.complained.connect(self._on_complaint)
-        child.ended.connect(self._on_end)
-        child.start()
-        self._log.note(f"started, process {child.pid}")
+    def _on_began(self) -> None:
         were = self._client.ranks
         self._client.begin()
         self._write()
@@ -365,57 +345,43 @@ class EngineProcess(QObject):
             self.ranks_changed.emit()
         self._update_state()
 
-    def _abandon(self) -> None:
-        """Disconnect from this process, and kill it if it still runs."""
-        if (child := self._child) is None:
-            return
-        self._child = None
-        self._watchdog.rest()
-        child.said.disconnect(self._hear)
-        child.ended.disconnect(self._on_end)
-        if child.running:
-            self._abandoned.append(child)
-            child.ended.connect(lambda: self._reap(child))
-            child.kill()
-        else:
-            child.deleteLater()
-
-    def _reap(self, child: ChildProcess) -> None:
-        self._abandoned.remove(child)
-        child.deleteLater()
-
-    def _on_end(self, reason: str, status: int | None) -> None:
+    def _on_ended(self, reason: str, status: int | None) -> None:
+        if (death := self._process.death) is None:
+            return  # its end was asked for
         if self._client.confessed:
             reason = self._client.confessed
-        elif status and self._complained:
-            reason += f" Its last words: {self._log.tail[-1]}"
-        self._lose(reason)
+        elif status:
+            reason += self._process.last_words
+        self._report(death, reason)
 
-    def _lose(self, reason: str, *, remedy: str = "") -> None:
-        """Handle the death of this process. With a `remedy` it is not restarted."""
-        if self._resting is EngineState.STOPPED:
-            return  # it was told to end
+    def _fail(self, reason: str, *, remedy: str = "") -> None:
+        """Give up this process, which still runs. With a `remedy` no other is started."""
+        if (death := self._process.fail(for_good=remedy != "")) is not None:
+            self._report(death, reason, remedy=remedy)
+
+    def _report(self, death: Death, reason: str, *, remedy: str = "") -> None:
+        """Tell what is lost by a death, and why."""
         self._log.note(f"died: {reason}")
-        self._abandon()
-        self._deaths += 1
-        given_up = remedy != "" or self._deaths > len(self._delays_seconds)
+        given_up = death.pause_seconds is None
         again = "Restart the engine and try again" if given_up else "Try again"
-        lost = self._client.lose(
+        lost = self._lose(
             f"The engine died before it was done. {reason}",
             remedy or f"{again}; if it dies again, choose a smaller model or drafter.",
             another=not given_up,
         )
-        self._resting = EngineState.GIVEN_UP if given_up else EngineState.WAITING
-        if not given_up:
-            self._restarter.start(int(self._delays_seconds[self._deaths - 1] * 1000))
         self._update_state()
         self._deliver(*lost)
         self.died.emit(reason)
         if given_up:
-            times = "" if remedy else f"The engine died {self._deaths} times in a row. "
+            times = "" if remedy else f"The engine died {death.count} times in a row. "
             self.failed.emit(
                 Failed("", times + reason, remedy or "Choose another model, or restart the engine.")
             )
+
+    def _lose(self, message: str, remedy: str, *, another: bool) -> list[Delivery]:
+        """Expect nothing more of this process. Returns as `EngineClient.lose`."""
+        self._watchdog.rest()
+        return self._client.lose(message, remedy, another=another)
 
     # Answers
 
@@ -428,14 +394,14 @@ class EngineProcess(QObject):
             whole = line.endswith(b"\n") or len(line) > LONGEST_RESPONSE_BYTES
             if self._client.greeted and whole:
                 # Something may be missing: no answer is better than one with a gap.
-                self._lose("It sent something that is no response.")
+                self._fail("It sent something that is no response.")
             return
         except OtherVersion as other:
-            self._lose(other.message, remedy=other.remedy)
+            self._fail(other.message, remedy=other.remedy)
             return
         self._watchdog.heard()
         if delivery is not None and isinstance(delivery.response, Done):
-            self._deaths = 0
+            self._supervisor.forget()
         self._update_state()
         if delivery is not None:
             self._deliver(delivery)
@@ -466,7 +432,7 @@ class EngineProcess(QObject):
     def _update_state(self) -> None:
         """Update the watchdog, and emit `state_changed` if the state is another."""
         seconds = self._patience_seconds()
-        if self._child is None or seconds is None:
+        if self._supervisor.plan != "on" or seconds is None:
             self._watchdog.rest()
         else:
             self._watchdog.expect(seconds)
@@ -489,7 +455,3 @@ class EngineProcess(QObject):
     def _on_silence(self, seconds: float) -> None:
         self._log.note(f"silent for {seconds:.0f} s, {self.state.value}")
         self.hung.emit(seconds)
-
-    def _on_complaint(self, line: bytes) -> None:
-        self._complained = True
-        self._log.complaint(line)

@@ -3,16 +3,19 @@
 markdown-it finds the blocks but not the source of their text, so this is recorded while it reads.
 Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
 
-Reads CommonMark, tables, strikethrough and the rules of `app.markdown.rules`; task lists by their
-marks. Does not read raw HTML, which is shown as text, or link definitions, which could change
-earlier text. A line end in a paragraph stays a line end, as in most chats.
+Reads CommonMark, tables, strikethrough and the rules of `app.markdown.rules`; task lists and
+admonitions by their marks. Raw HTML that is unknown is shown as text. Links by reference get their
+addresses from the caller, as a definition may come later than the link; it is shown as a small
+line. A line end in a paragraph stays a line end, as in most chats.
 """
 
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from itertools import accumulate
+from typing import Any, Literal, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -25,6 +28,7 @@ from app.markdown.page import (
     BREAK,
     OBJECT,
     Alignment,
+    Bar,
     BlockStyle,
     Item,
     Shape,
@@ -32,6 +36,7 @@ from app.markdown.page import (
     Table,
     TextLine,
     TextRun,
+    Tone,
     shown,
     source_runs,
 )
@@ -39,13 +44,31 @@ from app.markdown.page import (
 LONGEST_LINE = 1_000  # characters; longer code or plain text is cut into several lines
 _NESTING = 24  # levels; a list has two
 _LIST_LEFT = 24  # pixels
+_NUMBERS_LEFT, _DIGIT = 30, 8.5  # of a list with numbers of at most two digits; for each more
 _QUOTE_LEFT = 16
-_MOST_CELLS = 600
-_MOST_MARKS = 800  # the cost of inline Markdown grows with these
+_MOST_CELLS = 600  # the cost of laying out a table grows with these
+_MOST_MARKS = 800  # and that of inline Markdown with these
+_COLUMN = (4, 40)  # characters of the narrowest and the widest column of a table that is cut
+_DEFINITION = re.compile(r" {0,3}\[[^\[\]]+\]:\s")
+_ADMONITION = re.compile(r"\[!([A-Za-z]+)\][+-]?[ \t]*([^\n]*)(?:\n|$)")
+_TONES: dict[str, Tone] = {
+    **dict.fromkeys(("note", "info", "abstract", "question", "example"), "note"),
+    **dict.fromkeys(("tip", "hint", "success"), "tip"),
+    "important": "important",
+    **dict.fromkeys(("warning", "attention"), "warning"),
+    **dict.fromkeys(("caution", "danger", "error", "bug"), "caution"),
+}
+_CELL = re.compile(
+    r"<tr\b[^<>]*>|<(t[hd])\b([^<>]*)>(.*?)(?=</?(?:t[hdr]|thead|tbody|tfoot|table)\b|$)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BULLETS = "\u2022\u25e6\u2013"  # each lighter than the one around it
 _MARKS = re.compile(r"[*_~`\[\]!<&\\]")
 _SPACE = " \t\n\r\x0b\x0c"
+_STRONG = re.compile(r"[^\W\d_]")  # a letter
 
-After = Shape | Literal["item"]  # what is above: a line of this shape, or the same item of a list
+# What is above: a line of this shape, the same list's item before, or the same paragraph's line.
+After = Shape | Literal["item", "row"]
 
 Places = tuple[tuple[int, int], ...]  # places in a content and in the source; both ascending
 
@@ -55,16 +78,38 @@ class Block:
     """A block at the top level: its first line in the text, that line's place in the source, and
     the block's lines on the page.
 
-    `entries` are the first lines of a list's items. An `open` block holds a formula that the text
-    ends in: later text decides whether it is a formula, and where the block before it ends.
+    An `open` block is a formula or an HTML table that the text ends in: later text decides whether
+    it is, and where the block before it ends. `cuts` are where the block may be cut; at least at
+    the last of them, if it is `over` what is shown at once. `folds`: the details that are open
+    behind it.
     """
 
     first: int
     begin: int
     items: tuple[Item, ...]
-    fence: bool
+    kind: str
     open: bool
-    entries: tuple[int, ...]
+    cuts: tuple["Cut", ...] = ()
+    over: bool = False
+    folds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A line before which a block may be cut, and what is above the next part then."""
+
+    line: int
+    after: After
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """What a block that was cut hands on to its next part: the colour of a quote's bar, the first
+    two lines of a table and the widths of its columns."""
+
+    tone: Tone = ""
+    header: str = ""
+    columns: tuple[int, ...] = ()
 
 
 class BlockReader:
@@ -75,46 +120,159 @@ class BlockReader:
         self._md.inline = WatchedInline()
         self._md.enable(["table", "strikethrough"]).disable(["reference", "html_block"])
         self._md.disable(["html_inline", "fragments_join"])
-        interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}
-        self._md.block.ruler.before("table", "formula_block", rules.formula_block, interrupts)  # type: ignore[arg-type]
+        interrupts: Any = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+        for rule in (rules.formula_block, rules.details, rules.html_table, rules.html_rule):
+            self._md.block.ruler.before("table", rule.__name__, rule, interrupts)
         self._md.validateLink = is_web  # type: ignore[assignment]
 
-    def read(self, text: str, *, base: int, after: After | None) -> list[Block]:
+    def read(
+        self,
+        text: str,
+        *,
+        base: int,
+        after: After | None,
+        continued: Continued | None = None,
+        folds: tuple[int, ...] = (),
+        references: Mapping[str, Any] | None = None,
+    ) -> list[Block]:
         """Return the blocks of `text`, which begins at `base` in the source, below a line of shape
-        `after`. A block that is nested too deep is shown as plain text."""
+        `after`, in the details `folds`. A block that is nested too deep is shown as plain text.
+
+        `continued`: the first block is the next part of one that was cut. `references`: the
+        addresses of links, as markdown-it has them.
+        """
+        header = continued.header if continued else ""
+        text, base = header + text, base - len(header)
         state = _State(text, self._md, {}, [])
         self._md.block.tokenize(state, 0, state.lineMax)
         blocks: list[Block] = []
         for tokens in _top_level(state.tokens):
             first, last = tokens[0].map or (0, 0)
             begin, end = state.line_starts[first], state.line_starts[last]
-            if _too_much(tokens, text[begin:end]):
+            cuts, over = _cuts(tokens, text, state.line_starts)
+            if _too_much(tokens, text[begin:end], cuts):
                 items = plain_lines(text[begin:end], base=base + begin, after=after)
+                cuts, over = (), False
             else:
-                builder = _Builder(self._md, state, base=base, after=after)
+                builder = _Builder(
+                    self._md, state, base=base, after=after, references=references or {}
+                )
+                if continued and not blocks:
+                    builder.go_on(continued)
                 items = builder.build(tokens)
-            fence = tokens[0].type == "fence"
-            entries = (
-                (token.map or [0])[0]
-                for token in tokens
-                if token.type == "list_item_open" and token.level == 1
+            if header and not blocks:
+                items, begin = [without_header(items[0]), *items[1:]], len(header)
+            items, folds = _folded(items, folds)
+            lines = header.count("\n")
+            blocks.append(
+                Block(
+                    max(0, first - lines),
+                    base + begin,
+                    tuple(_directed(items)),
+                    tokens[0].type,
+                    any(token.meta.get("open", False) for token in tokens),
+                    tuple(Cut(cut.line - lines, cut.after) for cut in cuts),
+                    over,
+                    folds,
+                )
             )
-            open = any(token.meta.get("open", False) for token in tokens)
-            blocks.append(Block(first, base + begin, tuple(items), fence, open, tuple(entries)))
             after = items[-1].block.shape if items else after
         return blocks
+
+
+def without_header(item: Item) -> Item:
+    """Return a table as the next part of one that was cut."""
+    if not isinstance(item, Table):
+        return item
+    return replace(item, rows=item.rows[1:], block=replace(item.block, joined=True, above=0))
+
+
+def column_widths(table: Table) -> tuple[int, ...]:
+    """Return the widths of a table's columns in characters, of which Chinese ones are two."""
+
+    def width(cell: TextLine) -> int:
+        text = "".join(run.text for run in cell.runs)
+        return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+    least, most = _COLUMN
+    return tuple(
+        min(most, max(least, *map(width, column))) for column in zip(*table.rows, strict=True)
+    )
+
+
+def beside(items: Sequence[Item], folds: tuple[int, ...]) -> list[Item]:
+    """Return `items` as parts of these details, beside their bars."""
+    room = _QUOTE_LEFT * len(folds)
+    bars = tuple(Bar(_QUOTE_LEFT * depth) for depth in range(len(folds)))
+    return [
+        replace(
+            item,
+            block=replace(
+                item.block,
+                folds=folds,
+                left=item.block.left + room,
+                bars=(*bars, *(replace(bar, left=bar.left + room) for bar in item.block.bars)),
+            ),
+        )
+        if folds
+        else item
+        for item in items
+    ]
+
+
+def _folded(items: list[Item], folds: tuple[int, ...]) -> tuple[list[Item], tuple[int, ...]]:
+    """Return the items of one block in the details `folds`, and the details that are open behind
+    it."""
+    shapes = [item.block.shape for item in items]
+    if "summary" in shapes:
+        inner = (*folds, *items[0].block.folds)
+        summary = beside(items[:1], folds)[0]
+        summary = replace(summary, block=replace(summary.block, folds=inner))
+        rest = [item for item in items[1:] if item.block.shape != "fold_end"]
+        end = [replace(i, block=replace(i.block, folds=inner)) for i in items[1:] if i not in rest]
+        return [summary, *beside(rest, inner), *end], folds if end else inner
+    if "fold_end" in shapes:
+        end = [replace(item, block=replace(item.block, folds=folds)) for item in items]
+        return (end, folds[:-1]) if folds else ([], ())
+    return beside(items, folds), folds
+
+
+def _directed(items: Sequence[Item]) -> Iterator[Item]:
+    """Iterate over `items` with their directions. A line without a letter goes as the one
+    before."""
+    rtl = False
+    for item in items:
+        if item.block.shape in ("text", "heading", "summary") and isinstance(item, TextLine):
+            rtl = _is_rtl(item.runs, otherwise=rtl)
+            item = replace(item, block=replace(item.block, rtl=rtl)) if rtl else item
+        yield item
+
+
+def _is_rtl(runs: Sequence[TextRun], *, otherwise: bool) -> bool:
+    """Return whether the first letter outside of code is of a script from right to left."""
+    texts = (run.text for run in runs if run.style.role == "text")
+    if not any(map(_STRONG.search, texts)):
+        return otherwise
+    plain = [run.text for run in runs if run.style.role == "text" and not run.style.code]
+    for character in "".join(plain):
+        kind = unicodedata.bidirectional(character)
+        if kind in ("L", "R", "AL"):
+            return kind != "L"
+    return False
 
 
 def space_above(shape: Shape, after: After | None) -> int:
     """Return the pixels between a line and the line before it; 0 at the top of a page."""
     if after is None:
         return 12 if shape == "label" else 0
-    if shape == after and shape in ("code", "plain"):
+    if after == "row" or (shape == after and shape in ("code", "plain")):
         return 0
     if shape == "code" and after == "label":
         return 6
+    if after == "heading" and shape in ("text", "heading", "summary"):
+        return 5 if shape != "heading" else 12
     below_code = 14 if after in ("code", "label") else 0
-    return below_code + {"heading": 18, "label": 20, "rule": 14}.get(shape, 9)
+    return below_code + {"heading": 22, "label": 20, "rule": 16}.get(shape, 10)
 
 
 def plain_lines(
@@ -185,6 +343,9 @@ def label_line(
         runs = [TextRun("code", style, base + begin, 0)]
     else:
         runs = list(shown(language, style, base + place, len(language)))
+        if language == "mermaid":
+            end = base + place + len(language)
+            runs.append(TextRun(": the source of a diagram", style, end, 0))
     return TextLine(
         replace(block_style, shape="label", above=space_above("label", after)), tuple(runs)
     )
@@ -241,7 +402,7 @@ class _State(StateBlock):
             self._note_line(token, (parent.map or [0])[0], skip=len(parent.markup))
         elif ttype == "inline" and parent.type in ("th_open", "td_open"):
             self._note_line(token, (self._row.map or [0])[0], skip=0)
-        elif ttype in ("inline", "formula_block"):
+        elif ttype in ("inline", "formula_block", "details_open", "html_table"):
             token.meta["text"], token.meta["places"] = self._text, self._places
         return token
 
@@ -279,32 +440,98 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
             begin = index + 1
 
 
-def _too_much(tokens: Sequence[Token], text: str) -> bool:
+def _too_much(tokens: Sequence[Token], text: str, cuts: Sequence[Cut]) -> bool:
     """Return whether a block would take long to show, or is nested too deep for markdown-it."""
     if tokens[0].type in ("fence", "code_block", "formula_block"):
         return False
-    cells = sum(token.type in ("th_open", "td_open") for token in tokens)
-    too_many = cells > _MOST_CELLS or len(_MARKS.findall(text)) > _MOST_MARKS
-    return too_many or any(
+    if not cuts and (_cells_in(tokens) > _MOST_CELLS or _marks_in(text) > _MOST_MARKS):
+        return True
+    return any(
         token.type in ("list_item_open", "blockquote_open") and token.level + 1 >= _NESTING
         for token in tokens
     )
 
 
+def _cells_in(tokens: Sequence[Token]) -> int:
+    return sum(token.type in ("th_open", "td_open") for token in tokens)
+
+
+def _marks_in(text: str) -> int:
+    return len(_MARKS.findall(text))
+
+
+def _cuts(
+    tokens: Sequence[Token], text: str, starts: Sequence[int]
+) -> tuple[tuple[Cut, ...], bool]:
+    """Return where a block may be cut so that what is before it can be shown at once, and whether
+    the block has more than that: before an item of a list, a row of a table, a part of a quote."""
+    kind, first = tokens[0].type, (tokens[0].map or [0])[0]
+    found: list[Cut] = []
+    for token, before in zip(tokens[1:], tokens, strict=False):
+        line = token.map[0] if token.map else first
+        is_item = token.type == "list_item_open"
+        if line <= first or token.nesting < 0 or (found and line <= found[-1].line):
+            continue
+        if kind == "blockquote_open" and (token.level == 1 or (token.level == 2 and is_item)):
+            goes_on = is_item and before.type == "list_item_close"
+            found.append(Cut(line, "item" if goes_on else _above(before)))
+        elif kind.endswith("list_open") and token.level == 1 and is_item:
+            found.append(Cut(line, "item"))
+        elif kind == "table_open" and token.type == "tr_open" and line > first + 2:
+            found.append(Cut(line, "text"))
+    columns = sum(token.type == "th_open" for token in tokens)
+    rows = text[starts[first] :].split("\n")
+    marks = list(accumulate(map(_marks_in, rows), initial=0))
+    kept = tuple(
+        cut
+        for cut in found
+        if (cut.line - first - 1) * columns <= _MOST_CELLS
+        and marks[cut.line - first] <= _MOST_MARKS
+    )
+    return kept, len(kept) < len(found)
+
+
+def _above(closing: Token) -> After:
+    """Return the shape of the line that ends with this token."""
+    name = closing.type.removesuffix("_close")
+    shapes: dict[str, Shape] = {
+        "heading": "heading",
+        "fence": "code",
+        "code_block": "code",
+        "hr": "rule",
+    }
+    return shapes.get(name, "text")
+
+
 class _Builder:
     """Goes through the tokens of one block and collects its lines."""
 
-    def __init__(self, md: MarkdownIt, state: _State, *, base: int, after: After | None) -> None:
+    def __init__(
+        self,
+        md: MarkdownIt,
+        state: _State,
+        *,
+        base: int,
+        after: After | None,
+        references: Mapping[str, Any],
+    ) -> None:
         self._md = md
         self._state = state
         self._base = base
         self._after = after
+        self._env = {"references": references}
+        self._continued = Continued()
         self._items: list[Item] = []
         self._left = 0
-        self._bars: tuple[int, ...] = ()
-        self._lists: list[Token] = []
+        self._bars: tuple[Bar, ...] = ()
+        self._lists: list[int] = []  # the room at the left of each
+        self._bullets = 0  # of the lists that are open, those without numbers
         self._marker: tuple[TextRun, ...] = ()
         self._new_list = False
+
+    def go_on(self, continued: Continued) -> None:
+        """Take the block for the next part of one that was cut."""
+        self._continued = continued
 
     def build(self, tokens: Sequence[Token]) -> list[Item]:
         index = 0
@@ -313,11 +540,12 @@ class _Builder:
             match token.type:
                 case "bullet_list_open" | "ordered_list_open":
                     self._new_list = not self._lists and self._after != "item"
-                    self._lists.append(token)
-                    self._left += _LIST_LEFT
+                    self._lists.append(_room_for_numbers(tokens[index:]))
+                    self._bullets += token.type == "bullet_list_open"
+                    self._left += self._lists[-1]
                 case "bullet_list_close" | "ordered_list_close":
-                    self._lists.pop()
-                    self._left -= _LIST_LEFT
+                    self._left -= self._lists.pop()
+                    self._bullets -= token.type == "bullet_list_close"
                 case "list_item_open":
                     self._write_marker()
                     if not self._new_list and self._after == "text":
@@ -328,8 +556,14 @@ class _Builder:
                     self._write_marker()
                 case "blockquote_open":
                     self._write_marker()
-                    self._bars += (self._left,)
+                    admonition = _admonition(tokens[index + 1 : index + 3])
+                    tone = admonition[1] if admonition else ""
+                    tone, self._continued = tone or self._continued.tone, Continued()
+                    self._bars += (Bar(self._left, tone),)
                     self._left += _QUOTE_LEFT
+                    if admonition:
+                        self._write_admonition(tokens[index + 2], *admonition)
+                        index += 3
                 case "blockquote_close":
                     self._bars = self._bars[:-1]
                     self._left -= _QUOTE_LEFT
@@ -346,6 +580,13 @@ class _Builder:
                     self._write_code(token)
                 case "formula_block":
                     self._write_formula(token)
+                case "details_open":
+                    self._write_summary(token)
+                case "details_close":
+                    if not token.level:
+                        self._add(TextLine(BlockStyle("fold_end"), ()))
+                case "html_table":
+                    self._write_html_table(token)
                 case "table_open":
                     stop = next(
                         at for at in range(index, len(tokens)) if tokens[at].type == "table_close"
@@ -370,16 +611,15 @@ class _Builder:
         if token.info:
             shown_as, length = token.info + token.markup, len(token.info) + 1
         else:
-            shown_as, length = "\u2022\u25e6\u25aa"[min(2, len(self._lists) - 1)], 1
+            shown_as, length = _BULLETS[min(len(_BULLETS), self._bullets) - 1], 1
         source = self._base + token.meta["start"]
         self._marker = (TextRun(shown_as, Style(role="marker"), source, length),)
 
     def _write_marker(self) -> None:
         """Write a line for a marker without text beside it."""
         if self._marker:
-            self._add(
-                TextLine(replace(self._block_style("text", tight=True), hanging=True), self._hang())
-            )
+            block_style = self._block_style("text", tight=True)
+            self._add(TextLine(replace(block_style, marker=self._marker[0].text), self._hang()))
 
     def _hang(self) -> tuple[TextRun, ...]:
         """Return the marker, and the step to the beginning of the text."""
@@ -390,10 +630,9 @@ class _Builder:
     def _write_text(
         self, token: Token, shape: Shape, *, level: int = 0, tight: bool = False
     ) -> None:
-        block_style = replace(
-            self._block_style(shape, tight=tight), level=level, hanging=bool(self._marker)
-        )
-        runs = self._inline(token, Style(bold=shape == "heading"))
+        block_style = replace(self._block_style(shape, tight=tight), level=level)
+        defines = all(map(_DEFINITION.match, token.content.split("\n")))
+        runs = self._inline(token, Style(bold=shape == "heading", small=defines))
         if self._marker:
             box = {"[ ] ": "\u2610", "[x] ": "\u2611", "[X] ": "\u2611"}.get(token.content[:4])
             if box and shape == "text":
@@ -401,9 +640,76 @@ class _Builder:
                 marker = self._marker[0]
                 length = self._place(token, 3) - marker.source
                 self._marker = (replace(marker, text=box, length=length),)
+            block_style = replace(block_style, marker=self._marker[0].text)
             runs = [*self._hang(), *runs]
         if runs or not token.content:
             self._add_lines(block_style, runs)
+
+    def _write_admonition(
+        self, token: Token, length: int, tone: Tone, kind: str, title: str
+    ) -> None:
+        """Write the title of an admonition, and the paragraph behind it. `length` is that of its
+        first line."""
+        style = Style(bold=True, tone=tone)
+        first = token.content[:length].rstrip("\n")
+        if title:
+            begin = first.rindex(title)
+            runs = self._inline(token, style, skip=begin, end=begin + len(title))
+        else:
+            run = TextRun(kind.capitalize(), style, 0, len(first))
+            runs = located([run], self._places(token))
+        self._add(TextLine(self._block_style("text"), tuple(runs)))
+        if rest := self._inline(token, Style(), skip=length):
+            self._after = "heading"
+            self._add_lines(self._block_style("text"), rest)
+
+    def _write_summary(self, token: Token) -> None:
+        """Write the summary of details, which folds them, and the text that stands on its line."""
+        self._write_marker()
+        begin, end = token.meta["summary"]
+        runs = self._inline(token, Style(bold=True), skip=begin, end=end)
+        if not runs:
+            runs = located([TextRun("Details", Style(bold=True), 0, 0)], self._places(token))
+        block_style = self._block_style("summary")
+        if token.level:  # within a list or a quote, nothing folds
+            block_style = replace(block_style, shape="text")
+        else:
+            block_style = replace(block_style, folds=(self._place(token, 0),))
+        self._add(TextLine(block_style, tuple(runs)))
+        rest = token.content[token.meta["rest"] :]
+        ends = re.search(r"</details>\s*$", rest, re.IGNORECASE)
+        end = len(token.content) - (len(rest) - ends.start() if ends else 0)
+        if inside := self._inline(token, Style(), skip=token.meta["rest"], end=end):
+            self._add_lines(self._block_style("text"), inside)
+        if ends and not token.level:
+            self._add(TextLine(BlockStyle("fold_end"), ()))
+
+    def _write_html_table(self, token: Token) -> None:
+        """Write a table in HTML; its source if it has no cells."""
+        self._write_marker()
+        rows: list[list[TextLine]] = []
+        for found in _CELL.finditer(token.content):
+            if not found[1]:
+                rows.append([])
+                continue
+            begin, end = found.span(3)
+            begin += len(found[3]) - len(found[3].lstrip())
+            end = max(begin, end - len(found[3]) + len(found[3].rstrip()))
+            bold = Style(bold=found[1].lower() == "th")
+            aligned = re.search(r"align\W+(left|center|right)", found[2], re.IGNORECASE)
+            block_style = BlockStyle(alignment=cast(Alignment, aligned[1] if aligned else ""))
+            runs = _trimmed(self._inline(token, bold, skip=begin, end=end))
+            if not rows:
+                rows.append([])
+            rows[-1].append(TextLine(block_style, tuple(runs)))
+        rows = [row for row in rows if row]
+        if not rows:
+            self._add_lines(self._block_style("text"), self._inline(token, Style()))
+            return
+        width = max(map(len, rows))
+        empty = TextLine(BlockStyle(), ())
+        table = tuple((*row, *[empty] * (width - len(row))) for row in rows)
+        self._add(Table(self._block_style("text"), table))
 
     def _add_lines(self, block_style: BlockStyle, runs: Sequence[TextRun]) -> None:
         """Write a paragraph. Each display formula gets its own line."""
@@ -442,9 +748,15 @@ class _Builder:
         start, place = self._places(token)[0]
         return place + offset - start
 
-    def _inline(self, token: Token, style: Style, *, skip: int = 0) -> list[TextRun]:
+    def _inline(
+        self, token: Token, style: Style, *, skip: int = 0, end: int | None = None
+    ) -> list[TextRun]:
+        """Return the runs of a token's content from `skip` to `end`."""
+        while skip < len(token.content) and token.content[skip] in _SPACE:
+            skip += 1
         places = tuple((start - skip, at) for start, at in self._places(token))
-        return located(inline_runs(self._md, token.content[skip:], style), places)
+        content = token.content[skip:end].rstrip(_SPACE)
+        return located(inline_runs(self._md, content, style, self._env), places)
 
     def _write_code(self, token: Token) -> None:
         self._write_marker()
@@ -477,7 +789,8 @@ class _Builder:
                     rows.append(tuple(cells))
                 case "inline":
                     cells.append(self._cell(token, tokens[index - 1], column=len(cells)))
-        self._add(Table(self._block_style("text"), tuple(rows)))
+        columns = self._continued.columns
+        self._add(Table(self._block_style("text"), tuple(rows), columns))
 
     def _cell(self, token: Token, opening: Token, *, column: int) -> TextLine:
         style = str(opening.attrGet("style") or "")
@@ -491,9 +804,30 @@ class _Builder:
         start = self._base + token.meta["places"][0][1]
         moved = tuple((at - before, start + place) for at, place in places)
         bold = Style(bold=opening.type == "th_open")
-        return TextLine(
-            block_style, tuple(located(inline_runs(self._md, token.content, bold), moved))
-        )
+        runs = inline_runs(self._md, token.content, bold, self._env)
+        return TextLine(block_style, tuple(located(runs, moved)))
+
+
+def _room_for_numbers(tokens: Sequence[Token]) -> int:
+    """Return the pixels at the left of a list, whose tokens these begin with: its numbers need
+    them."""
+    longest, level = 0, tokens[0].level
+    for token in tokens:
+        if token.level == level and token.nesting < 0:
+            break
+        if token.level == level + 1 and token.type == "list_item_open":
+            longest = max(longest, len(token.info))
+    return round(_NUMBERS_LEFT + _DIGIT * max(0, longest - 2)) if longest else _LIST_LEFT
+
+
+def _admonition(tokens: Sequence[Token]) -> tuple[int, Tone, str, str] | None:
+    """Return the length of the first line of an admonition, its tone, kind and title; None if the
+    paragraph in these tokens begins none."""
+    if not tokens or tokens[0].type != "paragraph_open":
+        return None
+    found = _ADMONITION.match(tokens[1].content)
+    tone = _TONES.get(found[1].lower()) if found else None
+    return (found.end(), tone, found[1], found[2].strip()) if found and tone else None
 
 
 def _is_apart(run: TextRun) -> bool:

@@ -12,10 +12,16 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from operator import attrgetter
 
-from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTableCell
+from PySide6.QtGui import (
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextTable,
+    QTextTableCell,
+)
 
 from app.markdown.copying import block_text
-from app.markdown.formats import JOINED, PANEL, Formats
+from app.markdown.formats import JOINED, PANEL, Formats, room_used
 from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
@@ -40,7 +46,8 @@ from app.markdown.streaming import (
     StreamingPlainText,
 )
 
-REASONING_ADDRESS = "reasoning:"  # of the link that folds it
+FOLD_ADDRESS = "fold:"  # of a link that folds something, before its number
+_REASONING = -1  # its number; that of details is their place in the text
 _COUNTING_WIDTH = 32  # characters of its header, whatever the count, so that nothing moves
 _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
@@ -88,9 +95,12 @@ class TextDocument:
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._reasoning_title = ""
-        self._restarted = False
         self._reasoning_figures = ("", "")  # so far, and its time
-        self._reasoning_folded: bool | None = None  # as the person chose
+        self._chosen: dict[int, bool] = {}  # what the person folded and unfolded
+        self._ended: set[int] = set()  # details whose end is in a finished part
+        self._tail_ends: set[int] = set()  # those whose end is in the tail
+        self._hidden: dict[int, tuple[int, int]] = {}  # what is folded: its beginning and end
+        self._beside = 0  # pixels
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those in the text, as written
         self._first_formula = -1  # the place of the first of them
@@ -108,6 +118,11 @@ class TextDocument:
         """The text as it was given."""
         return self._stream.given
 
+    @property
+    def last(self) -> str:
+        """The last character of the given text, "\n" for any line end; empty without text."""
+        return self._stream.text[-1:]
+
     def append(self, delta: str) -> None:
         """Add text. `step` shows it."""
         self._stream.append(delta)
@@ -115,6 +130,7 @@ class TextDocument:
 
     def finish(self) -> None:
         """End the text, and so colour code that was not closed."""
+        self._stream.finish()
         self._complete = self._stale = True
 
     def set_rejected(self, rejected: list[RejectedSpan]) -> None:
@@ -152,15 +168,35 @@ class TextDocument:
         counted = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}"
         self._reasoning_figures = (counted, took)
 
+    def fold(self, number: int) -> None:
+        """Fold or unfold the details with this number. Takes effect with the next steps."""
+        self._chosen[number] = not self._is_folded(number)
+        if number != _REASONING:
+            self._rewind(number)
+            self._stale = True
+
     def fold_reasoning(self) -> None:
         """Fold or unfold the reasoning. Takes effect with the next steps."""
-        span = self._stream.reasoning
-        self._reasoning_folded = span is not None and not self._is_folded(span)
+        self.fold(_REASONING)
 
     def hides(self, place: int) -> bool:
-        """Whether this character of the given text is in folded reasoning."""
+        """Whether this character of the given text is in folded reasoning or details."""
+        return self._fold_around(place) is not None
+
+    def reveal(self, place: int) -> None:
+        """Unfold what hides this character of the given text. Takes effect with the next steps."""
+        number = self._fold_around(place)
+        if number is not None:
+            self.fold(number)
+
+    def _fold_around(self, place: int) -> int | None:
+        """Return the number of what is folded and has this character of the given text."""
         span = self._stream.reasoning
-        return span is not None and span.start <= place < span.end and self._is_folded(span)
+        if span is not None and span.start <= place < span.end and self._is_folded(_REASONING):
+            return _REASONING
+        inside = self._stream.place_of(place)
+        hidden = (number for number, span in self._hidden.items() if span[0] <= inside < span[1])
+        return min(hidden, default=None)
 
     def show_formulas(self, drawn: bool) -> None:
         """Draw the formulas, or show their source, so that each token is visible."""
@@ -193,13 +229,16 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of the waiting work. Returns False if there is none."""
-        title, restarted = self._title_of_reasoning(), self._stream.restarted
-        if restarted != self._restarted or not self._retitled(title):
-            self._rewind(0)
+        reread = self._stream.reread()
+        title = self._title_of_reasoning()
+        if reread is not None or not self._retitled(title):
+            self._rewind(reread if reread is not None and title == self._reasoning_title else 0)
             self._stale = True
-        self._reasoning_title, self._restarted = title, restarted
+        self._reasoning_title = title
         part = self._stream.finished(self._place)
         if part is not None:
+            if self._ends_anew(part.items, finished=True):
+                return True
             mark = self._passed[-1][1]
             if part.items:
                 # Those behind its last character belong to the text that follows.
@@ -219,8 +258,12 @@ class TextDocument:
             return True
         if self._stale:
             self._stale = False
+            tail = self._stream.tail(self._place)
+            if self._ends_anew(tail, finished=False):
+                self._stale = True
+                return True
+            items = self._visible(tail)
             rejected = self._rejected_in(self._passed[-1][1].rejected, len(self._rejected))
-            items = self._visible(self._stream.tail(self._place))
             self._write(with_rejected(items, rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
@@ -278,7 +321,7 @@ class TextDocument:
         words = f"Reasoning{counted}{took}" if ended else f"Reasoning{counted}\u2026"
         if counted and not ended:
             words = words.ljust(_COUNTING_WIDTH)
-        return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
+        return f"{self._arrow(_REASONING)} {words}"
 
     def _retitled(self, title: str) -> bool:
         """Replace the header's title if nothing behind it moves. Returns whether that was
@@ -289,23 +332,57 @@ class TextDocument:
         if not old or len(title) != len(old) or title[0] != old[0]:
             return False
         cursor = self.document.find(old)
-        if cursor.isNull() or cursor.charFormat().anchorHref() != REASONING_ADDRESS:
+        if cursor.isNull() or cursor.charFormat().anchorHref() != f"{FOLD_ADDRESS}{_REASONING}":
             return False
         cursor.insertText(title, cursor.charFormat())
         return True
 
-    def _is_folded(self, span: ReasoningSpan) -> bool:
-        return span.closed if self._reasoning_folded is None else self._reasoning_folded
+    def _is_folded(self, number: int) -> bool:
+        """Return whether this is folded: as the person chose, otherwise once it has ended."""
+        span = self._stream.reasoning
+        closed = span is not None and span.closed if number == _REASONING else number in self._ends
+        return self._chosen.get(number, closed)
+
+    def _arrow(self, number: int) -> str:
+        return _FOLDED if self._is_folded(number) else _UNFOLDED
+
+    @property
+    def _ends(self) -> set[int]:
+        return self._ended | self._tail_ends
+
+    def _ends_anew(self, items: Sequence[Item], *, finished: bool) -> bool:
+        """Note which details end in `items`. Returns whether text before them must be written anew,
+        as it is folded now."""
+        ends, before = {i.block.folds[-1] for i in items if i.block.shape == "fold_end"}, self._ends
+        self._ended |= ends if finished else set()
+        self._tail_ends = (self._tail_ends if finished else ends) - self._ended
+        changed = (before ^ self._ends) - self._chosen.keys()
+        place = self._place
+        if changed:
+            self._rewind(min(changed))
+        return self._place != place
 
     def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return `items` as they are shown: without folded reasoning, and with its header."""
-        if any(item.block.reasoning for item in items):
-            folded = self._reasoning_title.startswith(_FOLDED)
-            items = [
-                self._header(item) if item.block.shape == "reasoning" else item
-                for item in items
-                if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
-            ]
+        """Return `items` as they are shown: without what is folded, and with its headers."""
+        shown: list[Item] = []
+        for item in items:
+            block = item.block
+            around = block.folds[:-1] if block.shape == "summary" else block.folds
+            folded = [number for number in around if self._is_folded(number)]
+            for run in all_runs([item]) if folded else ():
+                start, end = self._hidden.get(folded[0], (run.source, run.end))
+                self._hidden[folded[0]] = min(start, run.source), max(end, run.end)
+            if block.shape == "reasoning":
+                shown.append(self._header(item))
+            elif (
+                folded
+                or block.shape == "fold_end"
+                or (block.reasoning and self._is_folded(_REASONING))
+            ):
+                continue
+            else:
+                shown.append(self._summary(item) if block.shape == "summary" else item)
+        items = shown
         for run in all_runs(items):
             if run.style.formula:
                 if not self._formulas or run.source < self._first_formula:
@@ -316,17 +393,30 @@ class TextDocument:
 
     def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
         """Return the visible ones of these spans: none in folded reasoning, or in its marks."""
-        shown = self._rejected[first:behind]
+        shown = [one for one in self._rejected[first:behind] if not self._is_hidden(one.source)]
         if self._reasoning_title.startswith(_FOLDED):
             begin = len(self.given) - len(self.answer)
-            given = self._given_rejected[first:behind]
-            shown = [one for one, at in zip(shown, given, strict=True) if at.source >= begin]
+            place = self._stream.place_of(begin)
+            shown = [one for one in shown if one.source >= place]
         return shown
+
+    def _is_hidden(self, place: int) -> bool:
+        return any(start <= place < end for start, end in self._hidden.values())
 
     def _header(self, item: Item) -> TextLine:
         run = next(all_runs([item]))
-        style = replace(run.style, href=REASONING_ADDRESS)
+        style = replace(run.style, href=f"{FOLD_ADDRESS}{_REASONING}")
         return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
+
+    def _summary(self, item: Item) -> TextLine:
+        """Return the summary of details as a link that folds them."""
+        number, runs = item.block.folds[-1], tuple(all_runs([item]))
+        arrow = TextRun(f"{self._arrow(number)} ", Style(role="label"), runs[0].source, 0)
+        address = f"{FOLD_ADDRESS}{number}"
+        return TextLine(
+            item.block,
+            tuple(replace(run, style=replace(run.style, href=address)) for run in (arrow, *runs)),
+        )
 
     def _mark(self, *, rejected: int) -> DocumentMark:
         return DocumentMark(
@@ -335,6 +425,7 @@ class TextDocument:
 
     def _rewind(self, source: int) -> None:
         """Remove everything from the part with this place on."""
+        self._hidden = {n: span for n, span in self._hidden.items() if n < source}
         if source > self._place.source:
             return
         while len(self._passed) > 1 and self._passed[-1][0].source >= source:
@@ -352,12 +443,15 @@ class TextDocument:
         block, characters = cursor.blockFormat(), cursor.blockCharFormat()
         if mark.fresh:
             block, characters = self._formats.gap()
+        # The remaining block may be the last of those that are removed, and have its colours.
+        colours = [] if mark.fresh else cursor.block().layout().formats()
         # Of a code block that continues behind the mark, only the first lines stay.
         cut = cursor.block().next().blockFormat().property(PANEL)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         cursor.setBlockFormat(block)
         cursor.setBlockCharFormat(characters)
+        cursor.block().layout().setFormats(colours)
         cursor.endEditBlock()
         self._fresh = mark.fresh
         self._map.drop(mark.spans)
@@ -416,6 +510,21 @@ class TextDocument:
                 self._write_table(item)
         self._leave_room_on_top()
         cursor.endEditBlock()
+
+    def set_room_beside(self, pixels: int) -> None:
+        """Leave these pixels at the right of prose; tables and code may use them."""
+        if pixels == self._beside:
+            return
+        self._beside = pixels
+        page = self.document.rootFrame()
+        layout = page.frameFormat()
+        layout.setRightMargin(pixels)
+        page.setFrameFormat(layout)
+        for table in page.childFrames():
+            if isinstance(table, QTextTable):
+                made = table.format()
+                made.setRightMargin(-room_used(made, pixels))
+                table.setFormat(made)
 
     def _leave_room_on_top(self) -> None:
         """Leave the room above the first line to the page: Qt gives the first line none."""
@@ -497,12 +606,12 @@ class TextDocument:
             cursor.setBlockFormat(block)
             cursor.setBlockCharFormat(characters)
         made = cursor.insertTable(
-            len(table.rows), len(table.rows[0]), self._formats.table(table.block)
+            len(table.rows), len(table.rows[0]), self._formats.table(table, beside=self._beside)
         )
         for number, row in enumerate(table.rows):
             for column, line in enumerate(row):
                 cell = made.cellAt(number, column)
-                if number == 0:
+                if number == 0 and not table.block.joined:
                     cell_format = cell.format()
                     cell_format.setBackground(self._formats.header())
                     cell.setFormat(cell_format)
@@ -518,6 +627,9 @@ class TextDocument:
         cursor = QTextCursor(self.document)
         cursor.setPosition(position)
         made = cursor.currentTable()
+        table_format = self._formats.table(new, beside=self._beside)
+        if table_format.rightMargin() != made.format().rightMargin():
+            made.setFormat(table_format)
         if more := len(new.rows) - len(old.rows):
             made.appendRows(more)  # they look like the gap after the table
         for number, row in enumerate(new.rows):
@@ -565,7 +677,7 @@ def _rows_grew(old: Table, new: Table) -> bool:
     """Return whether a table only got more rows and another last row; its header does not count."""
     kept = max(1, len(old.rows) - 1)
     return (
-        old.block == new.block
+        (old.block, old.columns) == (new.block, new.columns)
         and len(old.rows[0]) == len(new.rows[0])
         and len(old.rows) <= len(new.rows)
         and old.rows[:kept] == new.rows[:kept]

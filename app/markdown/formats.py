@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QColor,
     QFont,
     QFontDatabase,
+    QFontInfo,
     QFontMetricsF,
     QTextBlockFormat,
     QTextCharFormat,
@@ -22,8 +23,10 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
+from app.markdown.blocks import column_widths
 from app.markdown.formulas import FormulaLayouts, formula_format, formula_size
-from app.markdown.page import BlockStyle, Role, Style
+from app.markdown.inline import is_web
+from app.markdown.page import BlockStyle, Role, Style, Table, Tone
 from app.theme.palette import LineStyle, Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
@@ -33,6 +36,7 @@ JOINED = ROLE + 3
 BARS = ROLE + 4
 REJECTED = ROLE + 5  # of characters: the number of the rejected or discarded token
 TOKEN = ROLE + 6  # of a layout format: it marks a token's kind
+NATURAL = ROLE + 7  # of a table: about how wide it is without line breaks, in pixels
 UNDERLINES: dict[LineStyle, QTextCharFormat.UnderlineStyle] = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
@@ -45,9 +49,21 @@ UNDERLINES: dict[LineStyle, QTextCharFormat.UnderlineStyle] = {
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
+_LEADING = {"text": 1.5, "summary": 1.5, "plain": 1.5, "code": 1.4}  # of the font's size
+_PROSE = "The quick brown fox jumps over the lazy dog, and then it rests for a while in the sun."
+_MEASURE = 75  # characters of a line of prose, at most
+_NEEDS_ROOM = 300  # pixels; a narrower table stays within the prose
+_NARROW = 60  # characters of a table that does not need the whole width
 _POINTS = int(QTextFormat.Property.FontPointSize)
-_HANG = 20  # pixels from a list's marker to its text
+_HANG = 7  # pixels from a list's marker to its text
 _USUAL_HEIGHT = 17  # the font for which such distances are made; a larger font needs more
+
+
+def room_used(table: QTextTableFormat, beside: int) -> float:
+    """Return how many of the pixels `beside` the prose a table may use. Qt takes a table for empty
+    whose width is less than these."""
+    natural = float(table.property(NATURAL))
+    return min(beside, natural / 2) if natural > _NEEDS_ROOM else 0.0
 
 
 class Formats:
@@ -65,6 +81,10 @@ class Formats:
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
         self._scale = max(1.0, QFontMetricsF(font).height() / _USUAL_HEIGHT)
+        metrics = QFontMetricsF(font)
+        self._letter = metrics.horizontalAdvance(_PROSE) / len(_PROSE)
+        self._line = 100 * QFontInfo(font).pixelSize() / max(1.0, metrics.height())
+        self.measure = round(_MEASURE * self._letter)  # pixels of a line of prose, at most
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
         self._characters: dict[tuple[Style, int, bool, bool], QTextCharFormat] = {}
 
@@ -104,14 +124,15 @@ class Formats:
         """Return the format of a line: its margins and its distance from the line above."""
         made = QTextBlockFormat()
         made.setProperty(SHAPE, block_style.shape)
-        made.setTopMargin(block_style.above)
+        made.setTopMargin(block_style.above * self._scale)
         left = block_style.left * self._scale
         if block_style.panel is not None:
             made.setProperty(PANEL, block_style.panel)
             made.setRightMargin(CODE_PADDING)
             left += CODE_PADDING
         if block_style.bars:
-            made.setProperty(BARS, " ".join(f"{bar * self._scale:g}" for bar in block_style.bars))
+            bars = (f"{bar.left * self._scale:g}:{bar.tone}" for bar in block_style.bars)
+            made.setProperty(BARS, " ".join(bars))
         if block_style.joined:
             made.setProperty(JOINED, True)
         if block_style.shape == "code":
@@ -119,16 +140,24 @@ class Formats:
                 [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
             )
         made.setNonBreakableLines(block_style.shape == "code")
-        if block_style.shape in ("text", "code"):
-            made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        if leading := _LEADING.get(block_style.shape):
+            proportional = QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+            made.setLineHeight(leading * self._line, proportional)
         if block_style.shape == "heading":
             made.setHeadingLevel(block_style.level)
-        if block_style.hanging:
-            hang = _HANG * self._scale
+        if block_style.marker:
+            width = QFontMetricsF(self.font).horizontalAdvance(block_style.marker)
+            hang = width + _HANG * self._scale
             made.setTextIndent(-hang)
-            # A stop counts from where the block's first line begins.
-            made.setTabPositions([QTextOption.Tab(hang, QTextOption.TabType.LeftTab)])
-        made.setLeftMargin(left)
+            # A stop counts from where the block's first line begins. From right to left, Qt
+            # exchanges the types.
+            tab = QTextOption.TabType.RightTab if block_style.rtl else QTextOption.TabType.LeftTab
+            made.setTabPositions([QTextOption.Tab(hang, tab)])
+        if block_style.rtl:
+            made.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+            made.setRightMargin(left)
+        else:
+            made.setLeftMargin(left)
         match block_style.alignment:
             case "center":
                 made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
@@ -146,8 +175,10 @@ class Formats:
         characters.setFontPointSize(1)
         return block, characters
 
-    def table(self, block_style: BlockStyle) -> QTextTableFormat:
-        """Return the format of a table: its position and its lines."""
+    def table(self, table: Table, *, beside: int) -> QTextTableFormat:
+        """Return the format of a table: its position, its lines, and the widths of its columns if
+        it is a part of a longer one. It may use the pixels `beside` the prose."""
+        block_style = table.block
         made = QTextTableFormat()
         made.setBorder(1)
         made.setBorderCollapse(True)
@@ -155,12 +186,35 @@ class Formats:
         made.setBorderBrush(QBrush(QColor(self.colours.edge)))
         made.setCellPadding(6)
         made.setCellSpacing(0)
-        made.setTopMargin(max(6, block_style.above))
+        made.setTopMargin(0 if block_style.joined else max(6, block_style.above * self._scale))
+        widths = table.columns or column_widths(table)
+        made.setProperty(NATURAL, (sum(widths) + 2 * len(widths)) * self._letter)
+        made.setRightMargin(-room_used(made, beside))
         made.setBottomMargin(13)  # Qt drops the margin of the block after a table
         made.setLeftMargin(block_style.left * self._scale)
-        made.setHeaderRowCount(1)
+        made.setHeaderRowCount(0 if block_style.joined else 1)
         made.setWidth(QTextLength())
+        if table.columns:
+            all_columns = sum(table.columns) + 2 * len(table.columns)
+            percent, fixed = QTextLength.Type.PercentageLength, QTextLength.Type.FixedLength
+            made.setColumnWidthConstraints(
+                [QTextLength(percent, 100 * (width + 2) / all_columns) for width in table.columns]
+            )
+            narrow = QTextLength(fixed, all_columns * self._letter * 1.1)
+            made.setWidth(narrow if all_columns <= _NARROW else QTextLength(percent, 100))
         return made
+
+    def tone(self, tone: Tone | str) -> QColor:
+        """Return the colour of an admonition; that of a quote's bar without a tone."""
+        colours = self.colours
+        tones = {
+            "note": colours.link,
+            "tip": colours.accepted,
+            "important": colours.bonus,
+            "warning": colours.warning,
+            "caution": colours.rejected,
+        }
+        return QColor(tones.get(tone, colours.bar))
 
     def header(self) -> QBrush:
         """The background of a table's header."""
@@ -180,6 +234,13 @@ class Formats:
                 made.setBackground(QColor(colours.code))
         if level:
             made.setFontPointSize(self._size * _HEADINGS[level - 1] * (0.95 if style.code else 1))
+        if style.small and not level:
+            made.setFontPointSize(self._size * 0.87)
+            made.setForeground(QColor(colours.muted))
+        if style.tone:
+            made.setForeground(self.tone(style.tone))
+        if style.marked:
+            made.setBackground(QColor(colours.found))
         if style.bold:
             made.setFontWeight(QFont.Weight.Bold)
         if style.key:
@@ -196,9 +257,11 @@ class Formats:
             )
         made.setFontItalic(style.italic)
         made.setFontStrikeOut(style.struck)
+        made.setFontUnderline(style.underlined)
         if style.href:
             made.setAnchor(True)
             made.setAnchorHref(style.href)
+        if is_web(style.href):
             made.setForeground(QColor(colours.link))
             made.setFontUnderline(True)
         if style.rejected >= 0:

@@ -10,7 +10,6 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -35,7 +34,6 @@ FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the sour
 _EM = FORMULA + 1  # of characters: the size of the text around, in pixels
 
 _COMMAND = (sys.executable, "-m", "app.markdown.formula_layout")
-_FOLDER = Path(__file__).parents[2]  # so that `-m app` runs this copy
 _LONGEST_LINE_BYTES = 1 << 22
 _MOST_KEPT = 2_000
 _TOGETHER_MS = 30  # formulas laid out within this time are shown together
@@ -92,11 +90,12 @@ class FormulaLayouts(QObject):
         """`patience_seconds` is the time for one formula, with the start of the process. After
         `idle_seconds` without a formula the process is ended, as it takes memory."""
         super().__init__(parent)
-        self._command = tuple(command)
         self._known: OrderedDict[str, FormulaOutline | None] = OrderedDict()
         self._asked: dict[str, None] = {}  # in the order of the requests
         self._new: set[str] = set()
-        self._child: ChildProcess | None = None
+        self._child = ChildProcess(command, limit=_LONGEST_LINE_BYTES, parent=self)
+        self._child.said.connect(self._on_line)
+        self._child.ended.connect(self._on_ended)
         self._closed = False
         self._patience = self._timer(round(1000 * patience_seconds), self._give_up)
         self._idle = self._timer(round(1000 * idle_seconds), self._stop)
@@ -116,7 +115,7 @@ class FormulaLayouts(QObject):
     @property
     def pid(self) -> int:
         """The id of the process; 0 if none runs."""
-        return self._child.pid if self._child is not None else 0
+        return self._child.pid
 
     @property
     def waiting(self) -> bool:
@@ -131,13 +130,7 @@ class FormulaLayouts(QObject):
         self._stop()
 
     def _ask(self, written: str) -> None:
-        if self._child is None:
-            self._child = ChildProcess(
-                self._command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self
-            )
-            self._child.said.connect(self._on_line)
-            self._child.ended.connect(self._on_ended)
-            self._child.start()
+        self._child.start()
         latex, display = latex_of(written)
         asked = {"written": written, "latex": latex, "display": display}
         self._child.write(json.dumps(asked).encode() + b"\n")
@@ -173,13 +166,9 @@ class FormulaLayouts(QObject):
 
     def _give_up(self) -> None:
         """Treat a formula that takes too long as malformed, and request the others again."""
-        if self._child is not None:
-            self._child.kill()
+        self._child.fail()
 
     def _on_ended(self, reason: str, status: int | None) -> None:
-        if self._child is not None:
-            self._child.deleteLater()
-            self._child = None
         self._patience.stop()
         if self._asked:
             self._keep(next(iter(self._asked)), None)
@@ -189,9 +178,7 @@ class FormulaLayouts(QObject):
     def _stop(self) -> None:
         for timer in (self._patience, self._idle, self._together):
             timer.stop()
-        if self._child is not None:
-            self._child.kill()
-            self._child.close()
+        self._child.close(kill=True)
 
     def _timer(self, milliseconds: int, act: Callable[[], None]) -> QTimer:
         timer = QTimer(self, singleShot=True, interval=milliseconds)
@@ -311,7 +298,8 @@ def _em(characters: QTextCharFormat, outline: FormulaOutline, room: float) -> fl
 def _room(document: QTextDocument, place: int) -> float:
     """Return the width of a line at this place of the document."""
     block = document.findBlock(place).blockFormat()
-    return max(40.0, document.textWidth() - block.leftMargin() - block.rightMargin() - 1)
+    beside = document.rootFrame().frameFormat().rightMargin()
+    return max(40.0, document.textWidth() - beside - block.leftMargin() - block.rightMargin() - 1)
 
 
 def _path(written: str) -> QPainterPath:

@@ -7,13 +7,16 @@ Only http and https become links. An image becomes its description and a link: n
 loaded. What CommonMark lacks is in `app.markdown.rules`.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import isMdAsciiPunct, isPunctChar, isWhiteSpace
 from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.state_inline import Scanned
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
@@ -21,6 +24,13 @@ from app.markdown import rules
 from app.markdown.page import BREAK, OBJECT, Script, Style, TextRun, shown
 
 _Rule = Callable[[StateInline, bool], bool]
+_STYLES: dict[str, str] = {
+    **dict.fromkeys(("strong", "b", "summary", *(f"h{n}" for n in range(1, 7))), "bold"),
+    **dict.fromkeys(("em", "i"), "italic"),
+    **dict.fromkeys(("s", "strike", "del"), "struck"),
+    **dict.fromkeys(("u", "ins"), "underlined"),
+    **{"kbd": "key", "mark": "marked", "small": "small", "code": "code"},
+}
 
 
 def is_web(address: str) -> bool:
@@ -28,11 +38,18 @@ def is_web(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 
 
-def inline_runs(md: MarkdownIt, content: str, style: Style) -> list[TextRun]:
-    """Return the runs of a paragraph's text. Their sources are places in `content`."""
+def inline_runs(md: MarkdownIt, content: str, style: Style, env: EnvType) -> list[TextRun]:
+    """Return the runs of a paragraph's text. Their sources are places in `content`. `env` has the
+    `references` of links, as markdown-it has them."""
     tokens: list[Token] = []
-    md.inline.parse(content, md, {}, tokens)
+    md.inline.parse(content, md, env, tokens)
     return list(_runs(tokens, style, base=0))
+
+
+def _is_cjk(character: str) -> bool:
+    """Whether a character is Chinese, Japanese or Korean, punctuation included; no emoji."""
+    wide = unicodedata.east_asian_width(character) in "WFH"
+    return wide and unicodedata.category(character) != "So"
 
 
 class _State(StateInline):
@@ -56,6 +73,27 @@ class _State(StateInline):
         token = super().push(ttype, tag, nesting)
         self.since = None  # spaces before a line end are removed from the pending text
         return token
+
+    def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:
+        """Measure a row of marks of emphasis. CommonMark expects spaces between words; Chinese and
+        Japanese have none, so there the rules of markdown-it-cjk-friendly are followed: in
+        "**\u6ce8\u610f\uff1a**\u8bf7" the first three characters are bold."""
+        end = start
+        while end < self.posMax and self.src[end] == self.src[start]:
+            end += 1
+        before = self.src[start - 1] if start > 0 else " "
+        behind = self.src[end] if end < self.posMax else " "
+        spaces = tuple(isWhiteSpace(ord(c)) for c in (before, behind))
+        cjk = tuple(map(_is_cjk, (before, behind)))
+        marks = tuple(isMdAsciiPunct(ord(c)) or isPunctChar(c) for c in (before, behind))
+        foreign = tuple(mark and not wide for mark, wide in zip(marks, cjk, strict=True))
+        opens = not spaces[1] and (not foreign[1] or spaces[0] or marks[0] or cjk[0])
+        closes = not spaces[0] and (not foreign[0] or spaces[1] or marks[1] or cjk[1])
+        return Scanned(
+            opens and (canSplitWord or not closes or marks[0]),
+            closes and (canSplitWord or not opens or marks[1]),
+            end - start,
+        )
 
 
 class WatchedInline(ParserInline):
@@ -108,26 +146,13 @@ def _place(tokens: Sequence[Token], begin: int, end: int) -> None:
 
 
 def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextRun]:
-    bold = italic = struck = key = 0
+    styled: dict[str, int] = {}
     scripts: list[Script] = [style.script]
     href = style.href
+    is_shown = is_tagged = False
     for token in tokens:
         begin, end = base + token.meta["from"], base + token.meta["to"]
         match token.type:
-            case "strong_open" | "strong_close":
-                bold += token.nesting
-            case "em_open" | "em_close":
-                italic += token.nesting
-            case "s_open" | "s_close":
-                struck += token.nesting
-            case "summary_open":
-                bold += 1
-            case "summary_close":
-                bold -= 1
-            case "kbd_open":
-                key += 1
-            case "kbd_close":
-                key -= 1
             case "sub_open" | "sup_open":
                 scripts.append("below" if token.tag == "sub" else "above")
             case "sub_close" | "sup_close":
@@ -136,15 +161,12 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 href = str(token.attrGet("href") or "")
             case "link_close":
                 href = style.href
-        now = replace(
-            style,
-            bold=style.bold or bold > 0,
-            italic=style.italic or italic > 0,
-            struck=style.struck or struck > 0,
-            href=href,
-            script=scripts[-1],
-            key=key > 0,
-        )
+            case _ if token.tag in _STYLES:
+                name = _STYLES[token.tag]
+                styled[name] = styled.get(name, 0) + token.nesting
+        now = replace(style, href=href, script=scripts[-1])
+        for name in (name for name, depth in styled.items() if depth > 0):
+            now = replace(now, **cast(Any, {name: True}))
         match token.type:
             case "text" | "text_special" if token.content:
                 yield from shown(token.content, now, begin, end - begin)
@@ -155,12 +177,25 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 yield from shown(token.content, replace(now, code=True), start, len(token.content))
             case "formula":
                 yield TextRun(OBJECT, replace(now, formula=token.content), begin, end - begin)
+            case "item":
+                yield TextRun("\u2022 ", now, begin, end - begin)
             case "footnote":
                 yield from shown(token.content, replace(now, script="above"), begin, end - begin)
             case "softbreak" | "hardbreak":
-                yield TextRun(BREAK, replace(now, href=""), begin, end - begin)
+                if is_shown or not is_tagged:
+                    yield TextRun(BREAK, replace(now, href=""), begin, end - begin)
+                is_shown = is_tagged = False
+                continue
             case "image":
                 yield from _image(token, now, begin=begin)
+            case "picture":
+                linked = replace(now, href=str(token.attrGet("src") or ""))
+                yield TextRun("image ", replace(linked, role="label"), begin, 0)
+                yield from shown(token.content or linked.href, linked, begin, end - begin)
+            case _:  # a tag shows nothing, and a line of tags is no line
+                is_tagged = True
+                continue
+        is_shown = True
 
 
 def _image(token: Token, style: Style, *, begin: int) -> Iterator[TextRun]:

@@ -16,7 +16,19 @@ from typing import Literal
 from models.in_words import CONTROLS
 
 Role = Literal["text", "marker", "label", "control", "rejected", "discarded"]
-Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula", "reasoning"]
+Shape = Literal[
+    "text",
+    "heading",
+    "label",
+    "code",
+    "rule",
+    "plain",
+    "formula",
+    "reasoning",
+    "summary",
+    "fold_end",
+]
+Tone = Literal["", "note", "tip", "important", "warning", "caution"]  # of an admonition
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
@@ -30,8 +42,9 @@ class Style:
     """How a run looks.
 
     `href`: the address of a link. `script`: small, above or below the line. `key`: the name of a
-    keyboard key. `formula`: the source of a formula. `rejected`: the number of the rejected token
-    that the run shows.
+    keyboard key. `small`: of a source or a footnote. `tone`: the title of an admonition.
+    `formula`: the source of a formula. `rejected`: the number of the rejected token that the run
+    shows.
     """
 
     bold: bool = False
@@ -41,6 +54,10 @@ class Style:
     href: str = ""
     script: Script = ""
     key: bool = False
+    underlined: bool = False
+    marked: bool = False
+    small: bool = False
+    tone: Tone = ""
     formula: str = ""
     role: Role = "text"
     rejected: int = -1
@@ -72,25 +89,37 @@ class TextRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """The bar beside a quote: its distance from the edge in pixels, and its colour."""
+
+    left: int
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BlockStyle:
     """How a line is placed: its shape, and the pixels left free `above` it and at its `left`.
 
-    `level` is a heading's. `bars` are the places of the bars of the quotes around it. `hanging`
-    lines begin with a list's marker in the free space at the left. Lines of one `panel` (the source
-    place of a code block) share a background. `joined`: the line before was cut, and continues
-    here. `reasoning`: it belongs to the reasoning; a line of that shape is its header.
+    `level` is a heading's. `bars` are those of the quotes around it. A line with a `marker` begins
+    with it, in the free space at the left. `rtl`: it is written from right to left, and left and
+    right are exchanged. Lines of one `panel` (the source place of a code block) share a
+    background. `joined`: the line or table before was cut, and continues here. `reasoning`: it
+    belongs to the reasoning; a line of that shape is its header. `folds`: the source places of the
+    details that it is in, or that it is the summary or the end of.
     """
 
     shape: Shape = "text"
     level: int = 0
     above: int = 0
     left: int = 0
-    bars: tuple[int, ...] = ()
-    hanging: bool = False
+    bars: tuple[Bar, ...] = ()
+    marker: str = ""
+    rtl: bool = False
     alignment: Alignment = ""
     panel: int | None = None
     joined: bool = False
     reasoning: bool = False
+    folds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +132,15 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, the header first; all rows have the same number of cells."""
+    """Rows of cells, the header first; all rows have the same number of cells.
+
+    A table that was cut is several tables, the `joined` ones without a header; all have the same
+    `columns`: their widths in characters.
+    """
 
     block: BlockStyle
     rows: tuple[tuple[TextLine, ...], ...]
+    columns: tuple[int, ...] = ()
 
 
 Item = TextLine | Table
@@ -171,7 +205,7 @@ def with_formulas_as_source(items: Iterable[Item]) -> list[Item]:
     return [
         without(item)
         if isinstance(item, TextLine)
-        else Table(item.block, tuple(tuple(map(without, row)) for row in item.rows))
+        else replace(item, rows=tuple(tuple(map(without, row)) for row in item.rows))
         for item in items
     ]
 
@@ -212,7 +246,7 @@ def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> li
                 tuple(_line_with_rejected(cell, waiting, last=last) for cell in row)
                 for row in item.rows
             )
-            placed.append(Table(item.block, rows))
+            placed.append(replace(item, rows=rows))
     if waiting:  # shows no character
         placed.append(
             TextLine(BlockStyle(), tuple(_rejected_run(span) for span in reversed(waiting)))

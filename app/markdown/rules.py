@@ -1,5 +1,5 @@
 """Rules for markdown-it for text that models write and CommonMark lacks: formulas, plain web
-addresses, footnotes, and safe HTML tags.
+addresses, footnotes, safe HTML tags, tables in HTML, and details that fold.
 
 Knows markdown-it's states and tokens; not how anything looks. A formula is not parsed: only the
 marks around it count, by the rules of pandoc.
@@ -17,9 +17,23 @@ _CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 _ADDRESS = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
 _TRAILING = ".,:;!?'\"*_~"  # at the end of an address: belongs to the sentence
 _FOOTNOTE = re.compile(r"\[\^([^\s\[\]^]{1,30})\]")
-_TAG = re.compile(r"<(/?)(sub|sup|kbd|br|details|summary)\s*(/?)>", re.IGNORECASE)
-_STYLED = ("sub", "sup", "kbd", "summary")
+_STYLED = (
+    *("b", "strong", "i", "em", "u", "ins", "mark", "s", "strike", "del", "small", "sub", "sup"),
+    *("kbd", "code", "summary", "a", "span", "font", "q"),
+)
+_ON_LINES = (
+    *("p", "div", "center", "section", "details", "ul", "ol", "li"),
+    *("h1", "h2", "h3", "h4", "h5", "h6"),
+)
+_NAMES = "|".join((*_STYLED, *_ON_LINES, "br", "img"))
+_TAG = re.compile(rf"<(/?)({_NAMES})((?:\s[^<>]*|/)?)>", re.IGNORECASE)
+_ATTRIBUTE = r"""\s{}\s*=\s*["']?([^"'\s<>]+)["']?"""
 _AFTER_FORMULA = ".,;:"
+_DETAILS = re.compile(r"<details(?:\s[^<>]*)?>\s*", re.IGNORECASE)
+_SUMMARY = re.compile(r"<summary(?:\s[^<>]*)?>(.*?)(?:</summary>|$)", re.IGNORECASE)
+_DETAILS_END = re.compile(r"</details>\s*$", re.IGNORECASE)
+_TABLE = re.compile(r"<table(?:\s[^<>]*)?>", re.IGNORECASE)
+_HTML_RULE = re.compile(r"<hr\s*/?>\s*$", re.IGNORECASE)
 
 
 def latex_of(written: str) -> tuple[str, bool]:
@@ -93,6 +107,65 @@ def formula_block(state: StateBlock, start_line: int, end_line: int, silent: boo
     return True
 
 
+def details(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Read the first lines of details, up to their summary, or the line that ends them. What is
+    between them is Markdown like any other."""
+    if state.is_code_block(start_line):
+        return False
+    row = _row(state, start_line)
+    if _DETAILS_END.match(row):
+        return silent or _push_lines(state, "details_close", start_line, start_line + 1)
+    opening = _DETAILS.match(row)
+    if opening is None:
+        return False
+    if silent:
+        return True
+    line = start_line + 1
+    if opening.end() == len(row) and line < end_line and _SUMMARY.match(_row(state, line)):
+        line += 1
+    _push_lines(state, "details_open", start_line, line)
+    token = state.tokens[-1]
+    opening = _DETAILS.match(token.content)
+    begin = opening.end() if opening else 0
+    summary = _SUMMARY.match(token.content, begin)
+    token.meta["summary"] = summary.span(1) if summary else (begin, begin)
+    token.meta["rest"] = summary.end() if summary else begin
+    return True
+
+
+def html_table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Read the lines of a table in HTML. If the text ends before the table, it is open."""
+    if state.is_code_block(start_line) or not _TABLE.match(_row(state, start_line)):
+        return False
+    if silent:
+        return True
+    line = start_line
+    while line < end_line and "</table>" not in _row(state, line).lower():
+        line += 1
+    is_open = line >= end_line
+    if is_open and line < state.env["lines"]:  # a quote has ended, but not the text
+        return False
+    _push_lines(state, "html_table", start_line, line if is_open else line + 1)
+    state.tokens[-1].meta["open"] = is_open
+    return True
+
+
+def html_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Read a rule in HTML."""
+    if state.is_code_block(start_line) or not _HTML_RULE.match(_row(state, start_line)):
+        return False
+    return silent or _push_lines(state, "hr", start_line, start_line + 1)
+
+
+def _push_lines(state: StateBlock, kind: str, line: int, next_line: int) -> bool:
+    """Push a token of these lines, with their content and its places."""
+    content = state.getLines(line, next_line, state.sCount[line], False)
+    token = state.push(kind, "", 0)
+    token.content, token.map = content, [line, next_line]
+    state.line = next_line
+    return True
+
+
 def address(state: StateInline, silent: bool) -> bool:
     """Read a web address without marks. Punctuation that ends a sentence is not part of it."""
     if silent or not state.src.startswith("://", state.pos) or state.linkLevel:
@@ -135,22 +208,62 @@ def footnote(state: StateInline, silent: bool) -> bool:
 
 
 def safe_tag(state: StateInline, silent: bool) -> bool:
-    """Read a tag without attributes that only changes how text looks. All other tags are shown as
-    text, and so is a tag without its partner."""
+    """Read a tag that only changes how text looks, without its attributes. All other tags are shown
+    as text, and so is a tag without its partner, unless it begins a line."""
     found = _TAG.match(state.src, state.pos)
     if found is None:
         return False
-    closing, name = found[1], found[2].lower()
-    if name in _STYLED:
-        opened = [t.type == f"{name}_open" for t in state.tokens if t.tag == name]
-        is_open = sum(1 if opens else -1 for opens in opened) > 0
-        if closing and not is_open:
+    closing, name, attributes = bool(found[1]), found[2].lower(), found[3]
+    kind = f"{name}_{'close' if closing else 'open'}"
+    if name == "br":
+        kind = "hardbreak"
+    elif name == "img":
+        return _picture(state, found, silent)
+    elif name in _ON_LINES:
+        if not _has_partner(state, found) and not _begins_line(state):
             return False
-        if not closing and (is_open or f"</{name}>" not in state.src[found.end() :].lower()):
+        kind = "item" if kind == "li_open" else kind
+    elif not _has_partner(state, found):
+        return False
+    elif name == "a" and not closing:
+        address = re.search(_ATTRIBUTE.format("href"), attributes, re.IGNORECASE)
+        if address is None or not state.md.validateLink(address[1]):
             return False
     if not silent:
-        kind = "hardbreak" if name == "br" else f"{name}_{'close' if closing else 'open'}"
-        state.push(kind, name, 0)
+        token = state.push("link_" + kind[2:] if name == "a" else kind, name, 0)
+        token.nesting = -1 if closing else 1
+        if kind == "a_open":
+            token.attrs = {"href": address[1]}  # type: ignore[index]
+    state.pos = found.end()
+    return True
+
+
+def _has_partner(state: StateInline, found: re.Match[str]) -> bool:
+    """Return whether a closing tag was opened before, or an opening one is closed later."""
+    name = found[2].lower()
+    if not found[1]:
+        return f"</{name}>" in state.src[found.end() :].lower()
+    return sum(token.nesting for token in state.tokens if token.tag == name) > 0
+
+
+def _begins_line(state: StateInline) -> bool:
+    """Return whether nothing but tags stands before this place of its line."""
+    row = state.src[state.src.rfind("\n", 0, state.pos) + 1 : state.pos]
+    return not _TAG.sub("", row).strip()
+
+
+def _picture(state: StateInline, found: re.Match[str], silent: bool) -> bool:
+    """Read a picture with an address as an image of Markdown."""
+    words = {
+        name: re.search(rf"""\s{name}\s*=\s*(["'])(.*?)\1""", found[3], re.IGNORECASE)
+        for name in ("src", "alt")
+    }
+    address = words["src"][2] if words["src"] else ""
+    if not state.md.validateLink(address):
+        return False
+    if not silent:
+        token = state.push("picture", "img", 0)
+        token.content, token.attrs = words["alt"][2] if words["alt"] else "", {"src": address}
     state.pos = found.end()
     return True
 

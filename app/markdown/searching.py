@@ -35,7 +35,6 @@ class SearchedText:
         self._lines: list[_ShownLine] = []  # of the finished parts
         self._tail: tuple[_ShownLine, ...] | None = None
         self._length = 0
-        self._restarted = False
 
     def grow(self, text: str) -> None:
         """Set the whole text so far, which begins with the text set before."""
@@ -46,8 +45,7 @@ class SearchedText:
 
     def step(self) -> bool:
         """Read a limited piece. Returns False if all is read."""
-        if self._stream.restarted != self._restarted:
-            self._restarted = self._stream.restarted
+        if self._stream.reread() is not None:
             self._lines, self._place, self._tail = [], ReadingPlace(), None
         part = self._stream.finished(self._place)
         if part is not None:

@@ -8,8 +8,12 @@ Text before the answer between marks such as `<think>` and `</think>` is the mod
 models get the opening mark in the prompt and write only the closing mark: then all text before it
 becomes reasoning, and the text must be read again from its beginning.
 
-The work for each part is limited: a list is cut between its entries, a fence between its lines, and
-any other block of more than `LONGEST_BLOCK` characters is shown as plain text.
+The work for each part is limited: a list, a table, a quote and a paragraph are cut between their
+entries, rows, parts and lines, and a fence between its lines. Any other block of more than
+`LONGEST_BLOCK` characters is shown as plain text.
+
+A definition, `[name]: address`, changes what is written before it: `[text][name]` becomes a link.
+Then `reread` says from where the text must be read again.
 """
 
 import re
@@ -18,16 +22,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
+from markdown_it.common.utils import normalizeReference
+
 from app.markdown.blocks import (
     After,
     Block,
     BlockReader,
+    Continued,
+    Cut,
+    beside,
     code_lines,
+    column_widths,
     label_line,
     parts_of_line,
     plain_lines,
 )
-from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
+from app.markdown.inline import is_web
+from app.markdown.page import (
+    BREAK,
+    Bar,
+    BlockStyle,
+    Item,
+    Style,
+    Table,
+    TextLine,
+    TextRun,
+    all_runs,
+)
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
@@ -42,8 +63,9 @@ _REASONING = {
     "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",
 }
 _OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _REASONING))})")
-_LONE_CLOSING = re.compile(r"^</think>[ \t]*\n", re.MULTILINE)
 _REASONING_LEFT = 16  # pixels
+_DEFINITION = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+\S.*)?[ \t]*")
+_TRIED_LINES = 12  # at which a paragraph may be cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +85,8 @@ class ReadingPlace:
     """How far the text was read: `source` is the first character that is not in a finished part.
 
     `after`: what is above it. `joined`: it is in a line that was cut. `reasoning`: the mark that
-    ends the current reasoning; empty outside of it.
+    ends the current reasoning; empty outside of it. `continued`: it is in a block that was cut.
+    `folds`: the details that it is in.
     """
 
     source: int = 0
@@ -71,6 +94,22 @@ class ReadingPlace:
     fence: OpenFence | None = None
     joined: bool = False
     reasoning: str = ""
+    continued: Continued | None = None
+    folds: tuple[int, ...] = ()
+
+    def at(
+        self,
+        source: int,
+        after: After | None,
+        *,
+        fence: OpenFence | None = None,
+        joined: bool = False,
+        continued: Continued | None = None,
+    ) -> "ReadingPlace":
+        """Return the place at `source`, in the same reasoning and details."""
+        return replace(
+            self, source=source, after=after, fence=fence, joined=joined, continued=continued
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +183,14 @@ class _StreamingText:
 class StreamingPlainText(_StreamingText):
     """Text that is shown unchanged: a person's."""
 
-    restarted = False
     reasoning = None
+
+    def finish(self) -> None:
+        """End the text. Nothing in it waits for its end."""
+
+    def reread(self) -> int | None:
+        """Return None: no text changes what is before it."""
+        return None
 
     @property
     def answer(self) -> str:
@@ -181,21 +226,52 @@ class StreamingMarkdown(_StreamingText):
         super().__init__()
         self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
-        self._searched = 0  # beginning of the last line that was searched
-        self._seen = 0  # length of the text at the last search
-        self._lone_end = -1  # where found
+        self._searched = 0  # beginning of the first line that was not searched
+        self._ended = False
+        self._lone_end = False
+        self._fence: OpenFence | None = None  # that the search is in
+        self._references: dict[str, dict[str, str]] = {}  # as markdown-it has them
+        self._reread: int | None = None
 
-    @property
-    def restarted(self) -> bool:
-        """Whether the text turned out to begin with reasoning, so that it must be read again."""
+    def finish(self) -> None:
+        """End the text: its last line is whole."""
+        self._ended = True
+
+    def reread(self) -> int | None:
+        """Return the place from which the text reads otherwise than at the last call, as later text
+        decided it; None if there is none."""
+        self._search()
+        place, self._reread = self._reread, None
+        return place
+
+    def _search(self) -> None:
+        """Look through the new lines for what changes the text before them."""
         text = self.text
-        if self._lone_end < 0 and self._seen < len(text) and not _OPENING.match(text):
-            self._seen = len(text)
-            found = _LONE_CLOSING.search(text, self._searched)
-            if found and "<think>" not in text[: found.start()]:
-                self._lone_end = found.start()
-            self._searched = text.rfind("\n") + 1
-        return self._lone_end >= 0
+        while self._searched < len(text):
+            end = text.find("\n", self._searched)
+            if end < 0 and not self._ended:
+                return
+            end = end if end >= 0 else len(text)
+            self._search_line(text, self._searched, text[self._searched : end])
+            self._searched = end + 1
+
+    def _search_line(self, text: str, begin: int, line: str) -> None:
+        closes = line.rstrip(" \t") == "</think>" and not self._lone_end
+        if closes and "<think>" not in text[:begin] and not _OPENING.match(text):
+            self._lone_end, self._reread = True, 0
+        if self._fence:
+            self._fence = None if _closes(self._fence, line) else self._fence
+        elif found := _fence_at(line, 0):
+            self._fence = OpenFence(found[2], 0, 0, "", begun=False)
+        elif (found := _DEFINITION.fullmatch(line)) and is_web(found[2]):
+            name = normalizeReference(found[1])
+            if name not in self._references:
+                self._references[name] = {"href": found[2], "title": ""}
+                words = r"\s+".join(map(re.escape, found[1].split()))
+                used = re.search(rf"\[\s*{words}\s*\]", text, re.IGNORECASE)
+                place = used.start() if used else begin
+                self._reread = place if self._reread is None else min(place, self._reread)
+                self._last = ("", ReadingPlace(), [])
 
     @property
     def reasoning(self) -> ReasoningSpan | None:
@@ -231,9 +307,7 @@ class StreamingMarkdown(_StreamingText):
         closed = end >= 0
         text = self.text[:end] if closed else _without_begun(self.text, place.reasoning)
         part = self._finished(text, place)
-        if part is not None:
-            part = replace(part, next=replace(part.next, reasoning=place.reasoning))
-        elif closed:
+        if part is None and closed:
             after = ReadingPlace(end + len(place.reasoning), "reasoning")
             fences = (place.fence.panel,) if place.fence else ()
             items = self._tail(text, place)
@@ -250,7 +324,8 @@ class StreamingMarkdown(_StreamingText):
 
     def _opening(self) -> tuple[int, str] | None:
         """The beginning of the reasoning, and the mark that ends it."""
-        if self.restarted:
+        self._search()
+        if self._lone_end:
             return 0, "</think>"
         found = _OPENING.match(self.text)
         return (found.end(), _REASONING[found[1]]) if found else None
@@ -285,12 +360,11 @@ class StreamingMarkdown(_StreamingText):
             return self._finished_row(text, place)
         if blank := _BLANK.match(text, begin):
             return FinishedPart((), replace(place, source=blank.end()))
-        opening = _FENCE.match(text, begin)
-        if opening and not (opening[2][0] == "`" and "`" in opening[3]):
+        if opening := _fence_at(text, begin):
             if opening.end() == len(text):
                 return None
             fence = OpenFence(opening[2], len(opening[1]), begin, opening[3].strip(), begun=False)
-            return FinishedPart((), replace(place, source=opening.end() + 1, fence=fence))
+            return FinishedPart((), place.at(opening.end() + 1, place.after, fence=fence))
         return self._finished_blocks(text, place)
 
     def _tail(self, whole: str, place: ReadingPlace) -> tuple[Item, ...]:
@@ -301,7 +375,7 @@ class StreamingMarkdown(_StreamingText):
                 text = text[:last]
             return self._fence_items(text, place, place.fence)
         if place.joined:
-            return tuple(_row_items(text, place))
+            return _row_items(text, place)
         blocks = self._read(text, place)
         return tuple(item for block in blocks for item in block.items)
 
@@ -312,7 +386,7 @@ class StreamingMarkdown(_StreamingText):
             window = text[place.source : place.source + size]
             if cut := left > size:
                 window = window[: window.rfind("\n") + 1 or size]
-            if part := self._finished_within(window, place, cut=cut):
+            if part := self._finished_within(window, place, cut=cut, last=size == LONGEST_BLOCK):
                 return part
             if not cut:
                 return None
@@ -321,49 +395,104 @@ class StreamingMarkdown(_StreamingText):
             # The next line is too long to be read; the lines above it can still be finished.
             if len(text) - end < LONGEST_BLOCK:
                 return None
-            blocks = list(takewhile(lambda block: not block.fence, self._read(window, place)))
-            fences = [block.begin for block in self._read(window, place) if block.fence]
-            return _part(blocks, ReadingPlace(min(fences, default=end), place.after))
+            read = self._read(window, place)
+            blocks = list(takewhile(lambda block: block.kind != "fence", read))
+            fences = [block.begin for block in read if block.kind == "fence"]
+            return _part(blocks, place, min(fences, default=end))
         return self._finished_plain(place, window)
 
     def _finished_within(
-        self, window: str, place: ReadingPlace, *, cut: bool
+        self, window: str, place: ReadingPlace, *, cut: bool, last: bool
     ) -> FinishedPart | None:
+        """Return the blocks that are finished within `window`, or a part of its first block. `cut`:
+        the text goes on behind it. `last`: more will not be read at once."""
         settled = window.count("\n") - _SETTLING_LINES  # the last line at which a block may begin
         if settled < 0:
             return None
         blocks = self._read(window, place)
+        first = blocks[0]
+        if first.over and first.cuts[-1].line <= settled:
+            return self._cut_off(window, place, first, first.cuts[-1])
         count = 0
         for block, follower in pairwise(blocks):
-            if follower.first > settled or block.fence or block.open or follower.open:
+            if follower.first > settled or block.over or follower.open:
+                break
+            if block.kind == "fence" or block.open:
                 break
             count += 1
         if count:
-            return _part(blocks[:count], ReadingPlace(blocks[count].begin, place.after))
-        # The cut of a long list is invisible: its markers are those of the source.
-        stops = [line for line in blocks[0].entries[1:] if line <= settled] if cut else []
-        if not stops:
+            return _part(blocks[:count], place, blocks[count].begin)
+        if not cut:
             return None
-        end = sum(len(row) + 1 for row in window.split("\n")[: stops[-1]])
-        blocks = self._reader.read(window[:end], base=place.source, after=place.after)
-        part = _part(blocks, ReadingPlace(place.source + end))
-        return replace(part, next=replace(part.next, after="item"))
+        # The cut of a long list is invisible: its markers are those of the source.
+        if last or first.kind.endswith("list_open"):
+            cuts = [one for one in first.cuts if one.line <= settled]
+            if cuts:
+                return self._cut_off(window, place, first, cuts[-1])
+        if last and first.kind == "paragraph_open":
+            return self._cut_paragraph(window, place, first, settled)
+        return None
+
+    def _cut_off(
+        self, window: str, place: ReadingPlace, block: Block, cut: Cut
+    ) -> FinishedPart | None:
+        """Return the part of a block that is above `cut`."""
+        rows = window.split("\n")
+        end = sum(len(row) + 1 for row in rows[: cut.line])
+        blocks = self._read_blocks(window[:end], place)
+        if len(blocks) != 1:
+            return None
+        item, continued = blocks[0].items[0], place.continued or Continued()
+        if isinstance(item, Table):
+            if not continued.header:
+                columns = column_widths(item)
+                continued = Continued(header="\n".join(rows[:2]) + "\n", columns=columns)
+            table = replace(item, columns=continued.columns)
+            blocks = [replace(blocks[0], items=(table, *blocks[0].items[1:]))]
+        elif block.kind == "blockquote_open":
+            continued = Continued(tone=item.block.bars[len(place.folds)].tone)
+        part = _part(blocks, place, place.source + end)
+        return replace(part, next=replace(part.next, after=cut.after, continued=continued))
+
+    def _cut_paragraph(
+        self, window: str, place: ReadingPlace, block: Block, settled: int
+    ) -> FinishedPart | None:
+        """Return the lines of a long paragraph up to the last one at which nothing, such as bold
+        text, goes on."""
+        rows = window.split("\n")
+        for line in range(settled, max(0, settled - _TRIED_LINES), -1):
+            end = sum(len(row) + 1 for row in rows[:line])
+            above = self._read_blocks(window[:end], place)
+            below = self._read_blocks(window[end:], place.at(place.source + end, "row"))
+            if len(above) == 1 and below and below[0].kind == block.kind:
+                halves = [_looks(above[0].items), _looks(below[0].items)]
+                if [*halves[0], *halves[1]] == _looks(block.items):
+                    part = _part(above, place, place.source + end)
+                    return replace(part, next=replace(part.next, after="row"))
+        return None
 
     def _read(self, text: str, place: ReadingPlace) -> list[Block]:
         """Return the blocks of `text`. If none of them is finished, they become the tail at
         once."""
         if self._last[:2] != (text, place):
-            blocks = self._reader.read(text, base=place.source, after=place.after)
-            self._last = (text, place, blocks)
+            self._last = (text, place, self._read_blocks(text, place))
         return self._last[2]
+
+    def _read_blocks(self, text: str, place: ReadingPlace) -> list[Block]:
+        return self._reader.read(
+            text,
+            base=place.source,
+            after=place.after,
+            continued=place.continued,
+            folds=place.folds,
+            references=self._references,
+        )
 
     def _finished_plain(self, place: ReadingPlace, window: str) -> FinishedPart:
         """Return a too large block as plain text, as far as it was looked at."""
         items = plain_lines(window, base=place.source, after=place.after)
-        end = place.source + len(window)
-        return FinishedPart(
-            tuple(items), ReadingPlace(end, "plain", joined=not window.endswith("\n"))
-        )
+        behind = place.at(place.source + len(window), "plain", joined=not window.endswith("\n"))
+        return FinishedPart(tuple(beside(items, place.folds)), behind)
 
     def _finished_row(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         """Return the rest of a line that was cut, or as much of it as is looked at once."""
@@ -373,8 +502,9 @@ class StreamingMarkdown(_StreamingText):
         if not end and len(text) - begin <= GLANCE:
             return None
         row = text[begin : end or begin + GLANCE]
-        next = ReadingPlace(begin + len(row), "plain", joined=not end)
-        return FinishedPart(tuple(_row_items(row, place)), next)
+        return FinishedPart(
+            _row_items(row, place), place.at(begin + len(row), "plain", joined=not end)
+        )
 
     def _finished_fence(
         self, text: str, place: ReadingPlace, fence: OpenFence
@@ -386,7 +516,7 @@ class StreamingMarkdown(_StreamingText):
             if not (place.joined and end == begin) and _closes(fence, text[end:stop]):
                 items = self._fence_items(text[begin:end], place, fence)
                 after = items[-1].block.shape if items else place.after
-                return FinishedPart(items, ReadingPlace(stop + 1, after), (fence.panel,))
+                return FinishedPart(items, place.at(stop + 1, after), (fence.panel,))
             end, lines = stop + 1, lines + 1
         if lines < FENCE_LINES and len(text) <= limit:
             return None
@@ -394,7 +524,7 @@ class StreamingMarkdown(_StreamingText):
         end = limit if joined else end
         items = self._fence_items(text[begin:end], place, fence)
         return FinishedPart(
-            items, ReadingPlace(end, "code", fence=replace(fence, begun=True), joined=joined)
+            items, place.at(end, "code", fence=replace(fence, begun=True), joined=joined)
         )
 
     def _fence_items(self, text: str, place: ReadingPlace, fence: OpenFence) -> tuple[Item, ...]:
@@ -424,13 +554,31 @@ class StreamingMarkdown(_StreamingText):
         items += code_lines(
             content, block_style=block_style, places=tuple(places), after=after, joined=joined
         )
-        return tuple(items)
+        return tuple(beside(items, place.folds))
 
 
-def _part(blocks: Sequence[Block], next: ReadingPlace) -> FinishedPart:
+def _part(blocks: Sequence[Block], place: ReadingPlace, end: int) -> FinishedPart:
+    """Return these blocks, which begin at `place`, as a part that ends at `end`."""
     items = tuple(item for block in blocks for item in block.items)
-    after = items[-1].block.shape if items else next.after
-    return FinishedPart(items, replace(next, after=after), _panels(items))
+    after = items[-1].block.shape if items else place.after
+    folds = blocks[-1].folds if blocks else place.folds
+    return FinishedPart(items, replace(place.at(end, after), folds=folds), _panels(items))
+
+
+def _looks(items: Sequence[Item]) -> list[tuple[str, Style]]:
+    """Return the characters of `items` with their styles, without line ends."""
+    return [
+        (character, run.style)
+        for run in all_runs(items)
+        for character in run.text
+        if character != BREAK
+    ]
+
+
+def _fence_at(text: str, begin: int) -> re.Match[str] | None:
+    """Return the line that opens a code block at this place."""
+    found = _FENCE.match(text, begin)
+    return None if found and found[2][0] == "`" and "`" in found[3] else found
 
 
 def _panels(items: Sequence[Item]) -> tuple[int, ...]:
@@ -455,7 +603,10 @@ def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
                 item.block,
                 reasoning=True,
                 left=item.block.left + _REASONING_LEFT,
-                bars=(0, *(bar + _REASONING_LEFT for bar in item.block.bars)),
+                bars=(
+                    Bar(0),
+                    *(replace(bar, left=bar.left + _REASONING_LEFT) for bar in item.block.bars),
+                ),
             ),
         )
         for item in items
@@ -476,5 +627,6 @@ def _closes(fence: OpenFence, row: str) -> bool:
     return closing and indent < 4 and row[indent : indent + 1] == fence.mark[0]
 
 
-def _row_items(row: str, place: ReadingPlace) -> list[Item]:
-    return plain_lines(row, base=place.source, after=place.after, joined=True) if row else []
+def _row_items(row: str, place: ReadingPlace) -> tuple[Item, ...]:
+    items = plain_lines(row, base=place.source, after=place.after, joined=True) if row else []
+    return tuple(beside(items, place.folds))

@@ -34,7 +34,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToolTip
 
 from app.markdown.copying import written_text
-from app.markdown.document import REASONING_ADDRESS, TextDocument
+from app.markdown.document import FOLD_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, ROLE, SHAPE, UNDERLINES, Formats
 from app.markdown.formulas import FormulaObjects
 from app.markdown.sideways import SidewaysCode
@@ -104,6 +104,7 @@ class TextView(QTextBrowser):
         self.text = TextDocument(self.document(), formats, stream)
         self.tip: Callable[[int], str] = lambda position: ""  # for a place
         self._formats = formats
+        self._measured = isinstance(stream, StreamingMarkdown)  # whether lines are kept short
         self._seen = QRect()
         self._marks: tuple[TextMark, ...] = ()
         self._shades: tuple[TextShade, ...] = ()
@@ -296,7 +297,7 @@ class TextView(QTextBrowser):
     def _show_tip(self, event: QHelpEvent) -> None:
         tip = self.tip(self.position_at(event.pos()))
         address = self.anchorAt(event.pos())
-        if address and address != REASONING_ADDRESS:
+        if address and not address.startswith(FOLD_ADDRESS):
             tip = f"{tip}\n{address}" if tip else address
         # Qt would take text that looks like HTML for HTML.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
@@ -395,12 +396,21 @@ class TextView(QTextBrowser):
         before = block.previous()
         goes_on = str(before.blockFormat().property(BARS) or "").split()
         above = self.document().documentLayout().blockBoundingRect(before).bottom()
-        painter.setBrush(QColor(self._formats.colours.bar))
+        rtl = block.blockFormat().layoutDirection() == Qt.LayoutDirection.RightToLeft
         for bar in str(bars).split():
+            left, _, tone = bar.partition(":")
             top = above if bar in goes_on else rect.top()
-            painter.drawRect(QRectF(float(bar), top, _BAR, rect.bottom() - top))
+            edge = self.viewport().width() - self._beside() - float(left) - _BAR
+            painter.setBrush(self._formats.tone(tone))
+            painter.drawRect(QRectF(edge if rtl else float(left), top, _BAR, rect.bottom() - top))
+
+    def _beside(self) -> int:
+        """Return the pixels that prose leaves free at its right."""
+        widest = self._formats.measure if self._measured else self.viewport().width()
+        return max(0, self.viewport().width() - widest)
 
     def _fit(self, *_: object) -> None:
+        self.text.set_room_beside(self._beside())
         height = math.ceil(self.document().size().height())
         panel = self.document().lastBlock().blockFormat().property(PANEL)
         height += _PADDING if panel is not None else 0
@@ -424,8 +434,8 @@ class TextView(QTextBrowser):
         self.seen_changed.emit()
 
     def _ask(self, address: QUrl) -> None:
-        if address.toString() == REASONING_ADDRESS:
-            self.text.fold_reasoning()
+        if address.toString().startswith(FOLD_ADDRESS):
+            self.text.fold(int(address.toString().removeprefix(FOLD_ADDRESS)))
             self._rewriting.start()
             return
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))

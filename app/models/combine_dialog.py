@@ -40,7 +40,7 @@ class CombineDialog(QDialog):
         """`choices` are those of the drafters' menu; unavailable ones are not listed."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Combine drafters")
+        self.setWindowTitle("Combine draft models")
         self.list, self.layers = QListWidget(), QSpinBox()
         self._up, self._down = QPushButton("Up"), QPushButton("Down")
         self._shown = ToneLabel(tone="muted")
@@ -75,13 +75,6 @@ class CombineDialog(QDialog):
             self.list.insertItem(place + by, item)
             self.list.setCurrentRow(place + by)
         self._follow()
-
-    def tick(self, value: str, on: bool = True) -> None:
-        """Tick a drafter, as a person would."""
-        for row in range(self.list.count()):
-            item = self.list.item(row)
-            if item.data(_VALUE) == value:
-                item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def _fill(self, choices: Sequence[Choice], chosen: str) -> None:
         parts = [part.strip() for part in chosen.split("+")]

@@ -5,7 +5,7 @@ Knows its widgets. The presenter fills the pages, and the controller carries out
 
 from typing import Literal
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
@@ -26,7 +26,7 @@ class LibraryDialog(QDialog):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.offers, self.search = OffersPage(), SearchPage()
-        self.drafters = TitledPage("Drafters")
+        self.drafters = TitledPage("Draft models")
         self.downloads, self.disk = TitledPage("Downloads"), TitledPage("On this machine")
         self.pause_all = self.downloads.add_button("Pause all")
         self.resume_all = self.downloads.add_button("Resume all")
@@ -56,7 +56,7 @@ class LibraryDialog(QDialog):
         self._tabs.setAccessibleName("Library")
         for page, title in zip(
             self.pages.values(),
-            ("For this machine", "Search", "Drafters", "Downloads", "On this machine"),
+            ("For this machine", "Search", "Draft models", "Downloads", "On this machine"),
             strict=True,
         ):
             self._tabs.addTab(page, title)
@@ -66,12 +66,12 @@ class LibraryDialog(QDialog):
         below.addWidget(self.line, 1)
         below.addWidget(self._close, 0, Qt.AlignmentFlag.AlignBottom)
         column = QVBoxLayout(self)
-        column.setContentsMargins(6, 8, 6, 12)
-        column.setSpacing(8)
+        column.setContentsMargins(18, 12, 18, 16)
+        column.setSpacing(10)
         column.addWidget(self._tabs, 1)
         column.addLayout(below)
         self.setMinimumSize(560, 420)
-        self.resize(820, 640)
+        self.resize(QSize(1040, 780).boundedTo(self.screen().availableSize()))
 
     @property
     def page(self) -> PageName:

@@ -10,7 +10,8 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
+from app.commands import CommandRunner, RunningCommand
+from models.answers import Changed
 from models.errors import Problem
 from models.records import Download, DownloadStatus
 
@@ -128,14 +129,10 @@ class Downloads(QObject):
         running.failed.connect(lambda problem: self._on_failed(running, problem))
         self.changed.emit()
 
-    def _on_line(self, running: RunningCommand, line: JsonObject) -> None:
-        try:
-            download = read_download(line)
-        except Problem as problem:
-            self.failed.emit(problem)
+    def _on_line(self, running: RunningCommand, line: object) -> None:
+        if not isinstance(line, Changed):
             return
-        if download is None:
-            return
+        download = line.download
         name = download.repository.lower()
         before = self._queue.get(name)
         changed = before is None or before.status != download.status
@@ -163,11 +160,6 @@ class Downloads(QObject):
         self._asked.pop(running, None)
         self.changed.emit()
         self.disk_changed.emit()
-
-
-def read_download(answer: JsonObject) -> Download | None:
-    """The download on a line of `pull`; None where it is about something else. Raises Problem."""
-    return read_answer(Download, answer, "download") if "download" in answer else None
 
 
 def _pulled(there: Download | None, name: str) -> Download:

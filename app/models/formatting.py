@@ -31,6 +31,12 @@ _LICENCE_NAMES = {
     "mit": "MIT",
     "qwen": "Qwen",
 }
+_SIZE = re.compile(r"(a|e)?\d+(\.\d+)?[mb]|\d+x\d+b", re.IGNORECASE)
+_PACKAGING = re.compile(  # what a name says of files, not of the model
+    r"instruct|it|chat|mlx|gguf|qat|dwq|awq|\d+-?bit|[bf]+p?(16|32)|i?q\d|k|m|s|\.gguf",
+    re.IGNORECASE,
+)
+_FAMILIES = {"smollm2": "SmolLM2", "smollm": "SmolLM"}
 
 
 def format_count(number: int) -> str:
@@ -59,6 +65,24 @@ def format_licence(identifier: str) -> str:
 def short_name(repository: str) -> str:
     """Return a repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
+
+
+def short_model(name: str) -> str:
+    """Return a model's name as people say it: "smollm2-135m-instruct" becomes "SmolLM2 135M"."""
+    words = [word for word in re.split(r"[-_ ]+", name) if not _PACKAGING.fullmatch(word)]
+    spoken = (
+        word.upper() if _SIZE.fullmatch(word) else _FAMILIES.get(word, word[:1].upper() + word[1:])
+        for word in words
+    )
+    return " ".join(spoken) or name
+
+
+def drafts_in_words(drafter: str, length: str) -> str:
+    """Return how answers are drafted, in a few words: "Automatic drafts", "Drafts by Head"."""
+    if "none" in (drafter, length) or length == "0":
+        return "No drafts"
+    words = "Automatic drafts" if drafter == "auto" else f"Drafts by {drafter_name(drafter)}"
+    return words if length == "auto" else f"{words}, {length.replace(':', ' of ')} ahead"
 
 
 def drafter_name(drafter: str) -> str:

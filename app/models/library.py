@@ -8,45 +8,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, Question, read_answer
+from app.commands import CommandRunner, Question, expect
 from app.models.downloads import Downloads
+from models.answers import Found, Freed, Offered, Rated
 from models.errors import Problem
-from models.records import (
-    Candidate,
-    Download,
-    Incomplete,
-    Installed,
-    Inventory,
-    PairOffer,
-    SearchResult,
-)
-
-
-def read_inventory(answer: JsonObject) -> Inventory:
-    """Return the answer of `list`. Raises Problem."""
-    return Inventory(
-        read_answer(tuple[Installed, ...], answer, "installed"),
-        read_answer(tuple[Incomplete, ...], answer, "incomplete"),
-        read_answer(tuple[Download, ...], answer, "downloads"),
-        read_answer(tuple[str, ...], answer, "folders"),
-        read_answer(int, {"free_bytes": 0} | answer, "free_bytes"),
-        read_answer(bool, {"downloading": False} | answer, "downloading"),
-    )
-
-
-def read_found(answer: JsonObject) -> tuple[SearchResult, ...]:
-    """Return the answer of `search`. Raises Problem."""
-    return read_answer(tuple[SearchResult, ...], answer, "found")
-
-
-def read_offers(answer: JsonObject) -> tuple[PairOffer, ...]:
-    """Return the answer of `pair`. Raises Problem."""
-    return read_answer(tuple[PairOffer, ...], answer, "offers")
-
-
-def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
-    """Return the answer of `pair --target`. Raises Problem."""
-    return read_answer(tuple[Candidate, ...], answer, "candidates")
+from models.records import Candidate, Inventory, PairOffer, SearchResult
 
 
 class Library(QObject):
@@ -75,16 +41,16 @@ class Library(QObject):
         self._asks_macs = False
         self.commands = commands or CommandRunner(parent=self)
         self.inventory: Question[Inventory] = Question(
-            self.commands, read_inventory, empty=Inventory(), parent=self
+            self.commands, lambda answer: expect(Inventory, answer), empty=Inventory(), parent=self
         )
         self.offers: Question[tuple[PairOffer, ...]] = Question(
-            self.commands, read_offers, empty=(), parent=self
+            self.commands, lambda answer: expect(Offered, answer).offers, empty=(), parent=self
         )
         self.found: Question[tuple[SearchResult, ...]] = Question(
-            self.commands, read_found, empty=(), parent=self
+            self.commands, lambda answer: expect(Found, answer).found, empty=(), parent=self
         )
         self.candidates: Question[tuple[Candidate, ...]] = Question(
-            self.commands, read_candidates, empty=(), parent=self
+            self.commands, lambda answer: expect(Rated, answer).candidates, empty=(), parent=self
         )
         self.downloads = Downloads(self.commands, parent=self)
         self.searched = ""
@@ -146,9 +112,8 @@ class Library(QObject):
         running.done.connect(self._on_done)
         running.failed.connect(self._on_failed)
 
-    def _on_done(self, answer: JsonObject) -> None:
-        freed = answer.get("freed_bytes")
-        self.done.emit(freed if isinstance(freed, int) else None)
+    def _on_done(self, answer: object) -> None:
+        self.done.emit(answer.freed_bytes if isinstance(answer, Freed) else None)
         self._refresh_all()
 
     def _on_failed(self, problem: Problem) -> None:

@@ -3,21 +3,18 @@
 Knows which targets must be prepared first, and how to ask the engine; shows nothing.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.commands import CommandRunner, expect
 from app.engine_client.engine_process import EngineProcess
 from app.models.formatting import target_name
-from app.models.target_process import Progress, open_target
 from app.settings import Pair, Settings
-from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
 from engine.process.protocol import Loaded, Memory
+from models.answers import Opened, Progressed
 from models.errors import Problem
-
-OpenTarget = Callable[[str, Progress], Path]
 
 
 class ModelLoader(QObject):
@@ -49,15 +46,13 @@ class ModelLoader(QObject):
         engine: EngineProcess,
         settings: Settings,
         *,
-        opening: OpenTarget | None = None,
+        commands: CommandRunner | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`opening` replaces `open_target`, which makes a model folder of a target. It is called in
-        another thread."""
+        """`commands` on models make a model folder of a target."""
         super().__init__(parent)
         self._engine, self._settings = engine, settings
-        self._opening = opening or open_target
-        self._stepper = Stepper(self)
+        self._commands = commands or CommandRunner(parent=self)
         self.pair = self._last_loaded = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
@@ -95,7 +90,7 @@ class ModelLoader(QObject):
     def close(self) -> None:
         """Load nothing more: the engine is about to stop."""
         self._idle.stop()
-        self._stepper.close()
+        self._commands.close()
 
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
@@ -107,7 +102,7 @@ class ModelLoader(QObject):
         elif pair.target or not self.fetching:
             self.fetching = self.fetching or self.starter
             self.fetch_began.emit()
-            self._stepper.run(self._prepare(pair.target), failed=self._on_unprepared)
+            self._prepare(pair.target)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
         """Change the drafter or draft length from the next answer on. None keeps the current
@@ -189,14 +184,25 @@ class ModelLoader(QObject):
         if self.resting:
             self.rested.emit()
 
-    def _prepare(self, target: str) -> Steps:
-        folder = yield in_thread(lambda: self._opening(target, self._report_progress))
+    def _prepare(self, target: str) -> None:
+        opening = self._commands.start("open", target)
+        opening.line_received.connect(self._report_progress)
+        opening.done.connect(lambda answer: self._on_prepared(target, answer))
+        opening.failed.connect(self._on_unprepared)
+
+    def _report_progress(self, line: object) -> None:
+        if isinstance(line, Progressed):
+            self.fetch_progress.emit(line.done, line.total)
+
+    def _on_prepared(self, target: str, answer: object) -> None:
+        try:
+            folder = Path(expect(Opened, answer).folder)
+        except Problem as problem:
+            self._on_unprepared(problem)
+            return
         self.fetching = self.fetching and target != ""
         if self.pair.target == target:
             self._ask(folder)
-
-    def _report_progress(self, done: int, total: int) -> None:
-        self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
         parallel, exact, learn, keep = self._asked = self._wanted

@@ -19,9 +19,9 @@ from engine.process.protocol import Memory
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 _CACHES = (
-    Choice("0", "As the model\u2019s own", "Exact, and the fastest to read"),
-    Choice("8", "8-bit", "Half the memory of 16 bits, in conversations of 5,000 tokens and more"),
-    Choice("4", "4-bit", "A quarter of it; answers may become worse"),
+    Choice("0", "Full", "Exact, and the fastest to read"),
+    Choice("8", "Half (8-bit)", "Of the memory of 16 bits, from 5,000 tokens on"),
+    Choice("4", "A quarter (4-bit)", "A quarter of it; answers may become worse"),
 )
 _MINUTES = (
     Choice("0", "Never"),
@@ -40,7 +40,7 @@ class MemoryDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle("Context and memory")
         self.context = ChoiceBox("Longest conversation")
-        self.caches = ChoiceBox("Numbers in the caches")
+        self.caches = ChoiceBox("Memory of the conversation (cache)")
         self.rest = ChoiceBox("Unload when it is not used")
         self.context.set_choices(
             (

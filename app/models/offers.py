@@ -125,7 +125,7 @@ def drafters_line(offer: PairOffer) -> str:
     """Return a line about the drafters that the catalog knows for it."""
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
     kinds = [names.get(kind) or KIND_NAMES.get(kind, kind) for kind in offer.drafter_kinds]
-    return f"Drafters: {', '.join(kinds)}" if kinds else ""
+    return f"Drafts by: {', '.join(kinds)}" if kinds else ""
 
 
 def memory_line(offer: PairOffer) -> str:
@@ -137,7 +137,7 @@ def memory_line(offer: PairOffer) -> str:
 
 def _needs(offer: PairOffer) -> str:
     """Return the memory it needs, and its context."""
-    as_float = ", with its weights as float32" if offer.expanded else ""
+    as_float = ", with its weights unpacked" if offer.expanded else ""
     together = f"Fits on {offer.macs} Macs{DOT}" if offer.macs > 1 else ""
     needed = f"{in_words.size(offer.needed_bytes)} of memory at {offer.needed_context:,} tokens"
     return f"{together}Needs {needed}{as_float}"

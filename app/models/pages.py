@@ -5,8 +5,7 @@ Knows widgets only. An empty page always says why it is empty.
 
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -29,7 +28,6 @@ from app.models.row_data import RowData
 from app.models.rows import Rows
 from app.theme.card import Card
 from app.theme.labels import ShortenedLabel, ToneLabel
-from app.theme.style import colours_of
 from app.theme.thin_bar import ThinBar
 from models.errors import Problem
 
@@ -111,13 +109,10 @@ class PairCard(Card):
         self.button.clicked.connect(self._ask)
 
     def _arrange(self) -> None:
-        font = self.button.font()
-        font.setBold(True)
-        self.button.setFont(font)
+        self.button.setProperty("chief", True)  # see the style sheet
         self.button.setAutoDefault(False)
         self.button.setMinimumSize(QSize(150, 34))
         self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self._recolour()
         text = QVBoxLayout()
         text.setSpacing(4)
         for label in (self._above, self._title, self._good_for, self._facts, self._drafters):
@@ -160,27 +155,9 @@ class PairCard(Card):
             f"{offer_facts(offer)}. {memory_line(offer)}"
         )
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-            self.update()
-
     def _ask(self) -> None:
         if self._offer_state is not None:
             self.asked.emit(self._offer_state.key, self._offer_state.action.name)
-
-    def _recolour(self) -> None:
-        colours, roles = colours_of(self), QPalette.ColorRole
-        palette = self.button.palette()
-        if palette.color(QPalette.ColorGroup.Active, roles.Button).name() == colours.link:
-            return
-        for group in (QPalette.ColorGroup.Active, QPalette.ColorGroup.Inactive):
-            palette.setColor(group, roles.Button, QColor(colours.link))
-            palette.setColor(group, roles.ButtonText, QColor(colours.paper))
-        palette.setColor(QPalette.ColorGroup.Disabled, roles.Button, QColor(colours.hover))
-        palette.setColor(QPalette.ColorGroup.Disabled, roles.ButtonText, QColor(colours.muted))
-        self.button.setPalette(palette)
 
 
 class OffersPage(Page):

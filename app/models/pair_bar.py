@@ -1,4 +1,4 @@
-"""The pair bar: the target, its drafter, and the draft length.
+"""The pill that names the pair, the page that it opens to choose another, and how loading stands.
 
 Knows names and the status of loading; not where records of models come from, nor who loads them.
 Unavailable choices are listed with the reason.
@@ -7,9 +7,20 @@ Unavailable choices are listed with the reason.
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetrics,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
+    QAbstractButton,
+    QFrame,
     QHBoxLayout,
     QProgressBar,
     QPushButton,
@@ -19,9 +30,10 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.formatting import drafter_name, target_name
-from app.theme.labels import StatusLine, plain_label
-from app.theme.style import colours_of
+from app.models.formatting import drafter_name, drafts_in_words, short_model, target_name
+from app.theme.labels import StatusLine, ToneLabel, plain_label
+from app.theme.style import colours_of, zoomed
+from models import in_words
 from models.records import Candidate, Installed
 
 PairStatus = Literal["empty", "loading", "loaded", "failed"]
@@ -30,24 +42,29 @@ LONGEST_DRAFT = 16
 _TREES = (4, 8, 16, 32)  # tokens
 _FIND, _OPEN_FOLDER, _OPEN_FILE = "find", "open folder", "open file"
 _COMBINE, _OPEN_DRAFTER = "combine", "open drafter"
+_PAGE_WIDTH = 400  # pixels
 _BETWEEN_ANSWERS = "You can change this when the answer has finished."
-_NO_MODEL = "No model loaded"
+_MEANING = (
+    "The draft model (the drafter) guesses the next tokens, and the model (the target) checks them "
+    "all at once. So the answer is the model\u2019s own, only sooner."
+)
 _OWN = (
-    Choice("auto", "Automatic", "Picks the best of the drafters that work"),
+    Choice("auto", "Automatic", "Uses whatever drafts best for this model"),
     Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
     Choice("suffix", "Suffix", "Copies what most often followed the same words"),
-    Choice("lookahead", "Lookahead", "The target\u2019s own guesses about what comes later"),
-    Choice("recycling", "Token recycling", "What the target found likely there before"),
-    Choice("head", "Head", "A small network trained for this target"),
-    Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
+    Choice("lookahead", "Lookahead", "The model\u2019s own guesses about what comes later"),
+    Choice("recycling", "Token recycling", "What the model found likely there before"),
+    Choice("head", "Head", "A small network trained for this model"),
+    Choice("early-exit", "Early exit", "The model\u2019s own first layers"),
     Choice("none", "None", "Plain decoding, for comparison"),
 )
 
 
 class PairBar(QWidget):
-    """Three boxes to choose from, and the status of loading.
+    """The pill, and the status of loading beside it.
 
-    Attributes: `status`; `target`, `drafter` and `length`, the chosen values.
+    Attributes: `page`, which the pill opens; `status`; `target`, `drafter` and `length`, the chosen
+    values.
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
@@ -55,7 +72,8 @@ class PairBar(QWidget):
         open_folder_asked, open_file_asked: ask for a target's folder, or for a GGUF file.
         open_drafter_asked: ask for a drafter's folder.
         combine_asked: show the dialog that combines drafters.
-        more_targets_asked, more_drafters_asked: show all of them, downloaded or not.
+        library_asked, more_drafters_asked: show all models or all drafters, downloaded or not.
+        memory_asked: show the settings of context and memory.
         retry_asked: load again after a failure.
     """
 
@@ -64,58 +82,42 @@ class PairBar(QWidget):
     open_file_asked = Signal()
     open_drafter_asked = Signal()
     combine_asked = Signal()
-    more_targets_asked = Signal()
+    library_asked = Signal()
     more_drafters_asked = Signal()
+    memory_asked = Signal()
     retry_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.status: PairStatus = "empty"
-        self._answering = False
         self._activity = self._activity_tip = ""
         self._loaded_tip = ""
-        self._target = ChoiceBox("Target model")
-        self._drafter = ChoiceBox("Drafter")
-        self._length = ChoiceBox("Draft length")
+        self.page, self._pill = PairPage(self), Pill()
         self._status = StatusLine()
-        self._progress = QProgressBar()
+        self._progress = QProgressBar(self)  # over the lower edge, so that nothing moves
         self._failure = StatusLine(wraps=True)
         self._retry = QPushButton("Try again")
         self._arrange()
         self.set_targets(())
         self.set_drafters(drafter_choices(()))
-        self._length.set_choices(_lengths())
+        self.page.length.set_choices(_lengths())
         self.set_pair("", drafter="auto", length="auto")
-        for box in (self._target, self._drafter, self._length):
+        for box in self.page.boxes:
             box.chosen.connect(self._emit_pair)
-        self._target.task_chosen.connect(self._on_target_task)
-        self._drafter.task_chosen.connect(self._on_drafter_task)
+        self.page.model.task_chosen.connect(self._on_task)
+        self.page.drafter.task_chosen.connect(self._on_task)
+        self.page.library.clicked.connect(self.library_asked)
+        self.page.memory.clicked.connect(self.memory_asked)
+        self._pill.clicked.connect(self.open)
         self._retry.clicked.connect(self.retry_asked)
         self.setAccessibleName("Models")
-        self._fit()
         self.set_empty()
 
     def _arrange(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        for box, text, width, stretch in (
-            (self._target, "Target", 10, 4),
-            (self._drafter, "Drafter", 7, 2),
-            (self._length, "Draft length", 5, 0),
-        ):
-            label = plain_label(text, buddy=box)
-            box.setMinimumContentsLength(width)
-            box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            if stretch:
-                box.setMaximumWidth(280)
-            row.addWidget(label)
-            row.addWidget(box, stretch)
-            row.addSpacing(8)
-        row.addWidget(self._status, 4)
-        self._target.setPlaceholderText("Choose a model…")
-        self._progress.setParent(
-            self
-        )  # over the bar's lower edge, so that nothing moves when it appears
+        row = self._row = QHBoxLayout()
+        row.setSpacing(12)
+        row.addWidget(self._pill, 3)
+        row.addWidget(self._status, 1)
         self._progress.setRange(0, 0)  # the remaining time is unknown
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Loading")
@@ -124,61 +126,69 @@ class PairBar(QWidget):
         below.addWidget(self._failure, 1)
         below.addWidget(self._retry)
         column = QVBoxLayout(self)
-        column.setContentsMargins(14, 8, 14, 8)
+        column.setContentsMargins(12, 8, 12, 6)
         column.setSpacing(8)
         column.addLayout(row)
         column.addLayout(below)
 
     @property
     def target(self) -> str:
-        return self._target.value
+        return self.page.model.value
 
     @property
     def drafter(self) -> str:
-        return self._drafter.value
+        return self.page.drafter.value
 
     @property
     def length(self) -> str:
-        return self._length.value
+        return self.page.length.value
+
+    def add_button(self, button: QWidget) -> None:
+        """Add a button at the right end."""
+        self._row.addWidget(button)
+        self.setTabOrder(self._retry, button)
+
+    def open(self) -> None:
+        """Show the page below the pill, within the screen."""
+        place = self._pill.mapToGlobal(QPoint(0, self._pill.height() + 4))
+        self.page.fit()
+        room = self.screen().availableGeometry()
+        furthest = QPoint(room.right() - self.page.width(), room.bottom() - self.page.height())
+        self.page.move(min(place.x(), furthest.x()), min(place.y(), furthest.y()))
+        self.page.show()
+        self.page.model.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def set_targets(self, choices: tuple[Choice, ...]) -> None:
         """List these targets; their values are paths."""
-        self._target.set_choices(
-            choices,
-            tasks=(
-                (_FIND, "Find more models…"),
-                (_OPEN_FOLDER, "Load a model folder…"),
-                (_OPEN_FILE, "Load a GGUF file…"),
-            ),
-        )
-        self._enable()
+        tasks = ((_OPEN_FOLDER, "Load a model folder…"), (_OPEN_FILE, "Load a GGUF file…"))
+        self.page.model.set_choices(choices, tasks=tasks)
+        self._show_pair()
 
     def set_drafters(self, choices: tuple[Choice, ...]) -> None:
         """List these drafters; see `drafter_choices`."""
-        self._drafter.set_choices(
+        self.page.drafter.set_choices(
             choices,
             tasks=(
-                (_FIND, "Compare all drafters…"),
-                (_COMBINE, "Combine drafters…"),
-                (_OPEN_DRAFTER, "Load a drafter folder…"),
+                (_FIND, "Compare all draft models…"),
+                (_COMBINE, "Combine several…"),
+                (_OPEN_DRAFTER, "Load a draft model\u2019s folder…"),
             ),
         )
+        self._show_pair()
 
     def set_pair(self, target: str, *, drafter: str, length: str) -> None:
         """Show the chosen pair without a signal. A value that was not listed is added."""
-        self._target.set_value(target)
-        self._drafter.set_value(drafter)
-        self._length.set_value(length)
-        self._enable()
+        for box, value in zip(self.page.boxes, (target, drafter, length), strict=True):
+            box.set_value(value)
+        self._show_pair()
 
     def set_answering(self, answering: bool) -> None:
         """Set whether an answer is being written: the pair can only be changed between answers."""
-        self._answering = answering
-        self._enable()
+        self.page.set_answering(answering)
 
     def set_empty(self) -> None:
         """Show that no model is loaded or being loaded."""
-        self._show("empty", _NO_MODEL)
+        self._show("empty", "No model loaded")
 
     def set_resting(self) -> None:
         """Show that the model was unloaded until the next request."""
@@ -191,14 +201,16 @@ class PairBar(QWidget):
 
     def set_measuring(self, share: float) -> None:
         """Show the share of the pair's calibration that is done."""
-        self._show("loading", f"Calibrating: {share:.0%}")
+        self._show("loading", f"Measuring this machine, {share:.0%}")
         self._status.setToolTip(
-            "Slipstream measures once how long drafts and passes take on this machine."
+            "Slipstream measures once how long drafts and passes take here (calibration)."
         )
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
         """Show that the pair is ready. `precision` is a text, `context_length` in tokens."""
-        self._loaded_tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
+        wide, _, packed = precision.partition(" from ")
+        weights = f"{packed}, computed as {wide}" if packed else wide
+        self._loaded_tip = f"Weights: {weights}\nContext: {context_length:,} tokens"
         self._show_loaded()
 
     def set_activity(self, word: str, *, tip: str = "") -> None:
@@ -220,29 +232,21 @@ class PairBar(QWidget):
         """The status as it is shown."""
         return self._failure.text if self.status == "failed" else self._status.text
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self.update()
-        elif event.type() == QEvent.Type.FontChange:
-            self._fit()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._progress.setGeometry(0, self.height() - 3, self.width(), 3)
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = colours_of(self)
-        with QPainter(self) as painter:
-            painter.setPen(colours.edge)
-            painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
-
-    def _fit(self) -> None:
-        words = self._status.fontMetrics()
-        self._status.setMinimumWidth(words.horizontalAdvance(_NO_MODEL) + 2 * words.height())
+    def _show_pair(self) -> None:
+        """Name the chosen pair on the pill."""
+        model = self.page.model.currentText()
+        drafts = drafts_in_words(self.drafter, self.length)
+        self._pill.show_words(short_model(model) if model else "Choose a model", drafts)
+        self._pill.setToolTip(f"{model}\n{drafts}".strip())
+        self.page.describe()
 
     def _show_loaded(self) -> None:
         self._show("loaded", self._activity or "Ready")
+        self.page.facts.say(self._loaded_tip)
         tip = "\n".join(filter(None, (self._activity_tip, self._loaded_tip)))
         self._status.setToolTip(tip)
         self._status.setAccessibleDescription(tip.replace("\n", ". "))
@@ -253,48 +257,173 @@ class PairBar(QWidget):
         self._status.say(text, "good" if ready else "muted")
         self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
+        self.page.facts.say("")
         self._progress.setVisible(status == "loading")
         self._failure.hide()
         self._retry.hide()
-        self._enable()
 
-    def _enable(self) -> None:
-        free = not self._answering
-        for box in (self._target, self._drafter, self._length):
-            box.setEnabled(free)
-            box.setStatusTip("" if free else _BETWEEN_ANSWERS)
-        if self.drafter == "none":
-            self._length.setEnabled(False)
-        self.setToolTip("" if free else _BETWEEN_ANSWERS)
-
-    def _on_target_task(self, task: str) -> None:
-        {
-            _FIND: self.more_targets_asked,
-            _OPEN_FOLDER: self.open_folder_asked,
-            _OPEN_FILE: self.open_file_asked,
-        }[task].emit()
-
-    def _on_drafter_task(self, task: str) -> None:
+    def _on_task(self, task: str) -> None:
+        self.page.close()
         {
             _FIND: self.more_drafters_asked,
+            _OPEN_FOLDER: self.open_folder_asked,
+            _OPEN_FILE: self.open_file_asked,
             _COMBINE: self.combine_asked,
             _OPEN_DRAFTER: self.open_drafter_asked,
         }[task].emit()
 
     def _emit_pair(self) -> None:
-        self._enable()
+        self._show_pair()
         self.pair_chosen.emit(self.target, self.drafter, self.length)
+
+
+class PairPage(QFrame):
+    """Opens below the pill: a box and its explanation for each part of the pair.
+
+    Attributes: the boxes `model`, `drafter` and `length`; `facts` of the loaded model; the buttons
+    `library` and `memory`.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self._answering = False
+        self.model, self.drafter = ChoiceBox("Model"), ChoiceBox("Draft model")
+        self.length = ChoiceBox("How far ahead")
+        self.boxes = (self.model, self.drafter, self.length)
+        self._lines = {box: ToneLabel(tone="muted", scale=0.92) for box in self.boxes}
+        self.facts = ToneLabel(tone="muted", scale=0.92)
+        self._meaning = ToneLabel(tone="muted", scale=0.92)
+        self.library, self.memory = QPushButton("Library…"), QPushButton("Context and memory…")
+        self._arrange()
+        self._meaning.say(_MEANING)
+        for button in (self.library, self.memory):
+            button.clicked.connect(self.close)
+
+    def _arrange(self) -> None:
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 16, 18, 16)
+        column.setSpacing(4)
+        for box in self.boxes:
+            box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+            column.addWidget(plain_label(box.accessibleName(), bold=True, buddy=box))
+            column.addWidget(box)
+            column.addWidget(self._lines[box])
+            if box is self.model:
+                column.addWidget(self.facts)
+            column.addSpacing(10)
+        column.addWidget(self._meaning)
+        column.addSpacing(12)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.library)
+        buttons.addWidget(self.memory)
+        buttons.addStretch(1)
+        column.addLayout(buttons)
+        self.model.setPlaceholderText("Choose a model…")
+        self.setAccessibleName("Model and drafts")
+
+    def fit(self) -> None:
+        """Take the height that all texts need; `adjustSize` would stop at a part of the screen."""
+        width = zoomed(self, _PAGE_WIDTH)
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        self.resize(width, layout.totalHeightForWidth(width))
+
+    def set_answering(self, answering: bool) -> None:
+        """Set whether an answer is being written, which locks the boxes."""
+        self._answering = answering
+        self.describe()
+
+    def describe(self) -> None:
+        """Explain the chosen values, and lock the boxes that cannot be changed."""
+        for box in self.boxes:
+            box.setEnabled(not self._answering)
+            self._lines[box].say(box.accessibleDescription())
+        if self.drafter.value == "none":
+            self.length.setEnabled(False)
+        if self._answering:
+            self._lines[self.length].say(_BETWEEN_ANSWERS)
+        if self.isVisible():
+            self.fit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = colours_of(self)
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(colours.paper))
+            painter.setPen(QColor(colours.bar))
+            painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+
+
+class Pill(QAbstractButton):
+    """A rounded button with the names of the model and its drafts, and a sign that it opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drafts = ""
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def show_words(self, model: str, drafts: str) -> None:
+        """Show these names; `drafts` may be empty."""
+        self._drafts = f" \u00b7 {drafts}" if drafts else ""
+        self.setText(model)
+        self.setAccessibleName(f"Model and drafts: {model}{self._drafts}")
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        line = self.fontMetrics().height()
+        words = QFontMetrics(self._bold).horizontalAdvance(self.text())
+        words += self.fontMetrics().horizontalAdvance(self._drafts)
+        return QSize(words + 3 * line, line + 14)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, self.sizeHint().height())
+
+    @property
+    def _bold(self) -> QFont:
+        font = QFont(self.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        return font
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours, line = colours_of(self), self.fontMetrics().height()
+        box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            awake = self.underMouse() or self.isDown()
+            painter.setBrush(QColor(colours.hover if awake else colours.card))
+            painter.setPen(QColor(colours.link if self.hasFocus() else colours.edge))
+            painter.drawRoundedRect(box, box.height() / 2, box.height() / 2)
+            inside = self.rect().adjusted(line - 2, 0, -round(1.8 * line), 0)
+            for text, font, colour in (
+                (self.text(), self._bold, colours.text),
+                (self._drafts, self.font(), colours.muted),
+            ):
+                painter.setFont(font)
+                painter.setPen(QColor(colour))
+                metrics = painter.fontMetrics()
+                shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, inside.width())
+                painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, shown)
+                inside.setLeft(inside.left() + metrics.horizontalAdvance(shown))
+            painter.setPen(QPen(QColor(colours.muted), 1.6))
+            middle, side = QPointF(box.right() - line, box.center().y() + 1), 0.22 * line
+            steps = (QPointF(-side, -side), QPointF(0, 0), QPointF(side, -side))
+            painter.drawPolyline(QPolygonF([middle + step for step in steps]))
 
 
 def _lengths() -> tuple[Choice, ...]:
     """Return the draft lengths: automatic, or a number of tokens in a chain or a tree."""
-    numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
+    numbers = (
+        Choice(str(n), f"{n} token{'s' if n > 1 else ''}") for n in range(1, LONGEST_DRAFT + 1)
+    )
     trees = (
-        Choice(f"tree:{n}", f"Tree {n}", "With alternatives, or a chain as deep") for n in _TREES
+        Choice(f"tree:{n}", f"Tree of {n}", "With alternatives, or a chain as deep") for n in _TREES
     )
     return (
-        Choice("auto", "Auto", "As long as drafting pays off"),
-        Choice("0", "0", "No drafting"),
+        Choice("auto", "Automatic", "As many tokens as drafting pays for (the draft length)"),
+        Choice("0", "0 tokens", "No drafting"),
         *numbers,
         *trees,
     )
@@ -314,12 +443,13 @@ def target_choices(
             choices[path] = Choice(path, target_name(path), path.rpartition("/")[0], tip=path)
     for model in installed:
         if model.role == "chat" and model.origin != "starter":
-            bits = "" if model.quantization_bits is None else f"{model.quantization_bits}-bit, "
+            bits = "" if model.quantization_bits is None else f"{model.quantization_bits}-bit"
             owner, _, name = model.name.rpartition("/")
+            facts = (bits, in_words.size(model.size_bytes), owner or model.model_type)
             choices[model.path] = Choice(
                 model.path,
                 name,
-                f"{bits}{owner or model.model_type}",
+                ", ".join(filter(None, facts)),
                 reason=f"{model.problem} {model.remedy}".strip(),
                 tip=f"{model.name}\n{model.path}",
             )
@@ -344,7 +474,7 @@ def drafter_choices(
     for candidate in known.values():
         reason = "" if candidate.works else candidate.reason
         if candidate.obstacle == "not installed":
-            reason = "Not downloaded. See \u201cCompare all drafters\u201d below."
+            reason = "Not downloaded. See \u201cCompare all draft models\u201d below."
         drafter = candidate.drafter
         choices[drafter] = Choice(
             drafter, drafter_name(drafter), candidate.reason, reason, tip=drafter

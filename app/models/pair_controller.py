@@ -1,4 +1,4 @@
-"""Connects the pair bar of a window to the engine and the pair choice.
+"""Connects the pill of a window to the engine and the pair choice.
 
 Knows which choices there are, and when; not how a model is loaded.
 """

@@ -97,7 +97,7 @@ class LibraryPresenter(QObject):
     def _show_drafters(self) -> None:
         library = self._library
         name = target_name(library.target) if library.target else ""
-        self._dialog.drafters.set_title(f"Drafters for {name}" if name else "Drafters")
+        self._dialog.drafters.set_title(f"Draft models for {name}" if name else "Draft models")
         self._dialog.drafters.show_rows(
             candidate_rows(
                 library.candidates.value,
@@ -106,13 +106,11 @@ class LibraryPresenter(QObject):
                 downloads=library.downloads.all,
                 opened=self._opened("drafters"),
             ),
-            asking="Comparing installed models with the target…"
-            if library.candidates.asking
-            else "",
+            asking="Comparing installed models with it…" if library.candidates.asking else "",
             problem=library.candidates.problem,
-            empty="No drafter is known for this model."
+            empty="No draft model is known for this model."
             if name
-            else "No model is loaded. Load one to see which drafters work with it.",
+            else "No model is loaded. Load one to see which draft models work with it.",
         )
 
     def _show_downloads(self) -> None:

@@ -1,4 +1,5 @@
-"""The race on the screen: two answers side by side, two clocks, and the result."""
+"""The race on the screen: the question, the verdict, and two answers side by side with their
+clocks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QFrame,
     QHBoxLayout,
+    QPlainTextEdit,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -17,15 +19,17 @@ from PySide6.QtWidgets import (
 )
 
 from app import files
+from app.chat.draft_ahead import DraftAhead
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
-from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
+from app.rounds.pace import PaceTimer
 from app.theme.labels import StatusLine, plain_label
+from app.theme.motion import motion_is_reduced
 from app.theme.style import colours_of, figures_font, set_ink
 from engine.conversation.rounds import EventOrRound, Round, Token
 from engine.conversation.stats import NoRatio, update
@@ -34,19 +38,24 @@ from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.in_words import clean
 
-_BOTH_READ = "Both are reading the prompt."
-_ALONE = "A race runs alone: it starts when other answers have ended."
+_READY = "The same answer twice: with drafts, and without"
+_BOTH_READ = "Both are reading the prompt"
+_ALONE = "It starts when other answers have ended"
 _RULES = (
-    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever the sampling "
-    "of this conversation, so they must write the same text. They write in turns, so that other "
-    "work of this computer slows both. A clock runs only in its own turns."
+    "Both always take the likeliest token, whatever the sampling of this conversation, so they "
+    "must write the same text. They write in turns, so that other work of this computer slows "
+    "both. A clock runs only in its own turns."
 )
 _FRAME_MS = 33
+_ROOM = 60  # pixels below the text, for a draft
 _SAID_MS = 1_500  # how long a button shows that it has copied
 
 
 class RaceDialog(QDialog):
-    """Starts a race when it is opened, and again on request."""
+    """Races on the question in its field, as often as a person starts it.
+
+    Attributes: `question`, the field; `verdict`, the large line on top; `result_line`, the details.
+    """
 
     def __init__(
         self,
@@ -63,19 +72,24 @@ class RaceDialog(QDialog):
         self._race, self._messages, self._request = race, tuple(messages), request
         self._running = False  # the race of this dialog, not one that another dialog started
         self.tracks = {
-            "plain": RaceTrack(f"{target}, plain decoding", lane=False),
-            "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
+            "plain": RaceTrack(f"{target}, without drafts"),
+            "speculative": RaceTrack(f"{target}, drafts by {drafter}"),
         }
         self._result: RaceResult | None = None
+        self.verdict = StatusLine(wraps=True, strong=True)
         self.result_line = StatusLine(wraps=True)
-        larger = self.result_line.font()
-        larger.setPointSizeF(larger.pointSizeF() * 1.15)
-        self.result_line.setFont(larger)
-        self._question = plain_label(clean(_shortened(messages[-1].content)))
-        self._rules = plain_label(_RULES)
+        larger = self.verdict.font()
+        larger.setPointSizeF(larger.pointSizeF() * 1.9)
+        larger.setWeight(QFont.Weight.DemiBold)
+        self.verdict.setFont(larger)
+        self.question = QPlainTextEdit(messages[-1].content)
+        self.question.setAccessibleName("The question that both answer")
+        self.question.setTabChangesFocus(True)
+        self.question.setReadOnly(bool(messages[-1].attached))
+        self.question.setFixedHeight(4 + 3 * self.question.fontMetrics().lineSpacing())
         self._copy = QPushButton("Copy result")
         self._export = QPushButton("Export…")
-        self._again = QPushButton("Race again")
+        self._start = QPushButton("Start the race")
         self._stop = QPushButton("Stop")
         self._close = QPushButton("Close")
         self.setWindowTitle("Race: plain against speculative decoding")
@@ -84,21 +98,19 @@ class RaceDialog(QDialog):
         self._arrange()
         self._copy.clicked.connect(self.copy)
         self._export.clicked.connect(self.export)
-        self._again.clicked.connect(self.start)
+        self._start.clicked.connect(self.start)
         self._stop.clicked.connect(self.stop)
         self._close.clicked.connect(self.reject)
         race.happened.connect(self._on_happening)
         race.finished.connect(self._on_finished)
         race.failed.connect(self._on_failed)
-        self._recolour()
-        self.start()
+        self.verdict.say(_READY)
+        self.result_line.say(_RULES)
+        self._enable()
+        self._start.setDefault(True)
+        self._start.setFocus()
 
     def _arrange(self) -> None:
-        for label in (self._question, self._rules):
-            label.setWordWrap(True)
-        bold = self._question.font()
-        bold.setWeight(QFont.Weight.DemiBold)
-        self._question.setFont(bold)
         tracks = QHBoxLayout()
         tracks.setSpacing(20)
         for racer in RACERS:
@@ -107,17 +119,21 @@ class RaceDialog(QDialog):
         buttons.addWidget(self._copy)
         buttons.addWidget(self._export)
         buttons.addStretch(1)
-        for button in (self._again, self._stop, self._close):
-            buttons.addWidget(button)
-        for button in (self._copy, self._export, self._again, self._stop, self._close):
+        buttons.addWidget(self._close)
+        for button in (self._copy, self._export, self._stop, self._close):
             button.setAutoDefault(False)
+        ask = QHBoxLayout()
+        ask.setSpacing(12)
+        ask.addWidget(self.question, 1)
+        ask.addWidget(self._start)
+        ask.addWidget(self._stop)
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 16, 20, 14)
         column.setSpacing(12)
-        column.addWidget(self._question)
-        column.addWidget(self._rules)
-        column.addLayout(tracks, 1)
+        column.addWidget(self.verdict)
         column.addWidget(self.result_line)
+        column.addLayout(ask)
+        column.addLayout(tracks, 1)
         column.addLayout(buttons)
         window = self.parentWidget()
         size = window.window().size() if window else QGuiApplication.primaryScreen().availableSize()
@@ -127,13 +143,20 @@ class RaceDialog(QDialog):
         """Start the race, unless one is running."""
         if self._race.running:
             if not self._running:
-                self.result_line.say("Another race is running. Race again when it has ended.")
+                self.result_line.say("Another race is running. Start when it has ended.")
             return
+        asked = self.question.toPlainText()
+        if not asked.strip():
+            self.result_line.say("Write a question first.", "warning")
+            return
+        if asked != self._messages[-1].content:
+            self._messages = (*self._messages[:-1], ChatMessage("user", asked))
         self._result, self._running = None, True
         for track in self.tracks.values():
             track.clear()
         self._race.start(self._messages, self._request)
-        self.result_line.say(_ALONE if self._race.waits else _BOTH_READ)
+        self.verdict.say(_ALONE if self._race.waits else _BOTH_READ)
+        self.result_line.say(_RULES)
         self._enable()
 
     def stop(self) -> None:
@@ -174,8 +197,10 @@ class RaceDialog(QDialog):
         files.ask_to_save(self, "Export the race", "Race.md", write)
 
     def _enable(self) -> None:
-        self._again.setEnabled(not self._running)
-        self._stop.setEnabled(self._running)
+        self._start.setText("Race again" if self._result is not None else "Start the race")
+        self._start.setVisible(not self._running)
+        self._stop.setVisible(self._running)
+        self.question.setEnabled(not self._running)
         for button in (self._copy, self._export):
             button.setEnabled(self._result is not None)
 
@@ -185,34 +210,33 @@ class RaceDialog(QDialog):
         self.tracks[racer].push(happening)
         match happening:
             case Prefill():
-                self.result_line.say(_BOTH_READ)
+                self.verdict.say(_BOTH_READ)
             case Round(verdict=Verdict()):
                 self._show_progress()
 
     def _show_progress(self) -> None:
-        tokens = [self.tracks[racer].stats.committed for racer in RACERS]
-        self.result_line.say(
-            f"Speculative decoding has {figures.count(tokens[1], 'token')}, "
-            f"plain decoding {tokens[0]:,}."
-        )
+        plain, drafted = (self.tracks[racer].stats.committed for racer in RACERS)
+        self.verdict.say(f"{figures.count(drafted, 'token')} with drafts, {plain:,} without")
 
     def _on_finished(self, result: RaceResult) -> None:
         if not self._running:
             return
         self._result, self._running = result, False
         for track in self.tracks.values():
-            track.answer.finish()
+            track.finish()
         self._enable()
         difference = result.difference
         equal = difference is None or difference.near_tie
-        self.result_line.say(result_text(result), "good" if equal else "warning")
+        self.verdict.say(verdict_text(result), "good" if equal else "warning")
+        self.result_line.say(result_text(result))
 
     def _on_failed(self, problem: Problem) -> None:
         if not self._running:
             return
         self._running = False
         self._enable()
-        self.result_line.say(str(problem), "warning")
+        self.verdict.say(problem.message, "warning")
+        self.result_line.say(problem.remedy)
 
     def done(self, result: int) -> None:
         """Stop the race, however the dialog is closed."""
@@ -222,14 +246,6 @@ class RaceDialog(QDialog):
     def closeEvent(self, event: QCloseEvent) -> None:
         self.stop()
         super().closeEvent(event)
-
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._recolour()
-
-    def _recolour(self) -> None:
-        set_ink(self._rules, colours_of(self).muted)
 
 
 class RaceAnswer(QScrollArea):
@@ -257,24 +273,29 @@ class RaceAnswer(QScrollArea):
         """Start an answer."""
         self._timer.stop()
         self._pinned = True
+        self._next: Round | None = None
         self._view = TextView(Formats(self.font(), colours_of(self)), StreamingMarkdown())
         self._view.setAccessibleName(self.accessibleName())
         self._view.link_asked.connect(lambda address: ask_to_open(self, address))
         page = QWidget()
         column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 8, 0)
+        column.setContentsMargins(0, 0, 8, _ROOM)
         column.addWidget(self._view)
         column.addStretch(1)
         self.setWidget(page)
+        self._ahead = DraftAhead(self._view, colours_of(self), over=page)
+        self._ahead.calm = motion_is_reduced()
 
-    def append(self, delta: str) -> None:
-        """Add text. The next frame shows it."""
+    def append(self, delta: str, round: Round | None) -> None:
+        """Add text, and show the draft of this round behind it. The next frame shows both."""
         self._view.text.append(delta)
+        self._next = round
         self._write_soon()
 
     def finish(self) -> None:
         """End the text."""
         self._view.text.finish()
+        self._next = None
         self._write_soon()
 
     def _write_soon(self) -> None:
@@ -286,6 +307,7 @@ class RaceAnswer(QScrollArea):
         self._view.place_buttons()
         if not more:
             self._timer.stop()
+            self._ahead.show_round(self._next)
 
     def _on_scrolled(self, value: int) -> None:
         self._pinned = value >= self.verticalScrollBar().maximum() - 24
@@ -302,9 +324,9 @@ class RaceAnswer(QScrollArea):
 
 
 class RaceTrack(QWidget):
-    """One racer: its clock, its figures, its text, and the draft lane if it drafts."""
+    """One racer: its clock, its figures, and its text with its drafts."""
 
-    def __init__(self, title: str, *, lane: bool) -> None:
+    def __init__(self, title: str) -> None:
         super().__init__()
         self.title = clean(title)
         self._heading, self.clock, self.figures = (
@@ -315,12 +337,8 @@ class RaceTrack(QWidget):
         self.answer = RaceAnswer()
         self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
-        self._lane = DraftLane()
-        # A racer without drafts gets the same height for its text.
-        policy = self._lane.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self._lane.setSizePolicy(policy)
-        self._lane.setVisible(lane)
+        self._pace = PaceTimer(self)
+        self._pace.due.connect(self.answer.append)
         self.stats = Stats()
         large = figures_font(self.font())
         large.setPointSizeF(large.pointSizeF() * 2.2)
@@ -336,7 +354,6 @@ class RaceTrack(QWidget):
             column.addWidget(label)
         column.addSpacing(6)
         column.addWidget(self.answer, 1)
-        column.addWidget(self._lane)
         self._recolour()
         self.clear()
 
@@ -346,7 +363,7 @@ class RaceTrack(QWidget):
         self.answer.clear()
         self.clock.setText("\u2013")
         self.figures.setText("Waiting")
-        self._lane.clear()
+        self._pace.clear()
 
     def push(self, happening: EventOrRound) -> None:
         """Show the next event or round of this racer."""
@@ -355,14 +372,18 @@ class RaceTrack(QWidget):
                 self.stats = update(self.stats, happening)
                 read = f"{happening.processed:,} of {happening.total:,}"
                 self.figures.setText(f"Reading the prompt: {read} tokens")
-            case Text(delta=delta):
-                self.answer.append(delta)
+            case Text():
+                self._pace.push(happening)
             case Round():
-                self._show_round(happening)
+                self._pace.push(happening)
+                self._count(happening)
 
-    def _show_round(self, round: Round) -> None:
-        if not self._lane.isHidden():
-            self._lane.push(round)
+    def finish(self) -> None:
+        """End the text."""
+        self._pace.flush()
+        self.answer.finish()
+
+    def _count(self, round: Round) -> None:
         if round.verdict is not None:
             self.stats = stats = update(self.stats, round.verdict)
             self.clock.setText(figures.seconds(stats.decode_seconds))
@@ -379,6 +400,20 @@ class RaceTrack(QWidget):
     def _recolour(self) -> None:
         for label in (self._heading, self.figures):
             set_ink(label, colours_of(self).muted)
+
+
+def verdict_text(result: RaceResult) -> str:
+    """Return the verdict in a few words."""
+    difference = result.difference
+    if difference is None:
+        same = "the same text"
+    elif difference.near_tie:
+        same = f"the same up to a near tie at token {difference.place:,}"
+    else:
+        return f"Different from token {difference.place:,} on: a fault of Slipstream"
+    if isinstance(result.ratio, NoRatio):
+        return same.capitalize()
+    return f"{result.ratio:.2f} times as fast, and {same}"
 
 
 def result_text(result: RaceResult) -> str:
@@ -419,8 +454,3 @@ def _outcome(token: Token | None) -> str:
     return (
         "ended" if token is None else f"wrote \u201c{marked(token.text)}\u201d (p = {token.p:.3g})"
     )
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 160 else line[:159] + "\u2026"

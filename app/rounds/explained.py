@@ -6,8 +6,8 @@ Knows words, colours and lines; no answer.
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QDialog,
-    QDialogButtonBox,
     QFrame,
     QGridLayout,
     QLabel,
@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
-from app.theme.labels import plain_label
+from app.theme.labels import closing, plain_label
 from app.theme.palette import line_of
 from app.theme.style import colours_of, set_ink
 from engine.conversation.rounds import Round, Token
@@ -40,6 +40,15 @@ KINDS: dict[PieceKind, str] = {
     "the answer.",
     "discarded": "The drafter proposed this token behind one that was rejected, so it was "
     "discarded too, however good it was. It is not part of the answer.",
+}
+IN_WORDS: dict[PieceKind, str] = {
+    "accepted": "guessed right",
+    "correction": "corrected",
+    "bonus": "extra",
+    "plain": "not guessed",
+    "forced": "forced",
+    "rejected": "guessed wrong",
+    "discarded": "discarded",
 }
 FIGURES: dict[str, str] = {
     "speed": "Tokens a second over the whole answer so far. The time for reading the prompt does "
@@ -64,8 +73,6 @@ FIGURES: dict[str, str] = {
     "time": "The time between the first and the last token: for drafting, for the target\u2019s "
     "passes (verifying), and for everything else, such as other answers that are written at the "
     "same time.",
-    "not shown": "Rounds come faster than an eye can follow, so the draft lane shows some of them. "
-    "The text of the answer has them all, and a replay shows each.",
 }
 FIGURE_NAMES: dict[str, str] = {
     "speed": "Speed",
@@ -76,7 +83,6 @@ FIGURE_NAMES: dict[str, str] = {
     "positions": "Acceptance by position (%)",
     "time": "Decoding time",
     "cache": "Prompt cache",
-    "not shown": "Rounds not shown",
 }
 _STORY = (
     "Slipstream lets a small drafter propose the next few tokens, and the target, the model whose "
@@ -90,39 +96,63 @@ _TREES = (
 )
 
 
+_AROUND_SWITCH = 7  # pixels beside the words of a switch
+
+
 def as_tip(text: str) -> str:
     """Return a plain text as a tooltip that breaks its lines."""
     return f"<p>{text}</p>"
 
 
-class KindWord(QWidget):
-    """The name of a kind of tokens, in its colour and with its line; the tooltip explains it."""
+class KindWord(QAbstractButton):
+    """A kind of tokens in plain words, in its colour and with its line; the tooltip explains it.
+
+    If it is checkable, it is a switch, with a box around it, pale while it is off.
+    """
 
     def __init__(self, kind: PieceKind) -> None:
         super().__init__()
         self._kind: PieceKind = kind
+        self.setText(IN_WORDS[kind])
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(kind)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName(IN_WORDS[kind])
         self.setAccessibleDescription(KINDS[kind])
         self.setToolTip(as_tip(KINDS[kind]))
 
+    def setCheckable(self, checkable: bool) -> None:
+        super().setCheckable(checkable)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip(as_tip(f"{KINDS[self._kind]} Click to show or hide them."))
+
     def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        return QSize(metrics.horizontalAdvance(self._kind) + 2, metrics.height() + 4)
+        metrics, around = self.fontMetrics(), 2 * self._around
+        return QSize(metrics.horizontalAdvance(self.text()) + 2 + around, metrics.height() + 6)
 
     minimumSizeHint = sizeHint
 
+    @property
+    def _around(self) -> int:
+        return _AROUND_SWITCH if self.isCheckable() else 0
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        colour, line = QColor(colours_of(self).of(self._kind)), line_of(self._kind)
+        colours = colours_of(self)
+        colour, line = QColor(colours.of(self._kind)), line_of(self._kind)
         metrics = self.fontMetrics()
-        base = metrics.ascent()
+        base, left = metrics.ascent() + 2, 1.0 + self._around
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            if self.isCheckable():
+                painter.setPen(QColor(colours.link if self.hasFocus() else colours.edge))
+                painter.setBrush(QColor(colours.card if self.isChecked() else colours.paper))
+                painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+                colour = colour if self.isChecked() else QColor(colours.muted)
             painter.setPen(colour)
-            painter.drawText(QPointF(1, base), self._kind)
+            painter.drawText(QPointF(left, base), self.text())
             painter.setPen(QPen(colour, 1.5, PEN_STYLES[line]))
             y = base - metrics.xHeight() / 2 if line.endswith("strike") else base + 3.0
-            painter.drawLine(QPointF(1, y), QPointF(self.width() - 1, y))
+            right = left + metrics.horizontalAdvance(self.text())
+            painter.drawLine(QPointF(left, y), QPointF(right, y))
 
 
 class RoundsExplained(QDialog):
@@ -148,7 +178,7 @@ class RoundsExplained(QDialog):
         for kind, words in KINDS.items():
             row = grid.rowCount()
             grid.addWidget(KindWord(kind), row, 0, top)
-            grid.addWidget(self._explaining(words), row, 1)
+            grid.addWidget(self._explaining(f"{kind.capitalize()}. {words}"), row, 1)
         self._add_heading(grid, "Figures")
         for key, name in FIGURE_NAMES.items():
             row = grid.rowCount()
@@ -160,14 +190,12 @@ class RoundsExplained(QDialog):
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(page)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 12)
         column.addWidget(scroll)
         row_of_buttons = QVBoxLayout()
         row_of_buttons.setContentsMargins(20, 0, 20, 0)
-        row_of_buttons.addWidget(buttons)
+        row_of_buttons.addWidget(closing(self))
         column.addLayout(row_of_buttons)
         self._recolour()
         self.resize(720, 760)

@@ -10,6 +10,8 @@ from engine.draft_length import LONGEST
 from engine.events import Stats
 
 NOT_YET = "–"
+_DRAFTED_LITTLE = 1.05  # tokens a step; below, they are not worth a word
+_ROUNDED = 10.0  # tokens/s from which decimals say nothing
 FEW_DRAFTS = 20  # with a token at a position; a share of fewer means little
 
 
@@ -72,21 +74,22 @@ def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
     if isinstance(ratio, NoRatio):
         return Figure(NOT_YET, ratio.value)
     own = stats.plain >= ENOUGH_PLAIN_ROUNDS
-    remark = f"{count(stats.plain, 'plain round')}\nof this answer"
-    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright after it")
+    by = f"by {count(stats.plain, 'step')} of its own" if own else "measured right after it"
+    return Figure(f"{ratio:.2f} times", f"as fast as plain decoding,\n{by}")
 
 
 def acceptance_rate(stats: Stats) -> Figure:
     if stats.acceptance_rate is None:
         return Figure(NOT_YET, "nothing was drafted")
-    of = f"{stats.accepted:,} of {stats.proposed:,}\ndrafted tokens"
-    return Figure(percent(stats.acceptance_rate), of)
+    of = f"of the drafted tokens accepted:\n{stats.accepted:,} of {stats.proposed:,}"
+    return Figure(share_in_words(stats.acceptance_rate), of)
 
 
 def acceptance_length(stats: Stats) -> Figure:
     if stats.acceptance_length is None:
-        return Figure(NOT_YET, "tokens per pass")
-    remark = f"tokens per pass\n{count(stats.rounds, 'pass')}"
+        return Figure(NOT_YET, "tokens a step")
+    steps = f"{count(stats.committed, 'token')} in {count(stats.rounds, 'step')}"
+    remark = f"tokens a step, instead of one:\n{steps}"
     if stats.forced:
         remark += f", {stats.forced:,} forced"
     return Figure(f"{stats.acceptance_length:.2f}", remark)
@@ -148,22 +151,36 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def answer_line(figures: AnswerFigures, *, complete: bool, target: str) -> str:
-    """Format the line under an answer: its figures, how it ended if it is `complete`, and its
-    target."""
-    found = [count(figures.tokens, "token")]
+    """Format the line under an answer: what drafting gained, its figures, how it ended if it is
+    `complete`, and its target."""
+    found = []
+    if (times := figures.times_plain) is not None:
+        found.append(f"{times:.1f} times as fast as plain")
+    if (step := figures.tokens_per_step) is not None and step > _DRAFTED_LITTLE:
+        found.append(f"{step:.1f} tokens a step")
     if (speed := figures.tokens_per_second) is not None:
-        found.append(f"{speed:.1f} tokens/s")
+        found.append(f"{speed:.0f} tokens/s" if speed >= _ROUNDED else f"{speed:.1f} tokens/s")
+    found.append(count(figures.tokens, "token"))
     if figures.first_token_seconds is not None:
         found.append(f"first after {seconds(figures.first_token_seconds)}")
-    if complete and figures.stop_reason == "end":
-        found.append("ended by the model")
-    elif complete and figures.stop_reason == "stop string":
+    if complete and figures.stop_reason == "stop string":
         found.append("ended at a stop sequence")
     return " \u00b7 ".join((*found, target))
 
 
 def percent(share: float) -> str:
     return f"{share:.0%}"
+
+
+def share_in_words(share: float) -> str:
+    """Format a share by the nearest simple fraction: 0.64 becomes "2 in 3"."""
+    if share < 0.05:
+        return "Few" if share else "None"
+    if share > 0.95:
+        return "Nearly all" if share < 1.0 else "All"
+    parts = [(part, whole) for whole in (2, 3, 4, 5, 10) for part in range(1, whole)]
+    part, whole = min(parts, key=lambda fraction: abs(fraction[0] / fraction[1] - share))
+    return f"{part} in {whole}"
 
 
 def seconds(spent: float) -> str:

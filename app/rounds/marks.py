@@ -34,4 +34,5 @@ def runs(text: str) -> list[tuple[str, bool]]:
 
 def flat(text: str) -> str:
     """Return `text` without hidden or reordering characters; all its lines end in "\\n"."""
-    return re.sub("[\u2028\u2029\x85]", "\n", _HIDDEN.sub("", text))
+    text = re.sub("\ufffd+", "\ufffd", _HIDDEN.sub("", text))  # part of a character, once
+    return re.sub("[\u2028\u2029\x85]", "\n", text)

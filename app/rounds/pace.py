@@ -1,108 +1,120 @@
-"""Chooses the round that the draft lane shows, as rounds come faster than an eye can follow.
+"""Hands an answer's text and rounds on together, at a rate that an eye can follow.
 
-A round is shown for a minimum time, its draft before its verdict. Of the rounds that arrive
-meanwhile, the newest is shown next; the others are counted and dropped.
-
-Knows rounds, and times in seconds of the caller's clock; no Qt, and not the answer's text, which
-never waits for the lane.
+`Pace` decides, `PaceTimer` waits. Knows events and rounds; not how they are drawn.
 """
 
-from dataclasses import dataclass, replace
+import time
+from collections import deque
+
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.conversation.rounds import Round
+from engine.events import Text
+
+SHOWN_SECONDS = 0.1  # for a draft, and for its verdict
+GATHER_SECONDS = 0.008  # a verdict, and the text that comes right behind it
 
 
-@dataclass(frozen=True, slots=True)
-class RoundOnShow:
-    """A round in the lane. Its draft appears at `drafted_at`, and its verdict at `judged_at`.
+class Pace:
+    """Settles text as it arrives, or with drafts at most ten times a second.
 
-    `judged_at` may be in the future; it is None without a verdict.
+    A draft is shown for a tenth of a second. If some of it is rejected, its verdict is shown for as
+    long, with the text of that round alone. Of the drafts that come meanwhile the newest is shown
+    next, and the text of all rounds before it settles at once. Times are seconds of the caller's
+    clock.
+
+    The tests check these laws:
+        all text is handed on, in its order
+        a draft is handed on with all text before its round, and with none behind it
+        a verdict that rejects a token is handed on with all text of its round, and with none behind
     """
 
-    round: Round
-    drafted_at: float
-    judged_at: float | None = None
+    def __init__(self) -> None:
+        self._waiting = deque[Text | Round]()
+        self._shown: Round | None = None
+        self._due = 0.0
 
-
-class LanePace:
-    """Takes rounds as they arrive, drafted and then judged, and chooses the one to show.
-
-    Attributes: `shown`, the round on show; `previous`, the one before it; `not_shown`, the number
-    of dropped rounds. A draft shows for at least `draft_seconds`, a round for at least
-    `round_seconds`.
-    """
-
-    def __init__(self, *, draft_seconds: float = 0.07, round_seconds: float = 0.22) -> None:
-        self.draft_seconds = draft_seconds
-        self.round_seconds = round_seconds
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the answer: nothing is on show."""
-        self.shown: RoundOnShow | None = None
-        self.previous: RoundOnShow | None = None
-        self.not_shown = 0
-        self._next: RoundOnShow | None = None
-
-    def show(self, judged: Round, now: float, *, animated: bool) -> None:
-        """Show an earlier round: from its draft on, or at once with its verdict."""
-        previous = self.shown if animated else None
-        self.clear()
-        self.previous = previous
-        draft_seconds = 3 * self.draft_seconds if animated and judged.drafted else 0.0
-        drafted_at = now if animated else float("-inf")
-        self.shown = RoundOnShow(judged, drafted_at, drafted_at + draft_seconds)
-
-    def push(self, incoming: Round, now: float) -> None:
-        """Take the next drafted round of the answer, or the verdict of the last."""
-        if incoming.verdict is None:
-            self._queue(RoundOnShow(incoming, now), now)
-        elif self.shown is not None and _is_draft_of(self.shown, incoming):
-            judged_at = max(now, self.shown.drafted_at + self.draft_seconds)
-            self.shown = replace(self.shown, round=incoming, judged_at=judged_at)
-        elif self._next is not None and _is_draft_of(self._next, incoming):
-            self._next = replace(self._next, round=incoming)
-        else:  # a round without a draft
-            self._queue(RoundOnShow(incoming, now), now)
-
-    def advance(self, now: float) -> bool:
-        """Show the waiting round if it is time. Returns whether it did."""
-        if self._next is None or now < self._shown_until():
-            return False
-        self._show(self._next, now)
-        self._next = None
-        return True
+    def push(self, happening: Text | Round, now: float) -> None:
+        """Take the next text, the next drafted round, or a round with its verdict."""
+        if not self._waiting:
+            gathers = self._shown is not None or isinstance(happening, Round)
+            self._due = max(self._due, now + GATHER_SECONDS if gathers else now)
+        self._waiting.append(happening)
 
     def due(self) -> float | None:
-        """The time at which `advance` will show another round; None if none is waiting."""
-        return self._shown_until() if self._next is not None else None
+        """Return the time from which something can be taken; None if nothing waits."""
+        return self._due if self._waiting else None
 
-    def _queue(self, incoming: RoundOnShow, now: float) -> None:
-        """Show the round now, or let it wait in place of another."""
-        self.not_shown += self._next is not None
-        if now >= self._shown_until():
-            self._next = None
-            self._show(incoming, now)
-        else:
-            self._next = incoming
+    def take(self, now: float) -> tuple[str, Round | None]:
+        """Return the text to settle now, and the round to show behind it: the verdict of the draft
+        that is shown, or the newest round of all that waits."""
+        verdict = self._length_of_verdict()
+        taken = [self._waiting.popleft() for _ in range(verdict or len(self._waiting))]
+        text = "".join(each.delta for each in taken if isinstance(each, Text))
+        rounds = [each for each in taken if isinstance(each, Round)]
+        newest = rounds[-1] if rounds else self._shown
+        self._shown = newest if newest is not None and newest.drafted else None
+        self._due = now + SHOWN_SECONDS if self._shown is not None else now
+        return text, self._shown
 
-    def _show(self, incoming: RoundOnShow, now: float) -> None:
-        judged_at = None
-        if incoming.round.verdict is not None:
-            judged_at = now + (self.draft_seconds if incoming.round.drafted else 0.0)
-        self.previous = self.shown
-        self.shown = replace(incoming, drafted_at=now, judged_at=judged_at)
+    def clear(self) -> str:
+        """Forget all that waits, and what is shown. Returns the text that waited."""
+        text = "".join(each.delta for each in self._waiting if isinstance(each, Text))
+        self._waiting.clear()
+        self._shown, self._due = None, 0.0
+        return text
 
-    def _shown_until(self) -> float:
-        """The time at which the round on show has been seen long enough."""
-        if self.shown is None:
-            return float("-inf")
-        until = self.shown.drafted_at + self.round_seconds
-        if self.shown.judged_at is None:
-            return until
-        # A verdict that came late gets its own time on show.
-        return max(until, self.shown.judged_at + self.round_seconds - self.draft_seconds)
+    def _length_of_verdict(self) -> int:
+        """Return how many of those that wait are the verdict of the draft that is shown, with its
+        text; 0 unless it rejected a token."""
+        shown, found = self._shown, False
+        if shown is None or shown.verdict is not None:
+            return 0
+        for place, each in enumerate(self._waiting):
+            if isinstance(each, Round):
+                if found:
+                    return place
+                rejected = any(token.fate == "rejected" for token in each.drafted)
+                if each.number != shown.number or not rejected:
+                    return 0
+                found = True
+        return len(self._waiting) if found else 0
 
 
-def _is_draft_of(shown: RoundOnShow, judged: Round) -> bool:
-    return shown.round.number == judged.number and shown.round.verdict is None
+class PaceTimer(QObject):
+    """Sends what a `Pace` hands on when it is due.
+
+    Signals: `due(str, object)`: settle this text, and show this round behind it, or nothing for
+    None.
+    """
+
+    due = Signal(str, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._pace = Pace()
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._take)
+
+    def push(self, happening: Text | Round) -> None:
+        """Take the next text, the next drafted round, or a round with its verdict."""
+        self._pace.push(happening, time.monotonic())
+        self._wait()
+
+    def flush(self) -> None:
+        """Settle all text now, and show no round behind it."""
+        self._timer.stop()
+        self.due.emit(self._pace.clear(), None)
+
+    def clear(self) -> None:
+        """Forget all that waits."""
+        self._timer.stop()
+        self._pace.clear()
+
+    def _take(self) -> None:
+        self.due.emit(*self._pace.take(time.monotonic()))
+        self._wait()
+
+    def _wait(self) -> None:
+        if (due := self._pace.due()) is not None and not self._timer.isActive():
+            self._timer.start(max(0, round(1000 * (due - time.monotonic()))))

@@ -1,4 +1,5 @@
-"""The rounds panel: the effect of drafting on an answer, in figures and two charts.
+"""The rounds panel: the effect of drafting on an answer, in three large figures. The others and
+two charts are folded.
 
 Knows events and `engine.conversation.stats`; measures nothing. The figures are drawn at most ten
 times a second, however fast rounds come.
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
@@ -21,12 +22,13 @@ from engine.conversation.stats import tally, update
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 
 _REFRESH_MS = 100
-_PAIRS = ("speed", "plain", "rate", "length")  # two in a row
-_WIDE = ("draft", "cache")
+_LARGE = ("plain", "length", "rate")  # what a person gains, and how
+_FOLDED = ("speed", "draft", "cache")
 
 
 class RoundsPanel(QWidget):
-    """Attributes: `stats`, of the events so far; `last`, the last round with a verdict.
+    """Attributes: `stats`, of the events so far; `last`, the last round with a verdict; `more`, the
+    button that shows all figures.
 
     Tooltips explain every figure.
     """
@@ -38,42 +40,48 @@ class RoundsPanel(QWidget):
         self._ended = True
         self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
-        self._figures = {key: FigureView(key) for key in (*_PAIRS, *_WIDE)}
+        self._figures = {key: FigureView(key, large=True) for key in _LARGE}
+        self._figures |= {key: FigureView(key) for key in _FOLDED}
         self._positions, self._split = PositionChart(), TimeBar()
         self._titles = [_title("positions"), _title("time")]
-        self._rules = [Rule() for _ in range(3)]
+        self.more, self._folded = QPushButton(), QWidget()
         self._arrange()
         self._recolour()
         self._follow_font()
         self.refresh()
         self.setAccessibleName("Rounds")
+        self.more.clicked.connect(lambda: self._unfold(self._folded.isHidden()))
+        self._unfold(False)
 
     def _arrange(self) -> None:
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(8)
-        top = Qt.AlignmentFlag.AlignTop
-        for place, key in enumerate(_PAIRS):
-            # The figures that change with every round are in sight, below the summary.
-            row = 2 * (place // 2)
-            grid.addWidget(self._figures[key], row, place % 2, top)
-        grid.addWidget(self._figures["draft"], 1, 0, 1, 2, top)
-        for column in (0, 1):
-            grid.setColumnStretch(column, 1)
-            grid.setColumnMinimumWidth(column, 120)
+        self.more.setFlat(True)
+        self.more.setCursor(Qt.CursorShape.PointingHandCursor)
+        folded = QVBoxLayout(self._folded)
+        folded.setContentsMargins(0, 0, 0, 0)
+        folded.setSpacing(12)
+        for part in (
+            self._figures["speed"],
+            self._figures["draft"],
+            self._titles[0],
+            self._positions,
+            self._titles[1],
+            self._split,
+            self._figures["cache"],
+        ):
+            folded.addWidget(part)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 10, 16, 14)
-        layout.setSpacing(10)
-        layout.addLayout(grid)
-        layout.addWidget(self._rules[0])
-        layout.addWidget(self._titles[0])
-        layout.addWidget(self._positions)
-        layout.addWidget(self._rules[1])
-        layout.addWidget(self._titles[1])
-        layout.addWidget(self._split)
-        layout.addWidget(self._rules[2])
-        layout.addWidget(self._figures["cache"])
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(16)
+        for key in _LARGE:
+            layout.addWidget(self._figures[key])
+        layout.addWidget(self.more, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._folded)
         layout.addStretch(1)
+
+    def _unfold(self, shown: bool) -> None:
+        """Show or hide all figures but the three large ones."""
+        self.more.setText("Fewer figures" if shown else "All figures")
+        self._folded.setVisible(shown)
 
     def push(self, happening: EventOrRound) -> None:
         """Add the next event or round of the answer."""
@@ -133,8 +141,6 @@ class RoundsPanel(QWidget):
         colours = colours_of(self)
         for title in self._titles:
             set_ink(title, colours.muted)
-        for rule in self._rules:
-            set_ink(rule, colours.edge)
         for view in self._figures.values():
             view.recolour(ink=colours.text, muted=colours.muted)
 
@@ -147,14 +153,17 @@ class RoundsPanel(QWidget):
 class FigureView(QWidget):
     """A title, a value and a remark. Attributes: `figure`, the one on show; `key`."""
 
-    def __init__(self, key: str) -> None:
-        """`key` is the figure's in `app.rounds.explained`."""
+    def __init__(self, key: str, *, large: bool = False) -> None:
+        """`key` is the figure's in `app.rounds.explained`. A `large` figure has no title: its
+        remark completes its value."""
         super().__init__()
         self.key = key
         self.figure = Figure("")
+        self._large = large
         self._title, self._value, self._remark = _title(key), plain_label(), plain_label()
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
+        self._title.setVisible(not large)
         self._remark.setWordWrap(True)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._follow_font()
@@ -183,26 +192,18 @@ class FigureView(QWidget):
 
     def _follow_font(self) -> None:
         self._title.setFont(small_font(self.font()))
-        self._remark.setFont(figures_font(small_font(self.font())))
+        scale = 1.0 if self._large else 0.85
+        self._remark.setFont(figures_font(small_font(self.font(), scale=scale)))
         # Its final height from the start, so that nothing below jumps when figures come in.
         self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
         large = figures_font(self.font())
-        large.setPointSizeF(large.pointSizeF() * 1.6)
+        large.setPointSizeF(large.pointSizeF() * (2.0 if self._large else 1.25))
         large.setWeight(QFont.Weight.DemiBold)
         self._value.setFont(large)
 
     def recolour(self, *, ink: str, muted: str) -> None:
         for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
             set_ink(label, colour)
-
-
-class Rule(QFrame):
-    """A line between sections."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFrameShape(QFrame.Shape.HLine)
-        self.setFrameShadow(QFrame.Shadow.Plain)
 
 
 def _title(key: str) -> QLabel:

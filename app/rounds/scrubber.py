@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
+    QDialogButtonBox,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -54,17 +55,15 @@ class Scrubber(QWidget):
     Attributes: `replay`, on show; `speed`, a factor.
 
     Signals: `moved(int)`: the new place; `export_wanted(str)`: save this trace, as JSON;
-    `room_wanted()`: show it in a larger window.
+    `page_wanted()`: save it as a page that plays in a browser.
     """
 
     moved = Signal(int)
     export_wanted = Signal(str)
-    room_wanted = Signal()
+    page_wanted = Signal()
 
-    def __init__(self, *, large: bool = False, parent: QWidget | None = None) -> None:
-        """A `large` scrubber has no button to enlarge it."""
+    def __init__(self, *, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._large = large
         self.replay = Replay(())
         self._slider = QSlider(Qt.Orientation.Horizontal)
         self._slider.setAccessibleName("Round")
@@ -77,20 +76,20 @@ class Scrubber(QWidget):
         self.speeds.setToolTip("Speed of the replay")
         self.speeds.setAccessibleName("Speed of the replay")
         self.speeds.currentIndexChanged.connect(self._pace)
-        self._enlarge = QPushButton("Enlarge…")
-        self._enlarge.setToolTip("Show the replay in a window of its own")
-        self._enlarge.clicked.connect(self.room_wanted)
-        self._export = QPushButton("Export…")
+        self._page = QPushButton("Share…")
+        self._page.setToolTip("Save the replay as one page that plays in any browser")
+        self._page.clicked.connect(self.page_wanted)
+        self._export = QPushButton("Export data…")
         self._export.setToolTip("Save the trace of this answer as JSON")
         self._export.clicked.connect(self.export)
         self._lane, self._text = DraftLane(), ReplayText()
-        self._lane.most_rows *= 2 if large else 1
+        self._lane.most_rows *= 2
         self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}
         self._timer = QTimer(self, interval=_PLAY_MS)
         self._timer.timeout.connect(self._play_on)
+        self._lane.judged.connect(lambda: self._text.go_to(self.place))
         self._arrange()
-        if large:
-            self._text.enlarge()
+        self._text.enlarge()
         self._recolour()
         self.setFocusProxy(self._slider)
         self.setAccessibleName("Replay")
@@ -108,8 +107,7 @@ class Scrubber(QWidget):
         bar.addSpacing(6)
         bar.addWidget(self.speeds)
         bar.addStretch(1)
-        self._enlarge.setVisible(not self._large)
-        bar.addWidget(self._enlarge)
+        bar.addWidget(self._page)
         bar.addWidget(self._export)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 14)
@@ -181,7 +179,7 @@ class Scrubber(QWidget):
         self._slider.blockSignals(False)
         self._follow_font()
         self._export.setEnabled(bool(self.replay.events))
-        self._enlarge.setEnabled(total > 0)
+        self._page.setEnabled(total > 0)
         self._show_place(total)
 
     def go_to(self, place: int) -> None:
@@ -232,10 +230,12 @@ class Scrubber(QWidget):
             button.setEnabled(total > 0 and (shape == "play" or not at_end))
         if self.round is not None:
             slow = self.speed <= _FASTEST_SHOWN
-            self._lane.show_round(self.round, animated=self.playing and slow)
+            animated = self.playing and slow
+            self._text.go_to(place - 1 if animated else place)  # the rest comes with the verdict
+            self._lane.show_round(self.round, animated=animated)
         else:
             self._lane.clear()
-        self._text.go_to(place)
+            self._text.go_to(place)
         self.moved.emit(place)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -294,15 +294,15 @@ class Scrubber(QWidget):
 
 
 class ReplayDialog(QDialog):
-    """The replay in a window of its own. Attributes: `scrubber`; `panel`, its figures beside it."""
+    """The replay of an answer. Attributes: `scrubber`; `panel`, its figures beside it."""
 
-    def __init__(self, replay: Replay, *, place: int, parent: QWidget | None = None) -> None:
-        """Show `replay`, from this place on."""
+    def __init__(self, replay: Replay, *, parent: QWidget | None = None) -> None:
+        """Play `replay` from its beginning."""
         super().__init__(parent)
         self.setWindowTitle("Replay")
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
         self.setSizeGripEnabled(True)
-        self.scrubber, self.panel = Scrubber(large=True), RoundsPanel()
+        self.scrubber, self.panel = Scrubber(), RoundsPanel()
         self.scrubber.moved.connect(self._on_moved)
         scroll = QScrollArea()
         scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -312,14 +312,21 @@ class ReplayDialog(QDialog):
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         scroll.setAccessibleName("Figures of the rounds")
         scroll.setWidget(self.panel)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        row = QHBoxLayout()
         row.setSpacing(0)
         row.addWidget(self.scrubber, 1)
         row.addWidget(scroll)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        buttons.setContentsMargins(16, 0, 16, 12)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(row, 1)
+        column.addWidget(buttons)
         self.scrubber.show_replay(replay)
-        self.scrubber.go_to(place)
         self.scrubber.setFocus()
+        self.scrubber.play()
         if parent is not None:
             size = parent.window().size()
             self.resize(max(900, round(0.94 * size.width())), max(600, round(0.9 * size.height())))

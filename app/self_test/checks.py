@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -24,10 +23,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.display import has_display
-from app.models.target_process import open_target
 from app.self_test.facts import Fact, Observed, read_facts
 from app.self_test.served import ServedAnswer, ask_server
+from engine.process.supervision import how_it_ended
 from models.errors import Problem
+from models.installed.resolve import open_target
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
 _ANSWER = "Paris"  # the same on every device, except for rounding
@@ -169,7 +169,7 @@ def _part(fact: Fact | None) -> dict[str, Any]:
 
 def lend_starter(home: Path) -> None:
     """Link the user's starter model into `home`, after a download if needed. Raises Problem."""
-    folder = open_target("")
+    folder = open_target(None).path
     (home / "models").mkdir()
     (home / "models" / folder.name).symlink_to(folder, target_is_directory=True)
 
@@ -210,12 +210,9 @@ def _exit_failure(status: int, errors: bytes) -> str:
     """Return how a process failed; empty if it exited with status 0."""
     if status == 0:
         return ""
-    how = f"with status {status}"
-    if status < 0:
-        how = f"by {signal.Signals(-status).name}"
     words = errors.decode("utf-8", "replace").strip().splitlines()
     last = f" Its last line: {words[-1]}" if words else ""
-    return f"The window's process ended {how}.{last}"
+    return f"The window's process failed. {how_it_ended(status)}{last}"
 
 
 def judge(observed: Observed) -> list[str]:

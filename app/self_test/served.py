@@ -16,7 +16,6 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 _COMMAND = (sys.executable, "-m", "engine", "serve", "--port", "0")
-_ENDING_SECONDS = 10.0
 _QUESTION = "What is the capital of France?"
 _SCHEMA = {
     "type": "object",
@@ -58,13 +57,9 @@ def ask_server(
         except (OSError, ValueError, LookupError, TypeError) as error:
             return ServedAnswer(failure=f"The local server did not answer: {_words(error)}")
         finally:
-            late.cancel()
             server.terminate()
-            try:
-                _, errors = server.communicate(timeout=_ENDING_SECONDS)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                _, errors = server.communicate()
+            _, errors = server.communicate()
+            late.cancel()
         words = errors.strip().splitlines()[-1:]
         return ServedAnswer(failure=f"The local server did not start. {' '.join(words)}".strip())
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-import engine
 from app.engine_client.child_process import ChildProcess
 from app.engine_client.engine_log import EngineLog, texts_of
 from app.engine_client.engine_process import EngineProcess
@@ -21,11 +20,11 @@ from app.server.relay import Relay
 from app.settings import Settings
 from engine.process.client import Question
 from engine.process.protocol import LONGEST_LINE_BYTES, Generate
+from engine.process.supervision import Supervisor
 from engine.server.keys import read_key
 from engine.server.status import ServerStatus
 from models.errors import Problem
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _OFF = ServerStatus()
 _ANOTHER_PORT = "Choose another port, or start it again."
 
@@ -48,8 +47,9 @@ def server_command() -> tuple[str, ...]:
 class LocalServer(QObject):
     """Off until `switch`.
 
-    Attributes: `status`, as the server told it last; `following`, what the engine does for its
-    requests; `problem`, why it cannot be asked, in a line or two, empty where nothing is wrong.
+    Attributes: `on`, whether a person wants it to be on; `status`, as the server told it last;
+    `following`, what the engine does for its requests; `problem`, why it cannot be asked, in a line
+    or two, empty where nothing is wrong.
 
     Signals: `changed()`: its state, its status or its problem.
     """
@@ -73,10 +73,17 @@ class LocalServer(QObject):
         self._loader = loader
         self._command = tuple(command) or server_command()
         self._relay = Relay(engine, loader, parent=self)
-        self._child: ChildProcess | None = None
-        self._wanted = False
-        self._ending = False
-        self._complaint = ""
+        self._supervisor = Supervisor()  # a person starts it again
+        self._process = ChildProcess(
+            limit=LONGEST_LINE_BYTES,
+            supervisor=self._supervisor,
+            log=log,
+            parent=self,
+        )
+        self._process.began.connect(lambda: self._relay.begin(self._process.write))
+        self._process.said.connect(self._on_line)
+        self._process.ended.connect(self._on_ended)
+        self.on = False
         self.status = _OFF
         self.following = Following()
         self.problem = ""
@@ -85,11 +92,11 @@ class LocalServer(QObject):
 
     @property
     def state(self) -> ServerState:
-        if self._child is not None and self._ending:
+        if self._supervisor.child == "ending":
             return ServerState.ENDING
         if self.problem:
             return ServerState.FAILED
-        if self._child is None:
+        if self._supervisor.plan != "on":
             return ServerState.OFF
         return ServerState.ON if self.status.address else ServerState.STARTING
 
@@ -101,12 +108,7 @@ class LocalServer(QObject):
     @property
     def pid(self) -> int:
         """Of its process; 0 where there is none."""
-        return self._child.pid if self._child else 0
-
-    @property
-    def on(self) -> bool:
-        """Whether a person wants it to be on."""
-        return self._wanted
+        return self._process.pid
 
     @property
     def key(self) -> str:
@@ -114,14 +116,20 @@ class LocalServer(QObject):
         return read_key(self._key_file)
 
     def switch(self, on: bool) -> None:
-        """Switch it on or off."""
-        self._wanted = on
-        if not on:
-            self.problem = ""
-        if self._child is not None:
-            self._end()
-        elif on:
-            self._launch()
+        """Switch it on or off. If it is on, start it again, with the settings of now."""
+        self.on, self.problem = on, ""
+        self._relay.end()
+        try:
+            _ = self.key if on else ""
+        except Problem as problem:
+            on, self.problem = False, str(problem)
+        port, key_file = str(self._settings.server_port), str(self._key_file)
+        options = ("--attached", "--port", port, "--key-file", key_file)
+        self._process.command = self._command + options
+        if on:
+            self._process.replace()
+        else:
+            self._process.stop()
         self.changed.emit()
 
     def restart(self) -> None:
@@ -130,61 +138,22 @@ class LocalServer(QObject):
 
     def close(self) -> None:
         """End it, and wait for that: 3.5 seconds at most."""
-        self._wanted, self._ending = False, True
-        if self._child is not None:
-            self._child.close()
+        self._process.close()
         self._log.close()
 
-    def _launch(self) -> None:
-        self.problem, self._complaint = "", ""
-        try:
-            _ = self.key
-        except Problem as problem:
-            self.problem = str(problem)
-            return
-        port, key_file = str(self._settings.server_port), str(self._key_file)
-        command = (*self._command, "--attached", "--port", port, "--key-file", key_file)
-        self._child = child = ChildProcess(
-            command, folder=_FOLDER, limit=LONGEST_LINE_BYTES, parent=self
-        )
-        child.said.connect(self._on_line)
-        child.complained.connect(self._on_complaint)
-        child.ended.connect(self._on_ended)
-        child.start()
-        self._log.note(f"started, process {child.pid}")
-        self._relay.begin(child.write)
-
-    def _end(self) -> None:
-        """End the process. What is wanted then is found when it has ended."""
-        self._ending = True
-        self._relay.end()
-        if self._child is not None:
-            self._child.end()
-
     def _on_line(self, line: bytes) -> None:
-        status = self._relay.hear(line)
-        if status is None or self._ending:
+        if (status := self._relay.hear(line)) is None:
             return
         self.status = status
         self.problem = f"{status.problem} {_ANOTHER_PORT}" if status.problem else ""
         self.changed.emit()
 
-    def _on_complaint(self, line: bytes) -> None:
-        self._log.complaint(line)
-        self._complaint = self._log.tail[-1]
-
     def _on_ended(self, reason: str, status: int | None) -> None:
-        self._log.note(f"ended: {reason}")
         self._relay.end()
         self.following.clear()
-        if self._child is not None:
-            self._child.deleteLater()
-        self._child, self.status = None, _OFF
-        ended, self._ending = self._ending, False
-        if ended and self._wanted:
-            self._launch()
-        elif not ended:
-            words = f" Its last words: {self._complaint}" if self._complaint else ""
+        self.status = _OFF
+        if self._process.death is not None:
+            words = self._process.last_words
             self.problem = self.problem or f"The local server ended by itself. {reason}{words}"
         self.changed.emit()
 

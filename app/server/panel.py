@@ -25,7 +25,7 @@ from app.server.request_list import RequestList
 from app.settings import LEAST_PORT, MOST_PORT
 from app.switch import Switch
 from app.theme.edged_check_box import EdgedCheckBox
-from app.theme.labels import StatusLine, Tone, ToneLabel, plain_label
+from app.theme.labels import StatusLine, Tone, ToneLabel, closing, plain_label
 from app.theme.style import STYLE_SHEET, TABS
 from engine.server.clients import ClientSetup
 
@@ -106,6 +106,7 @@ class ServerPanel(QDialog):
         column.addLayout(first)
         column.addLayout(grid)
         column.addWidget(self._tabs, 1)
+        column.addWidget(closing(self))
         self.setMinimumSize(520, 440)
         self.resize(700, 600)
 

@@ -10,21 +10,30 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QDir, QObject, Qt, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.chat.listing import Listing
+from app.chat.web_page import Form, page_of, write_pdf
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
-from app.conversations.records import SearchFilter, Undo
+from app.conversations.records import DeletedMessages, ExportedChat, Folder, SearchFilter, Undo
 from app.conversations.store import Store
+from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
 
+_SUFFIXES: dict[Form, str] = {
+    "markdown": "md",
+    "json": "json",
+    "html": "html",
+    "pdf": "pdf",
+    "print": "pdf",
+}
 _AT_A_TIME = 50  # conversations of an export
 
 
@@ -35,12 +44,16 @@ class SidebarController(QObject):
         asked(int, object, str): show this conversation at this message, or at its end for None;
             with the words of the search.
         leaving(object): these conversations are about to be deleted or archived.
+        files_wanted(list[Path]): attach these to the conversation that was just opened.
+        file_made(Path): show this file in the program for its kind.
         reported(str): a request was carried out; a line about it.
         failed(Problem): a request failed.
     """
 
     asked = Signal(int, object, str)
     leaving = Signal(object)
+    files_wanted = Signal(list)
+    file_made = Signal(Path)
     reported = Signal(str)
     failed = Signal(Problem)
 
@@ -56,9 +69,12 @@ class SidebarController(QObject):
         self._sidebar, self._store, self._listing = sidebar, store, listing
         self._conversation, self._answers = conversation, answers
         self._stepper = Stepper(self)
+        self._begun: tuple[int, list[Path]] | None = None  # in a folder; opened soon
         listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
+        conversation.opened.connect(self._attach_files)
         conversation.described.connect(self._mark)
+        conversation.deleted.connect(sidebar.offer_undo_of_messages)
         answers.activity_changed.connect(self._show_activities)
         self._show_list()
         self._show_activities()
@@ -72,6 +88,8 @@ class SidebarController(QObject):
             lambda ids, folder: self._file(lambda: store.move(*ids, folder=folder), "Moved")
         )
         sidebar.folder_wanted.connect(self._make_folder)
+        sidebar.new_in_folder_asked.connect(self.begin_in_folder)
+        sidebar.folder_setup_asked.connect(self._ask_to_set_up)
         sidebar.folder_renamed.connect(lambda id, name: self._do(store.rename_folder, id, name))
         sidebar.folder_opened.connect(
             lambda id, opened: self._do(store.open_folder, id, opened=opened)
@@ -80,6 +98,7 @@ class SidebarController(QObject):
             lambda id: self._file(lambda: store.delete_folder(id), "Deleted")
         )
         sidebar.undone.connect(self._undo)
+        sidebar.duplicate_asked.connect(self.duplicate)
         sidebar.export_asked.connect(self._ask_to_export)
         sidebar.export_many_asked.connect(self._ask_to_export_many)
         sidebar.import_asked.connect(self._ask_to_import)
@@ -89,14 +108,66 @@ class SidebarController(QObject):
         """Stop all requests: the window or the store is about to close."""
         self._stepper.close()
 
-    def export(self, conversation: int, form: str, path: Path) -> None:
-        """Write a conversation to a file; `form` is "markdown" or "json"."""
+    def begin_in_folder(self, folder: int) -> None:
+        """Store a conversation in a folder with what it begins with, and open it."""
+
+        def steps() -> Steps:
+            found = next((f for f in (yield self._store.folders()) if f.id == folder), None)
+            if found is None:
+                raise Problem("This folder no longer exists.", "Choose another.")
+            system_prompt, settings = self._conversation.beginning()
+            record = yield self._store.create(
+                system_prompt=found.instruction or system_prompt, settings=settings, folder=folder
+            )
+            self._begun = record.id, [Path(file) for file in found.files]
+            self._listing.refresh()
+            self._open(record.id)
+
+        self._run(steps())
+
+    def _attach_files(self) -> None:
+        """Attach the folder's files to the conversation that was begun in it, once it is open."""
+        record = self._conversation.record
+        if self._begun is not None and record is not None and record.id == self._begun[0]:
+            files_of_folder, self._begun = self._begun[1], None
+            if files_of_folder:
+                self.files_wanted.emit(files_of_folder)
+
+    def _ask_to_set_up(self, folder: Folder) -> None:
+        dialog = FolderDialog(folder, self._sidebar.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.accepted.connect(
+            lambda: self._do(
+                self._store.set_up_folder,
+                folder.id,
+                instruction=dialog.instruction,
+                files=dialog.files,
+            )
+        )
+        dialog.open()
+
+    def duplicate(self, conversation: int, message: int | None = None) -> None:
+        """Copy a conversation, down to `message` if given, and open the copy."""
+
+        def steps() -> Steps:
+            copy = yield self._store.duplicate(conversation, message=message)
+            yield self._listing.refresh()
+            self._open(copy.id)
+            self.reported.emit("This is the copy. What you write here does not change the other.")
+
+        self._run(steps())
+
+    def export(self, conversation: int, form: Form, path: Path) -> None:
+        """Write a conversation to a file. For "print", show the file in the program for PDFs."""
 
         def steps() -> Steps:
             chat = yield self._store.chat(conversation)
-            text = exchange.to_json(chat) if form == "json" else exchange.to_markdown(chat)
-            yield in_thread(lambda: files.write_text(path, text))
-            self.reported.emit(f"Exported to {path}.")
+            yield in_thread(lambda: _write(chat, form, path))
+            if form == "print":
+                self.file_made.emit(path)
+                self.reported.emit("The conversation opens as a PDF. Print it there.")
+            else:
+                self.reported.emit(f"Exported to {path}.")
 
         self._run(steps())
 
@@ -130,11 +201,11 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def import_file(self, path: Path) -> None:
-        """Import the conversations in a file."""
+    def import_files(self, paths: Sequence[Path]) -> None:
+        """Import the conversations in some files: all of them, or nothing."""
 
         def steps() -> Steps:
-            chats = yield in_thread(lambda: exchange.read_chats(path))
+            chats = yield in_thread(lambda: _chats_in(paths))
             added = yield self._store.add(chats)
             self.reported.emit(f"Imported {_conversations(len(added))}.")
             self._listing.refresh()
@@ -167,11 +238,13 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def _undo(self, change: Undo) -> None:
+    def _undo(self, change: Undo | DeletedMessages) -> None:
         def steps() -> Steps:
             yield self._store.undo(change)
             self._listing.refresh()
-            if len(change.filings) == 1 and change.folder is None:
+            if isinstance(change, DeletedMessages):
+                self.asked.emit(change.conversation, change.message, "")
+            elif len(change.filings) == 1 and change.folder is None:
                 self._open(change.filings[0].conversation)
 
         self._run(steps())
@@ -196,14 +269,19 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def _ask_to_export(self, conversation: int, form: str) -> None:
+    def _ask_to_export(self, conversation: int, form: Form) -> None:
         def steps() -> Steps:
             record = yield self._store.conversation(conversation)
-            suffix = "json" if form == "json" else "md"
+            name = f"{record.title or 'Conversation'}.{_SUFFIXES[form]}"
+            if form == "print":
+                folder = Path(QDir.tempPath()) / "Slipstream"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self.export(conversation, form, folder / files.file_name(name))
+                return
             files.ask_to_save(
                 self._sidebar,
                 "Export the conversation",
-                f"{record.title or 'Conversation'}.{suffix}",
+                name,
                 lambda path: self.export(conversation, form, path),
             )
 
@@ -221,11 +299,11 @@ class SidebarController(QObject):
         )
 
     def _ask_to_import(self) -> None:
-        files.ask_to_open(
+        files.ask_to_open_several(
             self._sidebar,
             "Import conversations",
-            "Conversations (*.json *.zip)",
-            self.import_file,
+            self.import_files,
+            kinds="Conversations (*.json *.jsonl *.zip)",
         )
 
     def _show_list(self) -> None:
@@ -254,6 +332,32 @@ class SidebarController(QObject):
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
+
+
+def _chats_in(paths: Sequence[Path]) -> list[ExportedChat]:
+    """Return the chats in all files. Raises Problem, which names its file if there are several."""
+    chats: list[ExportedChat] = []
+    for path in paths:
+        try:
+            chats += exchange.read_chats(path)
+        except Problem as problem:
+            if len(paths) == 1:
+                raise
+            raise Problem(f"{path.name}: {problem.message}", problem.remedy) from problem
+    return chats
+
+
+def _write(chat: ExportedChat, form: Form, path: Path) -> None:
+    """Write a chat in this form. Raises Problem."""
+    match form:
+        case "markdown":
+            files.write_text(path, exchange.to_markdown(chat))
+        case "json":
+            files.write_text(path, exchange.to_json(chat))
+        case "html":
+            files.write_text(path, page_of(chat))
+        case "pdf" | "print":
+            write_pdf(chat, path)
 
 
 def _conversations(count: int) -> str:

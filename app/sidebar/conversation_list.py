@@ -39,10 +39,12 @@ class FlatList(QListView):
 
     Signals:
         chosen(QModelIndex): a click, or Enter.
+        clicked_on(QModelIndex): a click, after `chosen`.
         left_upwards: the up arrow on the first line.
     """
 
     chosen = Signal(QModelIndex)
+    clicked_on = Signal(QModelIndex)
     left_upwards = Signal()
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
@@ -67,6 +69,8 @@ class FlatList(QListView):
     def _on_clicked(self, index: QModelIndex) -> None:
         if not self._modifiers & _TO_SELECT:
             self.chosen.emit(index)
+            if self.state() != self.State.EditingState:
+                self.clicked_on.emit(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()

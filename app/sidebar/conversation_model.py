@@ -27,7 +27,7 @@ type Index = QModelIndex | QPersistentModelIndex
 
 CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record; None for a group
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
-SHOWN = CONVERSATION + 2  # whether the transcript shows it
+SHOWN = CONVERSATION + 2  # whether the transcript shows it; the hit that was opened last
 HIT = CONVERSATION + 3
 ACTIVITY = CONVERSATION + 4  # the activity of an answer in it; None for none
 GROUP = CONVERSATION + 5  # of a folder's line, or the archive's; None for a conversation
@@ -337,6 +337,18 @@ class HitModel(QAbstractListModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._hits: tuple[Hit, ...] = ()
+        self._shown: tuple[int, int | None] | None = None  # the conversation and message of a hit
+
+    @property
+    def shown_conversation(self) -> int | None:
+        """The conversation of the hit that is marked."""
+        return self._shown[0] if self._shown else None
+
+    def set_shown(self, hit: Hit | None) -> None:
+        """Mark the hit that the transcript shows; None for no hit."""
+        self._shown = None if hit is None else (hit.conversation, hit.message)
+        if self._hits:
+            self.dataChanged.emit(self.index(0), self.index(len(self._hits) - 1), [SHOWN])
 
     def set_hits(self, hits: tuple[Hit, ...]) -> None:
         """Show these hits."""
@@ -351,11 +363,15 @@ class HitModel(QAbstractListModel):
         if not index.isValid():
             return None
         hit = self._hits[index.row()]
-        if role == HIT:
-            return hit
+        shown = (hit.conversation, hit.message) == self._shown
+        if role in (HIT, SHOWN):
+            return hit if role == HIT else shown
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             text = one_line("".join(part.text for part in hit.excerpts))
-            return text if hit.message is None else f"{one_line(hit.title) or UNTITLED}: {text}"
+            text = text if hit.message is None else f"{one_line(hit.title) or UNTITLED}: {text}"
+            return (
+                f"{text}, shown" if shown and role == Qt.ItemDataRole.AccessibleTextRole else text
+            )
         return None
 
 

@@ -135,9 +135,9 @@ class HitRows(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = QRect(option.rect)
-        _draw_ground(painter, box, colours, option=option, shown=False)
+        _draw_ground(painter, box, colours, option=option, shown=bool(index.data(SHOWN)))
         box.adjust(_PAD, 8, -_PAD, -8)
-        small = _small(option.font)
+        small = _small(option.font, bold=bool(index.data(SHOWN)))  # by more than colour
         painter.setFont(small)
         painter.setPen(QColor(colours.muted))
         place = "Title" if hit.message is None else " ".join(clean(hit.title).split()) or UNTITLED

@@ -6,6 +6,7 @@ new list. Deleting, archiving and moving can be undone at once.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from PySide6.QtCore import (
     QEvent,
@@ -30,30 +31,48 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.activity import Activity
-from app.conversations.records import Conversation, Folder, Hit, SearchFilter, Undo
+from app.chat.web_page import Form
+from app.conversations.records import (
+    Conversation,
+    DeletedMessages,
+    Folder,
+    Hit,
+    SearchFilter,
+    Undo,
+)
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
-from app.theme.style import colours_of
+from app.theme.style import colours_of, zoomed
 from models.in_words import one_line
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 _TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
           ("Past year", 365))  # fmt: skip
+_NARROWEST = 180  # pixels, at the normal size of the text
 _ANY_MODEL = "Any model"
+_OF_ONE: tuple[Form, ...] = ("html", "pdf", "print")  # several are exported as a .zip
+_FORMS: dict[Form, str] = {
+    "markdown": "Export as Markdown…",
+    "json": "Export as JSON…",
+    "html": "Export as a web page…",
+    "pdf": "Export as PDF…",
+    "print": "Print…",
+}
 
 
 class Sidebar(QWidget):
     """The conversations. The actions can be put into menus; their shortcuts work already.
 
-    Attributes: new_action, find_action, open_in_window_action, rename_action, pin_action,
-    archive_action, delete_action, undo_action, new_folder_action, export_markdown_action,
-    export_json_action, export_all_action, import_action.
+    Attributes: new_action, find_action, open_in_window_action, rename_action, duplicate_action,
+    pin_action, archive_action, delete_action, undo_action, new_folder_action,
+    export_all_action, import_action; export_actions, by their form.
 
     Signals; `object` is the ids of some conversations, unless described otherwise:
         chosen(int): show this conversation.
+        clicked: a conversation was chosen with the pointer: what is typed next is meant for it.
         hit_chosen(int, object, str): show this message of this conversation, or its start for None;
             with the words of the search.
         new_asked: start a conversation.
@@ -62,15 +81,19 @@ class Sidebar(QWidget):
             then `set_conversations`.
         moved(object, object): move them into a folder, by its id, or out of folders for None.
         folder_wanted(object): make a folder for them, then `begin_folder_rename`.
+        new_in_folder_asked(int), folder_setup_asked(Folder): start a conversation in a folder, by
+            its id; ask what new ones in it begin with.
         folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
         undone(object): undo the change that `offer_undo` was given.
-        export_asked(int, str): "markdown" or "json".
+        duplicate_asked(int): copy this conversation.
+        export_asked(int, Form): write it in this form; "print": show it as a PDF to be printed.
         export_many_asked(object): export them as one file; all for None.
         import_asked: ask for a file.
         search_changed(str, SearchFilter): search, then `set_hits`. Not sent for an empty text.
     """
 
     chosen = Signal(int)
+    clicked = Signal()
     hit_chosen = Signal(int, object, str)
     new_asked = Signal()
     window_asked = Signal(object)
@@ -80,10 +103,13 @@ class Sidebar(QWidget):
     deleted = Signal(object)
     moved = Signal(object, object)
     folder_wanted = Signal(object)
+    new_in_folder_asked = Signal(int)
+    folder_setup_asked = Signal(Folder)
     folder_renamed = Signal(int, str)
     folder_opened = Signal(int, bool)
     folder_deleted = Signal(int)
     undone = Signal(object)
+    duplicate_asked = Signal(int)
     export_asked = Signal(int, str)
     export_many_asked = Signal(object)
     import_asked = Signal()
@@ -130,13 +156,15 @@ class Sidebar(QWidget):
         self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
         self.pin_action = make("Pin", self._pin)
         self.archive_action = make("Archive", self._archive)
+        self.duplicate_action = make("Duplicate", self._duplicate)
         self.new_folder_action = make("New folder", lambda: self.folder_wanted.emit(()))
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
         self.undo_action = make("Undo delete or move", self._undo.undo)
-        self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
-        self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
+        self.export_actions: dict[Form, QAction] = {
+            form: make(text, partial(self._export, form)) for form, text in _FORMS.items()
+        }
         self.export_all_action = make(
             "Export all conversations…", lambda: self.export_many_asked.emit(None)
         )
@@ -191,7 +219,7 @@ class Sidebar(QWidget):
         column.addLayout(head)
         column.addWidget(self._pages, 1)
         column.addWidget(self._undo)
-        self.setMinimumWidth(180)
+        self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _connect(self) -> None:
         self._new.clicked.connect(self.new_asked)
@@ -203,6 +231,7 @@ class Sidebar(QWidget):
         self._model.renamed.connect(self.renamed)
         self._model.folder_renamed.connect(self.folder_renamed)
         self._list.chosen.connect(self._choose)
+        self._list.clicked_on.connect(self._on_clicked)
         self._list.menu_asked.connect(self._show_menu)
         self._list.edited.connect(self._on_edited)
         self._list.left_upwards.connect(self._search.setFocus)
@@ -244,6 +273,8 @@ class Sidebar(QWidget):
         self._model.set_shown(conversation)
         if changed:
             self._select_shown()
+            if conversation != self._found.shown_conversation:
+                self._found.set_shown(None)
         self._enable()
 
     def set_elsewhere(self, conversations: Collection[int]) -> None:
@@ -363,6 +394,10 @@ class Sidebar(QWidget):
         else:
             self._undo.add(change, f"{what} {len(ids):,} conversations")
 
+    def offer_undo_of_messages(self, change: DeletedMessages) -> None:
+        """Offer to undo the deletion of messages."""
+        self._undo.add(change, change.in_words)
+
     # Requests
 
     def _selected(self) -> tuple[Conversation, ...]:
@@ -396,8 +431,14 @@ class Sidebar(QWidget):
             if group.folder is not None:
                 self.folder_opened.emit(group.folder.id, not group.open)
 
+    def _on_clicked(self, index: QModelIndex) -> None:
+        if self._model.conversation(index) is not None:
+            self.clicked.emit()
+
     def _choose_hit(self, index: QModelIndex) -> None:
         hit: Hit = index.data(HIT)
+        self._found.set_shown(hit)
+        self._hits.setCurrentIndex(index)
         self.hit_chosen.emit(hit.conversation, hit.message, self.query)
 
     def _open_in_window(self) -> None:
@@ -410,6 +451,10 @@ class Sidebar(QWidget):
             self.begin_folder_rename(folder.id)
         elif len(subjects) == 1:
             self.begin_rename(subjects[0].id)
+
+    def _duplicate(self) -> None:
+        if len(ids := self._ids()) == 1:
+            self.duplicate_asked.emit(ids[0])
 
     def _pin(self) -> None:
         if ids := self._ids():
@@ -425,7 +470,7 @@ class Sidebar(QWidget):
         elif ids := self._ids():
             self.deleted.emit(ids)
 
-    def _export(self, form: str) -> None:
+    def _export(self, form: Form) -> None:
         ids = self._ids()
         if len(ids) == 1:
             self.export_asked.emit(ids[0], form)
@@ -470,7 +515,7 @@ class Sidebar(QWidget):
         if not many:
             menu.addAction(self.open_in_window_action)
             menu.addSeparator()
-            menu.addAction(self.rename_action)
+            menu.addActions([self.rename_action, self.duplicate_action])
         menu.addAction(self.pin_action)
         menu.addMenu(self._move_menu(menu))
         menu.addAction(self.archive_action)
@@ -479,7 +524,9 @@ class Sidebar(QWidget):
             export = menu.addAction(f"Export {len(self._subjects()):,} conversations…")
             export.triggered.connect(lambda: self.export_many_asked.emit(self._ids()))
         else:
-            menu.addActions([self.export_markdown_action, self.export_json_action])
+            export_menu = menu.addMenu("Export")
+            export_menu.addActions(list(self.export_actions.values()))
+            export_menu.setEnabled(bool(self._subjects()))
         menu.addSeparator()
         menu.addAction(self.delete_action)
         return menu
@@ -488,6 +535,12 @@ class Sidebar(QWidget):
         """Return the menu of commands for a folder; the caller deletes it."""
         self._enable()
         menu = QMenu(self)
+        if (folder := self._folder()) is not None:
+            menu.addAction(
+                "New conversation here", partial(self.new_in_folder_asked.emit, folder.id)
+            )
+            menu.addAction("Instruction and files…", partial(self.folder_setup_asked.emit, folder))
+            menu.addSeparator()
         menu.addActions([self.rename_action, self.delete_action])
         return menu
 
@@ -519,16 +572,18 @@ class Sidebar(QWidget):
         self.delete_action.setText("Delete the folder" if folder else "Delete")
         self.undo_action.setEnabled(bool(self._undo.text))
         self.open_in_window_action.setEnabled(len(subjects) == 1)
+        self.duplicate_action.setEnabled(len(subjects) == 1)
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)
         self.delete_action.setEnabled(bool(subjects) or folder is not None)
         self.export_all_action.setEnabled(self._model.rowCount() > 0)
         for action in (
             self.pin_action,
             self.archive_action,
-            self.export_markdown_action,
-            self.export_json_action,
+            *self.export_actions.values(),
         ):
             action.setEnabled(bool(subjects))
+        for form in _OF_ONE:
+            self.export_actions[form].setEnabled(len(subjects) == 1)
 
     def _on_edited(self) -> None:
         if self._waiting is not None:
@@ -579,6 +634,7 @@ class Sidebar(QWidget):
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
+            self.setMinimumWidth(zoomed(self, _NARROWEST))
 
     def _recolour(self) -> None:
         colours = colours_of(self)

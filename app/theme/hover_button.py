@@ -78,14 +78,14 @@ class HoverButton(QToolButton):
             painter.setPen(QColor(self._colours.bar))
             painter.drawRoundedRect(box, 8, 8)
         painter.setPen(Qt.PenStyle.NoPen)
-        if self.isEnabled() and (self.underMouse() or self.isDown()):
+        if self.isEnabled() and (self.underMouse() or self.isDown() or self.isChecked()):
             painter.setBrush(QColor(self._colours.hover))
             painter.drawRoundedRect(box, 5, 5)
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QColor(self._colours.link))
             painter.drawRoundedRect(box, 5, 5)
-        strong = self.underMouse() and self.isEnabled()
+        strong = (self.underMouse() or self.isChecked()) and self.isEnabled()
         painter.setPen(QColor(self._colours.text if strong else self._colours.muted))
         if not self.isEnabled():
             painter.setOpacity(0.4)

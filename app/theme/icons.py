@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPen, QPixmap, 
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
-    "window", "attach", "document",
+    "window", "attach", "document", "panel",
     "first", "back", "play", "pause", "forward", "last",
 ]  # fmt: skip
 
@@ -64,6 +64,9 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
         case "window":  # one in front of another
             painter.drawPolyline(_line((5.5, 5), (5.5, 2.5), (13.5, 2.5), (13.5, 9.5), (11, 9.5)))
             painter.drawRoundedRect(QRectF(2.5, 5.5, 8, 8), 1, 1)
+        case "panel":  # a window with a column at its right
+            painter.drawRoundedRect(QRectF(2, 3, 12, 10), 2, 2)
+            painter.drawLine(QPointF(10, 3), QPointF(10, 13))
         case "attach":  # a paper clip
             clip = QPainterPath(QPointF(12.6, 7.2))
             clip.lineTo(7.6, 12.2)

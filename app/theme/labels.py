@@ -4,7 +4,15 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QWidget,
+)
 
 from app.theme.icons import Sign, sign_icon
 from app.theme.style import colours_of, set_ink
@@ -13,6 +21,14 @@ from models.in_words import clean
 Tone = Literal["text", "muted", "good", "warning"]
 
 _SIGNS: dict[Tone, Sign] = {"good": "check", "warning": "warning"}
+
+
+def closing(dialog: QDialog) -> QDialogButtonBox:
+    """Return the Close button of a dialog, which Esc closes too."""
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, dialog)
+    buttons.rejected.connect(dialog.reject)
+    buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+    return buttons
 
 
 def plain_label(
@@ -52,11 +68,11 @@ class ToneLabel(QLabel):
         self.words = ""
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(True)
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * scale)
-        font.setItalic(italic)
-        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-        self.setFont(font)
+        self._scale, self._bold, self._italic = scale, bold, italic
+        self._follow_font()
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.fontChanged.connect(self._follow_font)  # a size of its own is not inherited
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
@@ -73,6 +89,14 @@ class ToneLabel(QLabel):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+
+    def _follow_font(self) -> None:
+        """Follow the application's font, in a size of its own."""
+        font = QFont(QApplication.font())
+        font.setPointSizeF(font.pointSizeF() * self._scale)
+        font.setItalic(self._italic)
+        font.setWeight(QFont.Weight.DemiBold if self._bold else QFont.Weight.Normal)
+        self.setFont(font)
 
     def _fit(self) -> None:
         self.setText(self.words)
@@ -145,9 +169,13 @@ class StatusLine(QWidget):
     Attributes: `tone`, `text`.
     """
 
-    def __init__(self, parent: QWidget | None = None, *, wraps: bool = False) -> None:
+    def __init__(
+        self, parent: QWidget | None = None, *, wraps: bool = False, strong: bool = False
+    ) -> None:
+        """The text is muted unless it is `strong` or a warning."""
         super().__init__(parent)
         self.tone: Tone = "muted"
+        self._strong = strong
         self.text = ""
         self._wraps = wraps
         self._sign, self._words = plain_label(), plain_label(wraps=wraps, selectable=True)
@@ -190,7 +218,9 @@ class StatusLine(QWidget):
 
     def _recolour(self) -> None:
         ink = _ink(self.tone, self)
-        set_ink(self._words, ink if self.tone == "warning" else colours_of(self).muted)
+        colours = colours_of(self)
+        usual = colours.text if self._strong else colours.muted
+        set_ink(self._words, ink if self.tone == "warning" else usual)
         sign = _SIGNS.get(self.tone)
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:

@@ -177,11 +177,16 @@ def line_of(fate: Fate) -> LineStyle:
 
 def tinted(surface: str, colour: str) -> str:
     """Return `surface` with a little of `colour` in it."""
-    mixed = (
-        round((1 - TINT) * int(surface[at : at + 2], 16) + TINT * int(colour[at : at + 2], 16))
+    return mixed(surface, colour, TINT)
+
+
+def mixed(colour: str, other: str, share: float) -> str:
+    """Return `colour` with this share of `other` in it, from 0 to 1."""
+    parts = (
+        round((1 - share) * int(colour[at : at + 2], 16) + share * int(other[at : at + 2], 16))
         for at in (1, 3, 5)
     )
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+    return "#" + "".join(f"{part:02x}" for part in parts)
 
 
 def contrast(colour: str, other: str) -> float:

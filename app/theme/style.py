@@ -3,11 +3,12 @@
 Knows the application's palette; not the widgets that use it.
 """
 
+import math
 import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolButton, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
@@ -17,6 +18,22 @@ STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+"""
+# At the end of the sheet, where they win over the buttons' usual looks.
+_CHIEF_AND_LINKS = """
+QPushButton[chief="true"] {
+    border: 1px solid palette(link); border-radius: 6px; padding: 7px 14px;
+    background: palette(link); color: palette(base); font-weight: bold;
+}
+QPushButton[chief="true"]:disabled {
+    border-color: palette(mid); background: palette(midlight); color: palette(text);
+}
+QPushButton:flat {
+    border: 1px solid transparent; border-radius: 6px; padding: 2px 4px;
+    background: transparent; color: palette(link);
+}
+QPushButton:flat:hover { text-decoration: underline; }
+QPushButton:flat:focus { border-color: palette(link); }
 """
 TABS = """
 QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
@@ -30,15 +47,24 @@ QTabBar::tab:selected:focus {
     background: palette(midlight); border-bottom: 2px solid palette(link);
 }
 """
-if sys.platform != "darwin":  # a Mac's scroll bars are slim already
+if sys.platform != "darwin":  # a Mac's scroll bars and buttons are well as they are
     STYLE_SHEET += """
 QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
-QScrollBar::handle:vertical {
-    background: palette(placeholder-text); border-radius: 3px; margin: 2px 3px; min-height: 28px;
-}
-QScrollBar::handle:vertical:disabled { background: transparent; }
-QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
+QScrollBar:horizontal { background: transparent; height: 12px; margin: 0; }
+QScrollBar::handle { background: palette(mid); border-radius: 3px; margin: 3px; }
+QScrollBar::handle:hover { background: palette(placeholder-text); }
+QScrollBar::handle:vertical { min-height: 28px; }
+QScrollBar::handle:horizontal { min-width: 28px; }
+QScrollBar::handle:disabled { background: transparent; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
+QPushButton {
+    border: 1px solid palette(mid); border-radius: 6px; padding: 4px 6px;
+    background: palette(button); color: palette(button-text);
+}
+QPushButton:hover { background: palette(midlight); }
+QPushButton:focus { border-color: palette(link); }
+QPushButton:disabled { color: palette(shadow); }
 """
     # Fusion's edges of fields are darker than the window, and so invisible in dark windows.
     STYLE_SHEET += """
@@ -62,6 +88,9 @@ QDialog QAbstractSpinBox::up-arrow, QDialog QAbstractSpinBox::down-arrow {
 QDialog QAbstractSpinBox::up-arrow { border-bottom-color: palette(placeholder-text); }
 QDialog QAbstractSpinBox::down-arrow { border-top-color: palette(placeholder-text); }
 """
+STYLE_SHEET += _CHIEF_AND_LINKS
+
+_TEXT_PIXELS, _INTERFACE_PIXELS = 15, 13  # the least normal sizes; a larger system font holds
 
 
 class Theme(QObject):
@@ -86,7 +115,10 @@ class Theme(QObject):
         application.setAttribute(Qt.ApplicationAttribute.AA_UseStyleSheetPropagationInWidgetStyles)
         self._application, self._settings = application, settings
         self._dark = dark or system_is_dark
-        self._own_points = application.font().pointSizeF()
+        self._system = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+        system = QFontInfo(self._system).pointSizeF()
+        self._own_points = max(system, math.ceil(2 * points_of(_TEXT_PIXELS)) / 2)
+        self._interface_points = max(system, points_of(_INTERFACE_PIXELS))
         self.colours, self.font = self._apply()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
 
@@ -97,9 +129,9 @@ class Theme(QObject):
 
     @property
     def interface_font(self) -> QFont:
-        """The font outside of the chat: the application's, in the size of the text."""
-        font = QFont(self._application.font())
-        font.setPointSizeF(self.points)
+        """The font outside of the chat, which is zoomed as the text is."""
+        font = QFont(self._system)
+        font.setPointSizeF(self._interface_points * self.points / self._own_points)
         return font
 
     def zoom(self, by: float) -> None:
@@ -125,9 +157,21 @@ class Theme(QObject):
         self._application.setPalette(qt_palette(colours))
         QToolTip.setPalette(qt_palette(colours))
         font = self.interface_font
+        self._application.setFont(font)
+        font.setPointSizeF(self.points)
         if family := self._settings.font_family:
             font.setFamily(family)
         return colours, font
+
+
+def points_of(pixels: float) -> float:
+    """Return the size in points of a font that is this high."""
+    return pixels * 72 / QGuiApplication.primaryScreen().logicalDotsPerInchY()
+
+
+def zoomed(widget: QWidget, pixels: float) -> int:
+    """Return a width at the normal size of the interface, in pixels, for the widget's font."""
+    return round(pixels * max(1.0, widget.font().pointSizeF() / points_of(_INTERFACE_PIXELS)))
 
 
 def system_is_dark() -> bool:

@@ -89,7 +89,7 @@ class PassCurve:
 
 def curve_of(calibration: Calibration, drafters: Sequence[str]) -> PassCurve:
     """A pair's calibration near the beginning of a text, with the most expensive of `drafters`."""
-    passes = calibration.passes[0]
+    passes = calibration.passes
     one_token = {
         each.drafter: each.start_seconds + each.step_seconds
         for each in calibration.drafts

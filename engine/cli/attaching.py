@@ -1,7 +1,7 @@
-"""Documents of a conversation in a terminal: read, given to the model, and told of.
+"""Gives documents to a model in a terminal: reads them, sends them, and reports on them.
 
-Knows a session, a console, and a function that reads files. A message that documents stand in is
-kept as it was sent: what the model gets of them is never made anew.
+Knows a session, a console, and a function that reads files. A message with documents is kept as it
+was sent, and is never made again.
 """
 
 import signal
@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text as Styled
 
-from engine.cli.child_session import ChildSession
-from engine.conversation.session import Session
+from engine.cli.sessions import AnySession
 from engine.documents import Document
 from engine.documents.by_section import TEMPLATE_OPTIONS, Ask, Said, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
@@ -43,8 +42,8 @@ class Reader(Protocol):
 
 
 def read_attached(path: Path, console: Console, read: Reader) -> Document:
-    """Read a file or a folder, and tell what of it nobody will see. Raises Problem, also after a
-    Ctrl-C."""
+    """Read a file or a folder, and print which parts of it could not be read. Raises Problem, also
+    after a Ctrl-C."""
     name = one_line(path.name or str(path))
     with noting(signal.SIGINT) as interrupted, console.status(f"Reading {escape(name)}"):
         try:
@@ -56,8 +55,8 @@ def read_attached(path: Path, console: Console, read: Reader) -> Document:
     return document
 
 
-def keep_what_was_read(session: Session | ChildSession) -> list[str]:
-    """Write to disk what was read of documents, until a Ctrl-C; returns why it cannot be kept."""
+def keep_what_was_read(session: AnySession) -> list[str]:
+    """Keep on disk the caches of documents, until a Ctrl-C. Returns why they cannot be kept."""
     with noting(signal.SIGINT) as interrupted:
         while not interrupted() and session.keep():
             pass
@@ -68,7 +67,7 @@ class Attachments:
     """The documents of one conversation, numbered from 1 in their order. Closed at the end."""
 
     def __init__(
-        self, session: Session | ChildSession, console: Console, documents: Sequence[Document] = ()
+        self, session: AnySession, console: Console, documents: Sequence[Document] = ()
     ) -> None:
         self._session, self._console = session, console
         self._closing = ExitStack()
@@ -78,7 +77,7 @@ class Attachments:
         self._seconds_per_token: float | None = None
 
     def attach(self, document: Document) -> None:
-        """It goes with the next message."""
+        """Give the document to the model with the next message."""
         self._documents[len(self._documents) + 1] = document
 
     def close(self) -> None:
@@ -86,7 +85,7 @@ class Attachments:
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """Of all of them."""
+        """The digests of all documents."""
         return tuple(document.digest for document in self._documents.values())
 
     @cached_property
@@ -128,8 +127,8 @@ class Attachments:
     def write_by_section(
         self, question: str, request: Request, *, before: Sequence[ChatMessage]
     ) -> ChatMessage:
-        """A message with notes on every part of the documents, which the model makes now and which
-        are told; a Ctrl-C ends that. Raises Problem."""
+        """A message with the model's notes on every part of the documents, which it makes now. Each
+        note is printed; a Ctrl-C ends that. Raises Problem."""
         if not self._documents:
             raise Problem("No file is attached.", "/attach FILE attaches one.")
         room = self._room([*before, ChatMessage("user", question)], request, more=False)
@@ -199,7 +198,7 @@ class Attachments:
             _tell(self._console, line)
 
     def show_all(self, messages: Sequence[ChatMessage]) -> None:
-        """Print which there are, and what these messages have of them."""
+        """Print a line for each document, and how much of it these messages have."""
         if not self._documents:
             _tell(self._console, "No file is attached. /attach FILE attaches one.")
         sent = self._sent_in(messages)
@@ -213,7 +212,7 @@ class Attachments:
             _tell(self._console, f"{number}. {', '.join(told)}")
 
     def show(self, number: int, messages: Sequence[ChatMessage]) -> None:
-        """Print what the model got of a document, or all of one that is yet to be sent. Raises
+        """Print the part of a document that the model got, or all of it before it is sent. Raises
         Problem."""
         if number not in self._documents:
             raise Problem(f"There is no document {number}.", "/attachments lists them.")

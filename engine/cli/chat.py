@@ -16,11 +16,9 @@ from rich.console import Console
 from rich.text import Text as Styled
 
 from engine.cli.attaching import Attachments, Reader, keep_what_was_read, read_attached
-from engine.cli.child_session import ChildSession
+from engine.cli.sessions import AnySession
 from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
-from engine.conversation.pair import make_policy
 from engine.conversation.pair_costs import Remark
-from engine.conversation.session import Session
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
 from engine.process.interrupts import noting
@@ -50,7 +48,7 @@ class TerminalChat:
 
     def __init__(
         self,
-        session: Session | ChildSession,
+        session: AnySession,
         console: Console,
         request: Request,
         attachments: Attachments,
@@ -96,10 +94,10 @@ class TerminalChat:
             case "/regenerate":
                 self._regenerate()
             case "/drafter":
-                name = self._draft(drafter=argument)
-                self._console.print(f"Drafting with {name}.", style="dim", markup=False)
+                self._show(self._session.draft(drafter=argument))
+                self._console.print(f"Drafting with {argument}.", style="dim", markup=False)
             case "/draft-length":
-                self._draft(draft_length=argument)
+                self._show(self._session.draft(draft_length=argument))
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
@@ -120,19 +118,6 @@ class TerminalChat:
                     line, self._request, before=self._still_read, more=True
                 )
                 self._answer([*self.messages, asked])
-
-    def _draft(self, **chosen: str) -> str:
-        """Change the `drafter` or the `draft_length`; returns the drafter's name."""
-        session = self._session
-        if isinstance(session, ChildSession):
-            self._show(*filter(None, [session.draft(**chosen)]))
-            return chosen.get("drafter", "")
-        if "drafter" in chosen:
-            session.use_drafter(chosen["drafter"])
-        else:
-            session.policy = make_policy(chosen["draft_length"])
-        self._show(*(remark.value for remark in session.calibrate()))
-        return session.drafter.name
 
     @property
     def _still_read(self) -> list[ChatMessage]:
@@ -197,8 +182,8 @@ class TerminalChat:
         self._show(*keep_what_was_read(self._session))
 
     def _show(self, *remarks: str) -> None:
-        """Print what a person should know beside an answer."""
-        for remark in remarks:
+        """Print what a person should know beside an answer; nothing for empty remarks."""
+        for remark in filter(None, remarks):
             self._console.print(remark, style="yellow", highlight=False)
 
 

@@ -1,5 +1,5 @@
-"""A session in a child process, for a chat in the terminal: where several Macs hold the target,
-their group ends with the process that leads them, and the chat is to go on.
+"""A session in a child process, for commands that answer: where several Macs hold the target, their
+group ends with the process that leads them, and a chat goes on.
 
 Knows the protocol and a process; nothing of Macs. Answers as `engine.conversation.session.Session`
 does.
@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from mlx_lm.utils import load_tokenizer
 
+from engine.cli.several_macs import Lost
 from engine.conversation.template import encode_prompt
 from engine.events import Done, Event, Failed
 from engine.process.client import (
@@ -29,20 +30,20 @@ from engine.process.client import (
     host_command,
 )
 from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
+from engine.process.supervision import GRACE_SECONDS
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.model_folder import ModelFolder
 
-_GRACE_SECONDS = 5.0  # to end by itself
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
 _GLANCE_SECONDS = 0.1  # between two looks at whether an answer is cancelled
-_NEXT = "The next message loads the model again."
+_NEXT = "Ask again: that loads the model again."
 
 
 @dataclass(frozen=True, slots=True)
 class FarTarget:
-    """What there is to know here of a target in another process, as of a `LoadedModel`."""
+    """A target in another process: the fields of a `LoadedModel` that are known here."""
 
     tokenizer: Any
     context_length: int
@@ -93,7 +94,7 @@ class ChildSession:
         return request.room(self.target.context_length)
 
     def keep(self) -> bool:
-        """Nothing is left to be kept: the child process does that by itself."""
+        """Return False: the child process keeps documents without being asked."""
         return False
 
     def answer(
@@ -102,37 +103,33 @@ class ChildSession:
         request: Request,
         *,
         options: str = "",
+        generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
-        process ends."""
-        asked = Generate(uuid4().hex, "chat", chat(messages, options=options), request)
+        """As `Session.answer`; the process decides when to compare. Raises `Lost` if it ends."""
+        prompt = chat(messages, options=options)
+        asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled):
             if isinstance(response, Event):
                 yield response
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from now on; returns a remark on it, mostly empty. Raises `Problem`."""
-        return self._change(SetDrafter(uuid4().hex, drafter, draft_length))
-
-    def measure(self) -> str:
-        """Calibrate the pair again; returns as `draft`."""
-        return self._change(SetDrafter(uuid4().hex, measure=True))
+        """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
+        `Problem`."""
+        change = SetDrafter(uuid4().hex, drafter, draft_length)
+        (loaded,) = (each for each in self._responses(change) if isinstance(each, Loaded))
+        return loaded.remark
 
     def close(self) -> None:
         """End the process."""
         self._lose("")
 
-    def _change(self, command: SetDrafter) -> str:
-        (loaded,) = (each for each in self._responses(command) if isinstance(each, Loaded))
-        return loaded.remark
-
     def _responses(
         self, command: Work, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Response]:
-        """The responses to a command, up to its end. Where the process had ended before, there is
-        another one for it, unless that is `cancelled`. Raises `Problem` where the command fails."""
+        """The responses to a command, up to its end. Starts another process if the last one has
+        ended, unless that is `cancelled`. Raises `Problem` if the command fails."""
         if self._has_ended():
             self._tell(f"{self._why} Loading the model again".lstrip())
             self._begin(cancelled)
@@ -146,9 +143,10 @@ class ChildSession:
                     if about is not command:
                         continue
                     if isinstance(response, Failed):
+                        kind: type[Problem] = Problem
                         if response.cause == "engine" and self._has_ended(_LAST_WORDS_SECONDS):
-                            self._why = ""  # the same
-                        raise Problem(response.message, response.remedy)
+                            self._why, kind = "", Lost  # the same
+                        raise kind(response.message, response.remedy)
                     yield response
                     if isinstance(response, Done | Loaded):
                         return
@@ -189,14 +187,15 @@ class ChildSession:
         return loaded
 
     def _has_ended(self, seconds: float = 0.0) -> bool:
-        """Whether there is no process any more, or none after this time of silence."""
+        """Whether the process has ended, as far as it says so before `seconds` of silence."""
         while self._process is not None and self._hear(seconds) is not None:
             pass
         return self._process is None
 
     def _hear(self, seconds: float) -> list[Delivery] | None:
-        """Send what is to be sent, and take the next line: what it says, or what is lost where the
-        process has ended or says that it will. None after this time of silence."""
+        """Send the waiting commands, and take the next line. Returns its delivery, or those of all
+        lost commands if the process has ended or says that it will; None after `seconds` of
+        silence."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(OSError):  # where it has ended, the next line says so
@@ -214,7 +213,7 @@ class ChildSession:
         return [] if delivery is None else [delivery]
 
     def _line(self, seconds: float) -> bytes | None:
-        """The next line, if it comes in time; an empty one at the end."""
+        """The next line; None if it does not come in time, and empty at the end."""
         assert self._process is not None
         assert self._process.stdout is not None
         while b"\n" not in self._pending:
@@ -228,7 +227,7 @@ class ChildSession:
         return line + b"\n"
 
     def _lose(self, why: str) -> list[Delivery]:
-        """End the process, if there is one; returns what is lost."""
+        """End the process, if there is one. Returns the failures of all commands that are lost."""
         process, self._process = self._process, None
         if process is None:
             return []
@@ -237,7 +236,7 @@ class ChildSession:
         assert process.stdout is not None
         process.stdin.close()  # which ends it
         try:
-            process.wait(_GRACE_SECONDS)
+            process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,68 +1,71 @@
 """`slipstream cluster`: says how several Macs are, and what to set up on them."""
 
-from dataclasses import asdict
-from json import dumps
-from pathlib import Path
-from typing import Annotated
+from dataclasses import dataclass
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from engine.cli.pair_options import Target, target_folder
-from engine.cli.several_macs import ModeOption, TrustNetwork, chosen_macs, leading
+from engine.cli.folders import target_folder
+from engine.cli.options import AS_JSON, MacsOptions, TargetOptions, examples, option, with_options
+from engine.cli.several_macs import leading
 from engine.cluster.states import RankState, divided
+from engine.process.protocol import CHECKED, Ranks
+from models.answers import Refused
 from models.errors import Problem
 from models.in_words import clean, size
 
+_EXAMPLES = examples("slipstream cluster check --hosts macs.json", words=("HOSTFILE", "MODE"))
+
 app = typer.Typer(
-    help="Several Macs that hold a target together. Never run over Thunderbolt yet.",
+    help="Check several Macs that hold a target together.",
     no_args_is_help=True,
+    epilog=_EXAMPLES,
 )
 
-Named = Annotated[
-    Path, typer.Option("--hosts", metavar="FILE", help="Their hostfile, as for mlx.launch.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print lines of JSON instead.")]
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(TargetOptions, MacsOptions):
+    """The Macs to check, and the target to load on them, if any."""
+
+    json: bool = option(False, *AS_JSON)
 
 
-@app.command()
-def check(
-    *,
-    hosts: Named,
-    target: Target = None,
-    trust_network: TrustNetwork = False,
-    mode: ModeOption = "auto",
-    json: Json = False,
-) -> None:
-    """Join the Macs, say how each of them is, and what to set up; load a target, where one is
-    named. In JSON, a line of "ranks" whenever one changes, and a last one of a "problem"."""
+@app.command(epilog=_EXAMPLES)
+@with_options
+def check(options: CheckOptions) -> None:
+    """Join the Macs, and say how each of them is and what to set up.
+
+    With --json, a line of "ranks" whenever one changes, and a last line that is "refused", if so.
+    """
     states: tuple[RankState, ...] = ()
 
     def note(ranks: tuple[RankState, ...]) -> None:
         nonlocal states
         states = ranks or states
-        if json and ranks:
-            print(dumps({"ranks": [asdict(rank) for rank in ranks]}), flush=True)
+        if options.json and ranks:
+            print(CHECKED.to_json(Ranks(ranks)), flush=True)
 
     def tell(problem: Problem) -> None:
-        if json:
-            print(dumps({"problem": [problem.message, problem.remedy]}), flush=True)
+        if options.json:
+            print(CHECKED.to_json(Refused(problem.message, problem.remedy)), flush=True)
 
     try:
-        folder = None if target is None else target_folder(target)
-        macs = chosen_macs(hosts, trust_network, mode)
+        macs = options.macs
+        if not macs.hosts:
+            raise Problem("No Macs are named.", "Give their file with --hosts.")
+        folder = None if options.target is None else target_folder(options.target)
         with leading(macs, note, tell) as led:
             led.join(macs)
             if folder is not None:
                 led.load(folder, macs)
     except Problem as problem:
-        if not json:
+        if not options.json:
             raise
         tell(problem)
         raise typer.Exit(2) from None
     finally:
-        if not json:
+        if not options.json:
             show_macs(Console(), states)
 
 

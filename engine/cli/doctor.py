@@ -43,7 +43,7 @@ _WORTH = 1.02
 
 
 class Symptom(Enum):
-    """What is wrong, as far as the doctor tells it apart. `remedy`: what to do about it."""
+    """A problem that the doctor recognizes. The value is its remedy, with places for details."""
 
     OUTDATED = "pip install --upgrade '{package}>={wanted}'"
     NO_METAL = "Use a Mac with Apple Silicon, and a Python built for arm64 (not under Rosetta)."
@@ -65,7 +65,7 @@ class Symptom(Enum):
     REFUSED = "{remedy}"
 
     def found(self, name: str, fact: str, *, usable: bool = True, **details: str) -> "Check":
-        """A check that found it. `details`: what its remedy names."""
+        """A check that found this symptom. `details`: the values for its remedy."""
         return Check(name, fact, self.value.format(**details), usable, self)
 
 
@@ -272,7 +272,7 @@ def check_blas(library: MatrixLibrary, *, gigaflops: float, rows_alike: bool) ->
 
 
 def check_load(running: float, cores: int) -> Check:
-    """Whether the machine has time: what is measured beside other work means little."""
+    """Whether other programs keep the machine busy, so that measurements mean little."""
     fact = f"{running:.1f} processes want to run on {cores} cores"
     return Symptom.BUSY.found("load", fact) if running > OVERLOADED * cores else Check("load", fact)
 
@@ -301,7 +301,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
 
 
 def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
-    """What passes cost, what a drafted token costs, and what drafting can gain from that."""
+    """The costs of passes and of a drafted token, and the gain that drafting can have."""
     first = curve.points[0].seconds
     longest = curve.points[-1].rows
     widths = [rows for rows in _SHOWN_ROWS if rows <= longest]
@@ -328,7 +328,7 @@ def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
 
 
 def check_drafter(asked: str, found: str) -> Check:
-    """Who drafts: `found` is the name of the drafter that `asked` led to."""
+    """The drafter that is used: `found` is the name of the one that `asked` led to."""
     if asked.strip() == "auto" and found == "suffix":
         return Symptom.NO_HEAD.found("drafter", "suffix: no head was distilled for this target")
     return Check("drafter", found)

@@ -1,14 +1,14 @@
-"""The options that put a target on several Macs, and what a command does with them in its own
-process."""
+"""A command whose own process leads several Macs: one that measures or checks them.
+
+An answer is asked of a child process instead, which can be started again: see
+`engine.cli.sessions`.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING
 
 from engine.cluster.states import RankState
 from models.errors import Problem
@@ -18,44 +18,9 @@ if TYPE_CHECKING:
     from engine.process.macs import LedMacs
     from engine.process.protocol import Macs
 
-Mode = Literal["auto", "pipeline", "tensor"]
 
-HostsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--hosts",
-        metavar="FILE",
-        help="The Macs that hold the target together: a hostfile of mlx.launch, as "
-        "mlx.distributed_config writes it. Never run over Thunderbolt yet.",
-    ),
-]
-TrustNetwork = Annotated[
-    bool,
-    typer.Option(
-        "--trust-network",
-        help="The Macs need not be joined by cables alone: everybody on their network is trusted. "
-        "What they send has neither a password nor encryption.",
-    ),
-]
-ModeOption = Annotated[
-    Mode,
-    typer.Option(
-        "--mode",
-        help="Each of several Macs has some layers (pipeline: exactly the text of one Mac), or a "
-        "part of every layer (tensor: equal up to rounding); auto takes what fits.",
-    ),
-]
-
-
-def chosen_macs(hosts: Path | None, trust_network: bool, mode: Mode) -> "Macs":
-    """Where a person wants the target. Raises `Problem`."""
-    from engine.process.protocol import Macs
-
-    if hosts is None:
-        if trust_network or mode != "auto":
-            raise Problem("No Macs are named.", "Give their file with --hosts.")
-        return Macs()
-    return Macs(str(hosts.expanduser().absolute()), trust_network, mode)
+class Lost(Problem):
+    """The engine ended before the answer did, mostly because one of several Macs was lost."""
 
 
 @contextmanager
@@ -64,8 +29,8 @@ def leading(
     changed: Callable[[tuple[RankState, ...]], None] = lambda ranks: None,
     lost: Callable[[Problem], None] = lambda problem: None,
 ) -> Iterator["LedMacs"]:
-    """What loads a target on these Macs, which are left at the end. Where one of them is lost the
-    process ends, with the line that names it and status 1; `lost` is told before."""
+    """Yields the loader of a target on these Macs, and leaves them at the end. If one of them is
+    lost, `lost` is called, and this process ends with the line that names it and status 1."""
     from engine.process.macs import LedMacs
 
     def end(problem: Problem) -> None:
@@ -87,7 +52,7 @@ def leading(
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """What MLX's ring prints of a lost connection is not said: one line of ours tells who it is."""
+    """Hides what MLX's ring prints of a lost connection: a line of ours names the Mac."""
     errors, kept = sys.stderr, os.dup(2)
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 2)
@@ -101,8 +66,15 @@ def _hushed() -> Iterator[None]:
 
 
 def _end(problem: Problem) -> None:
-    """In whatever thread: the one that reads may never come back."""
+    """End the process, from any thread: the one that reads may never come back."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    print(f"\nslipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    say_problem(problem)
     os._exit(1)
+
+
+def say_problem(problem: Problem) -> None:
+    """Print it in one line on standard error. Some of it may come from a model's files."""
+    line = clean(" ".join(str(problem).split()))
+    print(f"slipstream: {line}", file=sys.stderr, flush=True)

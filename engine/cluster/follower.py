@@ -78,9 +78,6 @@ class Follower:
                 self.decoders[number].timeline.mark()
             case orders.Bookmark(number):
                 self.decoders[number].bookmark()
-            case orders.Lengthen(number, tokens):
-                if self.decoders[number].lengthen(tokens):
-                    self.texts[number] += [0] * tokens
             case orders.Send(tap):
                 self._taps.append(tap)
             case orders.Read(number, tokens):

@@ -196,13 +196,6 @@ class LeadingDecoder(Decoder):
         self._leader.tell(orders.Mark(self.number))
         return room
 
-    def lengthen(self, tokens: int) -> bool:
-        longer = super().lengthen(tokens)
-        if longer:
-            self._text += [0] * tokens
-            self._leader.tell(orders.Lengthen(self.number, tokens))
-        return longer
-
     def bookmark(self) -> None:
         super().bookmark()
         self._leader.tell(orders.Bookmark(self.number))

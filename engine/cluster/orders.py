@@ -76,15 +76,6 @@ class Bookmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengthen:
-    """`Decoder.lengthen`."""
-
-    code: ClassVar[int] = 7
-    decoder: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Send:
     """Give rank 0 the hidden states at `tap` of the next pass."""
 
@@ -123,12 +114,12 @@ class Quit:
 
 
 Last = Read | Compare | Rest | Quit
-Order = Open | Copy | Close | Rewind | Mark | Bookmark | Lengthen | Send | Last
+Order = Open | Copy | Close | Rewind | Mark | Bookmark | Send | Last
 
 _KINDS: dict[int, type[Order]] = {
     kind.code: kind
     for kind in (
-        *(Open, Copy, Close, Rewind, Mark, Bookmark, Lengthen, Send),
+        *(Open, Copy, Close, Rewind, Mark, Bookmark, Send),
         *(Read, Compare, Rest, Quit),
     )
 }

@@ -270,22 +270,6 @@ class Timeline:
         """Count the `rows` tokens of a pass."""
         self.length += rows
 
-    def lengthen(self, rows: int) -> bool:
-        """Append `rows` positions of zeros to the full-attention caches. Returns False, and does
-        nothing, if none of them holds anything, or if they are quantized."""
-        if self.quantized and self.length >= self.quantized.start:
-            return False
-        layers = filter(_keeps_all, self.layers)
-        grown = [each for each in layers if isinstance(each.keys, mx.array)]
-        for layer in grown:
-            batch, heads, _, width = layer.keys.shape
-            keys = mx.zeros((batch, heads, rows, width), layer.keys.dtype)
-            values = mx.zeros((batch, heads, rows, layer.values.shape[-1]), layer.values.dtype)
-            layer.update_and_fetch(keys, values)
-        if grown:
-            self.advance(rows)
-        return bool(grown)
-
     def mark(self) -> None:
         """Mark the present length for the round that follows. Free if every layer can be cut."""
         for layer in filter(_is_window, self.layers):

@@ -202,10 +202,6 @@ class Decoder:
         mx.clear_cache()
         self._pool_freed_at = length
 
-    def lengthen(self, tokens: int) -> bool:
-        """Make passes cost as much as behind `tokens` more. False if they would not cost more."""
-        return self.timeline.lengthen(tokens)
-
     def bookmark(self) -> None:
         """Make this place one that `rewind` can return to for longer: the end of a prompt."""
         self.timeline.bookmark()

@@ -25,6 +25,8 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import ArraysCache
 
+from models.limits import ROUND_ROWS
+
 State = mx.array | None
 # (rows, the state before the pass) -> the state after the first `rows` rows of the pass
 StateAfter = Callable[[int, State], State]
@@ -63,7 +65,7 @@ class Tape:
     Rounds are short: a pass that would make the tape longer than `MOST_ROWS` is not recorded.
     """
 
-    MOST_ROWS = 64
+    MOST_ROWS = ROUND_ROWS
 
     def __init__(self) -> None:
         self._passes: list[_Pass] = []

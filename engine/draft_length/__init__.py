@@ -27,9 +27,6 @@ class Why(Enum):
     NO_CANDIDATE = auto()
     NO_PROPOSAL = auto()  # the drafter was asked, and had no idea after all
     BEST_GAIN = auto()
-    WHILE_CONFIDENT = auto()
-    LONGER_TRIAL = auto()
-    TREE_TRIAL = auto()
     PARKED_TRIAL = auto()
     PARKED = auto()
     PLAIN_CHECK = auto()
@@ -69,12 +66,6 @@ class Reason:
                 return f"{self.drafter} had nothing to propose"
             case Why.BEST_GAIN:
                 return f"{self.drafter}, {draft}: {expected}"
-            case Why.WHILE_CONFIDENT:
-                return f"{self.drafter}, {draft} while confident: {expected}"
-            case Why.LONGER_TRIAL:
-                return f"{self.drafter}, {draft}: trying one token more"
-            case Why.TREE_TRIAL:
-                return f"{self.drafter}, {draft}: trying whether it pays"
             case Why.PARKED_TRIAL:
                 return f"trying whether {self.drafter} pays now"
             case Why.PARKED:
@@ -109,9 +100,7 @@ class DraftChoice:
     """Draft up to `length` tokens with `drafter`; `reason` says why.
 
     With length 0, `rounds` is how many tokens to write plainly before asking again; sooner, once
-    a candidate matches `wake` tokens or more (0: never). `floor`: a drafter that drafts token by
-    token stops where the chance that its whole draft is accepted falls below this; 0: it never
-    stops, and need not wait for its tokens. `chances`: by confidence, see `chance`.
+    a candidate matches `wake` tokens or more (0: never).
 
     `tree`: the shape of the draft, `length` tokens high; None for a chain. Its tokens come in the
     order of their worth, and a drafter that knows better may propose another tree of as many.
@@ -120,10 +109,8 @@ class DraftChoice:
     length: int
     reason: Reason = IMPOSED
     drafter: str = ""
-    floor: float = 0.0
     rounds: int = 1
     wake: int = 0
-    chances: tuple[float, ...] = ()
     tree: Tree | None = None
 
     @property
@@ -138,23 +125,14 @@ class DraftChoice:
             return replace(self, tree=tree, length=tree.height)
         return self if self.length <= room else replace(self, length=max(room, 0))
 
-    def chance(self, q: float) -> float:
-        """How likely a token that was drafted with probability `q` is to be accepted.
-
-        `chances` has one entry for each of as many equal parts of [0, 1]; without it, it is q.
-        """
-        parts = len(self.chances)
-        return self.chances[min(int(q * parts), parts - 1)] if parts else q
-
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRound:
     """What one round showed. Plain rounds have `proposed` 0 and no drafter.
 
-    `context`: committed tokens before the round. `q`: the drafter's probability of each token, or
-    its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
-    drafter stopped or ran out. `rows` of the whole pass, where `beside` others shared it or a
-    grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
+    `context`: committed tokens before the round. `asked`: the length that was chosen; where less
+    was proposed, the drafter ran out. `rows` of the whole pass, where `beside` others shared it or
+    a grammar may have forced some; else 0. `tree`: the draft's shape, of which `path` was accepted;
     None for a chain. `edge`: a plain pass at an end of a run, where the device works beside the
     host: nothing ran beside the first one, and no other was built beside the last one, so that
     neither shows what plain decoding costs.
@@ -167,7 +145,6 @@ class MeasuredRound:
     context: int = 0
     drafter: str = ""
     match: int = 0
-    q: tuple[float, ...] = ()
     asked: int = 0
     rows: int = 0
     beside: int = 0

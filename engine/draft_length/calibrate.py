@@ -2,8 +2,7 @@
 
 The loop itself is measured, in rounds of chosen lengths behind a made-up text, so that a
 calibration and live rounds mean the same. Passes do not depend on the drafter, so most rounds
-verify drafts that cost nothing. A deep context is simulated: the cost of attention depends on how
-many tokens there are, not on what they are. Afterwards the models hold what they held before.
+verify drafts that cost nothing. Afterwards the models hold what they held before.
 """
 
 from collections import deque
@@ -27,17 +26,15 @@ from engine.speculate import RoundVerdict, Task, speculate
 BUDGET_SECONDS = 5.0
 
 _PROMPT = 24  # tokens before the first round
-_DEEP = 1024
 _LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
-_FEW = (0, 3, 15, 0, 7)
 _WIDE = (31, 63)  # as many tokens as trees and long copies have
 _DRAFTED = 4  # tokens at most, to tell what one more costs
+_OF_PASSES = 0.6  # share of the budget for passes; the rest is for drafts
 _COPYING = ("lookup", "suffix")  # drafters that cost as little as one that does nothing
 _REPEATS = 3
 _RUN = 4  # plain tokens, the first and the last of which are edges
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
-_WATCHED = 1e-9  # a floor that no draft falls below
 
 Progress = Callable[[float], None]
 
@@ -62,28 +59,22 @@ def calibrate(
         # Whether trees can be read is tried before anything is timed: else in the first draft.
         trees = any(each.alternatives > 1 for each in drafter.candidates(text)) and target.branches
         timer = _Timer(clock, budget_seconds, progress, cancelled)
-        shallow = _Survey(target, _FreeDrafter(), text, timer)
-        shallow.run([_round(length) for length in _LENGTHS], until=0.55)
+        survey = _Survey(target, _FreeDrafter(), text, timer)
+        survey.run([_round(length) for length in _LENGTHS], until=_OF_PASSES)
         copies = not {*_COPYING}.isdisjoint(drafter.name.split("+"))
-        if shallow.steady and (copies or trees):
+        if survey.steady and (copies or trees):
             for drafted in _WIDE:
-                twice = 2.0 * shallow.passes().seconds[-1]
-                shallow.run([DraftChoice(drafted)], until=0.55, repeats=2, slowest=twice)
+                twice = 2.0 * survey.passes().seconds[-1]
+                survey.run([DraftChoice(drafted)], until=_OF_PASSES, repeats=2, slowest=twice)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
-        free = shallow.draft_seconds()
-        copying = [DraftCosts(name, len(text), free, 0.0) for name in _COPYING]
-        deep = _Survey(target, _FreeDrafter(), text, timer)
-        # Otherwise what the drafter has recorded of a conversation would be lost.
-        if length == 0 and not timer.over(0.8) and target.lengthen(_DEEP):
-            deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
-            deep.run([_round(length) for length in _FEW], until=1.0)
+        free = survey.draft_seconds()
+        copying = [DraftCosts(name, free, 0.0) for name in _COPYING]
     finally:
         target.rewind(length)
         drafter.rewind(length)
-    if not shallow.steady:
+    if not survey.steady:
         return None
-    passes = tuple(each.passes() for each in (shallow, deep) if each.steady)
-    return Calibration(passes, (*copying, *drafts))
+    return Calibration(survey.passes(), (*copying, *drafts))
 
 
 class _Timer:
@@ -198,18 +189,15 @@ def _drafting(
     drafting = [each for each in drafter.candidates(text) if not each.match]
     for i, each in enumerate(drafting):
         name, many = each.drafter, min(_DRAFTED, each.most)
-        until = 0.55 + 0.25 * (i + 1) / len(drafting)
+        until = _OF_PASSES + (1.0 - _OF_PASSES) * (i + 1) / len(drafting)
         free = _Survey(target, drafter, text, timer)
         free.run([DraftChoice(length, drafter=name) for length in (1, many)], until=until)
         one, more = free.draft_seconds(1), free.draft_seconds(many)
         if one == 0.0 or more == 0.0:
             return  # too slow for the budget
-        watched = _Survey(target, drafter, text, timer)
-        watched.run([DraftChoice(many, drafter=name, floor=_WATCHED)], until=until)
         step = max((more - one) / (many - 1), 0.0) if many > 1 else 0.0
-        looking = max(watched.draft_seconds() - more, 0.0) / many if watched.measured else step
         start = max(one - step, 0.0)
-        yield DraftCosts(name, len(text), start, step, looking, read_seconds / len(drafting))
+        yield DraftCosts(name, start, step, read_seconds / len(drafting))
 
 
 def _read(target: Decoder, drafter: Drafter, text: list[int], clock: Callable[[], float]) -> float:

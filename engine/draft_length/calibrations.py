@@ -16,7 +16,7 @@ from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration
 from models.files import data_folder, write_text
 
-_VERSION = 10
+_VERSION = 11
 
 
 @dataclass(frozen=True, slots=True)

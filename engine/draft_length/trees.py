@@ -26,11 +26,6 @@ class BestTrees:
     tree: Tree
     tokens: tuple[float, ...]
 
-    def times(self, share: float) -> "BestTrees":
-        """The same where so many times as many drafted tokens are expected to be accepted."""
-        tokens = tuple(1.0 + share * (each - 1.0) for each in self.tokens)
-        return BestTrees(self.tree, tokens)
-
 
 def best_trees(
     first: Sequence[float],

@@ -1,12 +1,6 @@
 """A chain drafted by a model: each token is drawn, then read to draw the next.
 
-The chain is built without waiting for the device, which computes meanwhile what is built already,
-unless the choice has a floor: then every token is waited for, and the chain ends where it is no
-longer likely that all of it is accepted. Whether another token is drawn depends on the tokens
-before it alone, and every drawn token is proposed. So each one still has the reported distribution,
-given those before it, which is all that the acceptance rules need: a shorter chain only ends
-sooner. To drop the token that ended it would be wrong: the remaining tokens would be those that
-the drafter was confident of, and not have the reported distribution.
+The chain is built without waiting for the device, which computes meanwhile what is built already.
 
 Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
 (n, rows).
@@ -17,7 +11,7 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.core.sampling import Candidates, History, candidates, choose, entries, joined
-from engine.device import begin, fetch
+from engine.device import begin
 from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.rows import MOST, Rows
@@ -38,11 +32,9 @@ def draft_chain(
 ) -> DraftArrays:
     """Draft `choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
-    Fewer where they would hardly all be accepted: see `DraftChoice.floor`. `confidence` is the
-    drafter's own estimate, (1,), of the chance that the token it has just drawn, (1,), is accepted;
-    without one it is q.
+    `confidence` is the drafter's own estimate, (1,), of the chance that the token it has just
+    drawn, (1,), is accepted; without one it is q.
     """
-    likely = 1.0
     sure: list[mx.array] = []
     history = History(tokens, sampling)
     drafted: list[mx.array] = []
@@ -63,13 +55,7 @@ def draft_chain(
         drafted.append(token)
         sure.append(q[-1] if confidence is None else confidence(token))
         inputs = token
-        if choice.floor <= 0.0:
-            begin(token)
-        elif i + 1 < choice.length:
-            ((latest,),) = fetch(sure[-1])
-            likely *= choice.chance(latest)
-            if likely < choice.floor:
-                break
+        begin(token)
     return DraftArrays(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),

@@ -68,7 +68,7 @@ def draft_tree(
 
     shape = choice.tree or Tree.chain(choice.length)
     if sampling.greedy:
-        return _likeliest(law, rows, shape, choice, drafter)
+        return _likeliest(law, rows, shape, drafter)
     return _drawn(law, rows, shape, choice, key, drafter)
 
 
@@ -155,9 +155,7 @@ class _Guess:
     worth: float
 
 
-def _likeliest(
-    law: _Law, rows: Rows, shape: Tree, choice: DraftChoice, drafter: str
-) -> DraftArrays:
+def _likeliest(law: _Law, rows: Rows, shape: Tree, drafter: str) -> DraftArrays:
     """The tree of the likeliest tokens that has as many as this shape, and is no higher."""
     guesses: list[_Guess] = []  # each behind its parent
     read: list[int] = []
@@ -172,7 +170,7 @@ def _likeliest(
             before = 1.0 if parent == COMMITTED else guesses[parent].worth
             for token, q in zip(*likely, strict=True):
                 if q > 0.0:
-                    guesses.append(_Guess(token, q, parent, before * choice.chance(q)))
+                    guesses.append(_Guess(token, q, parent, before * q))
         best = _best(guesses, range(len(guesses)), len(shape))
         level = _best(guesses, range(latest, len(guesses)), ALTERNATIVES)
         level = [place for place in level if place in best]  # behind others nothing is better

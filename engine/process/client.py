@@ -177,6 +177,10 @@ class EngineClient:
 
     # The life of a process
 
+    def expect(self) -> None:
+        """A process will begin: until then, keep what is asked for."""
+        self._expected = True
+
     def begin(self) -> None:
         """There is a new process: ask it for what is not done, and to load what was loaded."""
         self._running = self._expected = True
@@ -271,6 +275,7 @@ class EngineClient:
                     target=response.target,
                     drafter=response.drafter,
                     draft_length=response.draft_length,
+                    measure=False,
                 )
                 self._begun, self.loaded = "", response
             case Unloaded():

@@ -50,6 +50,7 @@ from engine.process.protocol import (
     Unload,
     Work,
 )
+from engine.process.supervision import GRACE_SECONDS
 from engine.request import TooLong
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -59,8 +60,6 @@ from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
 from models.records import Fit
 from models.this_process import Awake, open_many_files
-
-_GRACE_SECONDS = 5  # for a running command to notice that it must end
 
 Send = Callable[[Response], None]
 
@@ -330,6 +329,7 @@ class Host:
         if command.memory.context:
             shorter = min(command.memory.context, target.context_length)
             target = replace(target, context_length=shorter)
+        target = replace(target, sampling=command.sampling or target.sampling)
         mark_used(folder.path)
         session = Session(
             target,
@@ -340,7 +340,8 @@ class Host:
             earlier=earlier_answers_folder() if command.learn else None,
             kept=kept_blocks(command.keep_bytes),
         )
-        remark = " ".join(filter(None, (target.remark, self._calibrate(session, loading))))
+        remark = self._calibrate(session, loading, again=command.measure)
+        remark = " ".join(filter(None, (target.remark, remark)))
         if self._led.cluster is not None:
             remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
         self._target, self._memory, self._macs = target, command.memory, command.macs
@@ -532,7 +533,7 @@ def main() -> NoReturn:
 
     def stop() -> None:
         queue.stop()
-        signal.alarm(_GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
+        signal.alarm(GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
 
     def read() -> None:
         try:
@@ -541,7 +542,7 @@ def main() -> NoReturn:
             stop()
 
     def end(last: Sequence[Response]) -> NoReturn:
-        signal.alarm(_GRACE_SECONDS)
+        signal.alarm(GRACE_SECONDS)
         writer.send_last(last)
         os._exit(1)
 

@@ -1,8 +1,8 @@
 """Ctrl-C and other requests to end, noted while work goes on until it can stop.
 
 Knows signals and standard input; nothing of the work, which asks now and then. Handlers are set for
-a block of work in the main thread. The host (`engine.process.host`) and the window (`app.signals`)
-set theirs once, for the life of their process.
+a block of work in the main thread. The host (`engine.process.host`) and the window
+(`app.housekeeping`) set theirs once, for the life of their process.
 """
 
 import os
@@ -66,7 +66,7 @@ def stoppable(*, with_parent: bool = False) -> Iterator[Interruption]:
     """
     with noting(signal.SIGINT, signal.SIGTERM, once=True) as interruption:
         if with_parent:
-            Thread(target=_end_with_parent, daemon=True).start()
+            end_with_parent()
         yield interruption
 
 
@@ -82,7 +82,12 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 1 << 12):  # not sys.stdin: its lock would be held when the process ends
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+def end_with_parent() -> None:
+    """From now on, the end of standard input counts as SIGTERM: a killed parent ends it, too."""
+
+    def wait() -> None:
+        while os.read(0, 1 << 12):  # not sys.stdin: its lock would be held when the process ends
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, daemon=True).start()

@@ -31,11 +31,12 @@ from typing import Any, Literal, get_args
 from engine import events
 from engine.cluster.states import RankState
 from engine.request import Prompt, Request, Sampling
+from models.answers import Refused
 from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 6  # since a target may be on several Macs
+PROTOCOL = 7  # since a load may say how answers are sampled
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -81,7 +82,8 @@ class Load:
     generations run side by side. Those that do share passes of the target, where the model allows
     it, unless each is to have passes of its own: `exact`, so that on a GPU too nothing depends on
     the others. `learn`: earlier answers are drafted from, and these are kept for that: see
-    `engine.earlier_answers`. `keep_bytes`: the most that is kept on disk of documents;
+    `engine.earlier_answers`. `measure`: the pair is calibrated again. `sampling`: the default in
+    place of the target's own. `keep_bytes`: the most that is kept on disk of documents;
     None leaves that to the engine, 0 keeps nothing. A process that has led the Macs in a file loads
     on these alone, and on none once they are unloaded: another process can.
     """
@@ -96,6 +98,8 @@ class Load:
     learn: bool = False
     keep_bytes: int | None = None
     macs: Macs = field(default_factory=Macs)
+    measure: bool = False
+    sampling: Sampling | None = None
 
     def __post_init__(self) -> None:
         if self.keep_bytes is not None and self.keep_bytes < 0:
@@ -200,7 +204,7 @@ class Loaded:
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
-    `sampling` is the target's default. `parallel`, `exact` and `macs` as they were asked for;
+    `sampling` is the default. `parallel`, `exact` and `macs` as they were asked for;
     `batching`: whether generations share passes.
     """
 
@@ -265,6 +269,10 @@ RESPONSES = Language[Response](
     named_by_class(*get_args(events.Event), *get_args(ProcessEvent)),
     longest_bytes=LONGEST_RESPONSE_BYTES,
 )
+
+
+CHECKED = Language[Ranks | Refused]("answer", named_by_class(Ranks, Refused))
+"""The lines of `slipstream cluster check --json`."""
 
 
 class InvalidCommand(Problem):

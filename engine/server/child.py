@@ -12,12 +12,12 @@ from uuid import uuid4
 
 from engine.process.client import FOLDER, host_command
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
+from engine.process.supervision import GRACE_SECONDS, Supervisor, how_it_ended
 from engine.server.link import EngineFailed, EngineLink
 from models.errors import Problem
 
 _WAITS_SECONDS = (0.2, 1.0, 4.0, 10.0, 30.0)  # before it is started again; the last one repeats
 _STEADY_SECONDS = 60.0  # an engine that lived so long does not count as one more death
-_GRACE_SECONDS = 5.0  # to end by itself
 
 
 class EngineChild:
@@ -37,7 +37,7 @@ class EngineChild:
         self._link = link
         self._load = load
         self._command = tuple(command) or host_command()
-        self._waits_seconds = waits_seconds
+        self._supervisor = Supervisor(waits_seconds, endless=True)
         self._report = report
 
     async def run(self, loaded: asyncio.Future[None]) -> None:
@@ -46,15 +46,19 @@ class EngineChild:
         Raises `Problem` if the first engine cannot load the pair, or has another version.
         """
         loop = asyncio.get_running_loop()
-        deaths = 0
+        self._supervisor.start()
         while True:
+            self._supervisor.begin()
             began = loop.time()
             reason = await self._live(loaded)
-            deaths = 0 if loop.time() - began >= _STEADY_SECONDS else deaths
-            wait = self._waits_seconds[min(deaths, len(self._waits_seconds) - 1)]
-            deaths += 1
-            self._report(f"The engine ended: {reason} Starting it again in {wait:g} s.")
-            await asyncio.sleep(wait)
+            if loop.time() - began >= _STEADY_SECONDS:
+                self._supervisor.forget()
+            death = self._supervisor.end()
+            pause = death.pause_seconds if death else None
+            assert pause is not None, "it is never given up"
+            self._report(f"The engine ended. {reason} Starting it again in {pause:g} s.")
+            await asyncio.sleep(pause)
+            self._supervisor.resume()
 
     async def _live(self, loaded: asyncio.Future[None]) -> str:
         """One life of the engine; returns how it ended."""
@@ -78,7 +82,7 @@ class EngineChild:
                 loaded.set_result(None)
             await asyncio.shield(talking)
             status = await process.wait()
-            return self._link.confessed or f"status {status}."
+            return self._link.confessed or how_it_ended(status)
         except EngineFailed as error:
             if talking.done() and (wrong := talking.exception()):
                 raise wrong from None
@@ -95,7 +99,7 @@ async def _end(process: asyncio.subprocess.Process, talking: asyncio.Task[None])
     assert process.stdin is not None
     process.stdin.close()
     try:
-        async with asyncio.timeout(_GRACE_SECONDS):
+        async with asyncio.timeout(GRACE_SECONDS):
             await asyncio.wait((talking,))  # reads what it still writes
             await process.wait()
     except TimeoutError:

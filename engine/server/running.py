@@ -4,15 +4,13 @@ Knows which parts there are, and in which order they begin and end.
 """
 
 import asyncio
-import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO
 
+from engine.pipes import claim_pipes
 from engine.process.protocol import LONGEST_RESPONSE_BYTES, Load
 from engine.server.app import App
 from engine.server.child import EngineChild
@@ -162,11 +160,7 @@ def _signalled() -> asyncio.Future[None]:
 
 
 async def _claimed_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Standard input and output for the protocol alone; what else is printed goes to standard
-    error."""
-    sys.stdout.flush()
-    responses, commands = _file(0, "rb"), _file(1, "wb")
-    os.dup2(2, 1)
+    responses, commands = claim_pipes()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST_RESPONSE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), responses)
@@ -174,7 +168,3 @@ async def _claimed_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), commands
     )
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
-
-
-def _file(number: int, mode: str) -> BinaryIO:
-    return os.fdopen(os.dup(number), mode)  # type: ignore[return-value]

@@ -39,7 +39,7 @@ def _has_head(published: Published) -> bool:
 
 
 def shape_of(published: Published, described: DrafterDescription) -> AssistantShape:
-    """What it is built by. Raises KeyError, IndexError, TypeError."""
+    """The sizes that the network is built by. Raises KeyError, IndexError, TypeError."""
     sizes = dict(published.config["text_config"])
     # All of its layers do without keys and values; and they have no per-layer inputs.
     sizes |= {"num_kv_shared_layers": sizes["num_hidden_layers"]}

@@ -258,7 +258,8 @@ def rotation_of(said: Mapping[str, Any], dims: int) -> Rotation:
 
 
 def rows_before(published: Published, depth: int) -> Seen:
-    """DFlash: rows of sliding layers see those before them, unless it is said of all."""
+    """The rows that a row of DFlash sees in each layer: in sliding ones those before it, unless
+    config.json decides it for all layers."""
     said, sliding = published.fields, _sliding(published, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
     causal = sliding

@@ -122,7 +122,7 @@ class DrafterDescription:
 
     @property
     def is_whole_model(self) -> bool:
-        """Whether it writes text by itself, and has the tokens of its own tokenizer."""
+        """Whether it is a language model with a tokenizer of its own."""
         return self.kind in ("model", "pard")
 
     def taps_for(self, layers: int) -> tuple[Tap, ...]:

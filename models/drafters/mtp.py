@@ -14,7 +14,7 @@ FUSE = "fuse.weight"
 
 @dataclass(frozen=True, slots=True)
 class MtpShape:
-    """What a module is built by, besides its target: the `width` of the states that it reads."""
+    """The size that a module is built by, beside its target: the `width` of the states it reads."""
 
     width: int
 

@@ -178,7 +178,7 @@ class Published:
 
     @cached_property
     def fields(self) -> Fields:
-        """config.json in one table. What is null is as if it were not there."""
+        """config.json in one table, without its null fields."""
         merged: dict[str, Any] = {}
         for place in (self.config, *map(self.table, self.packaging.tables)):
             merged |= {key: value for key, value in place.items() if value is not None}
@@ -221,7 +221,7 @@ class Published:
 
     @cached_property
     def speculators(self) -> str | None:
-        """The kind by the name that speculators has for it; empty where that is none."""
+        """The kind's name in speculators; empty if it has none."""
         return speculators_kind(self.config)
 
     def proposed(self) -> int | None:
@@ -272,7 +272,7 @@ class Published:
         return self.layout(f"{base}.scales").shape[1] * (number(settings, "group_size") or 64)
 
     def matrix(self, name: str) -> tuple[int, int] | None:
-        """Rows and columns of a matrix, as it is once unpacked; None where there is none."""
+        """Rows and columns of an unpacked matrix; None if there is no such matrix."""
         if not self.has(name) or len(self.layout(name).shape) != 2:
             return None
         scales = self.names.get(f"{name.removesuffix('.weight')}.scales", "")
@@ -319,7 +319,7 @@ class Published:
         return fused[1] // taps
 
     def describe(self, **known: Any) -> DrafterDescription:
-        """A description with what is `known`, and what every kind is asked for alike."""
+        """A description with the `known` fields, and those that all kinds have in common."""
         common: dict[str, Any] = {
             "own_embedding": self.has("embed_tokens.weight"),
             "own_head": self.has("lm_head.weight"),
@@ -340,7 +340,7 @@ def speculators_kind(config: Fields) -> str | None:
 
 
 def table(config: Fields, key: str) -> Fields:
-    """The table under `key`; empty where there is none."""
+    """The table under `key`; empty if there is none."""
     found = config.get(key)
     return found if isinstance(found, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""Why a drafter cannot be used: `DrafterRefused`, and what is raised of damaged files."""
+"""The errors of drafters that cannot be used: `DrafterRefused`, and those of damaged files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

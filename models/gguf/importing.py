@@ -37,7 +37,7 @@ _NUMPY_TYPES: dict[str, numpy.dtype[Any]] = {"F16": numpy.dtype("<f2"), "F32": n
 
 @dataclass(frozen=True)
 class _Piece:
-    """One source tensor and what it becomes; `heads` is set where its rows must be un-permuted."""
+    """A tensor of the source, and its new name. `heads` is set if its rows must be un-permuted."""
 
     source: GgufTensor
     name: str

@@ -234,7 +234,7 @@ def snapshot_of(path: Path) -> Path | None:
 
 
 def put_link(link: Path, blob: Path) -> None:
-    """Point `link` at `blob`, replacing what was there; it is never broken in between."""
+    """Point `link` at `blob`. The old link is replaced at once, so that it is never broken."""
     target = os.path.relpath(blob, link.parent)
     if link.is_symlink() and os.readlink(link) == target:
         return

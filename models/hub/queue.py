@@ -254,7 +254,7 @@ class Queue:
         return there is not None and there.status == "running" and not there.request
 
     def _request(self, repository: str) -> DownloadRequest:
-        """What was asked of the running `repository`."""
+        """The request for the running `repository`."""
         there = self._look(repository)
         return there.request if there is not None else "cancel"
 
@@ -396,9 +396,9 @@ def _ended(latest: Download, problem: Problem, *, asked: bool) -> Download:
 
 
 def _left(download: Download) -> Download | None:
-    """What a runner that was killed left of a download; None where it is gone.
+    """The download after its runner was killed; None if it was to be cancelled.
 
-    What was asked of it is carried out now.
+    Carries out the request that the runner had not carried out.
     """
     if download.status != "running":
         return download

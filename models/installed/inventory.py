@@ -203,7 +203,7 @@ def models_of(
 
 
 def kind_of(snapshot: Snapshot, repository: CachedRepository) -> SnapshotKind:
-    """What a snapshot of `repository` is. What cannot be read counts as a model, with a reason."""
+    """The kind of a snapshot of `repository`. One that cannot be read is a model, with a reason."""
     return _kind(snapshot, repository, ModelFolder(snapshot.path))
 
 

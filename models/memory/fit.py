@@ -58,7 +58,7 @@ def fit(
     cache_bits: int | None = None,
     expand: bool | None = None,
 ) -> Fit:
-    """What a pair needs once `context` tokens are read, and whether that is available.
+    """The memory that a pair needs with `context` tokens read, and whether it is available.
 
     `cache_bits`: of quantized caches. `expand`: whether the target's weights become float32, where
     that was decided already. Raises Problem where a config is malformed.
@@ -202,7 +202,7 @@ class _Pair:
         return low * CACHE_BLOCK
 
     def _seen(self, context: int) -> int:
-        """The positions that the drafter keeps of so many."""
+        """How many of `context` positions the drafter keeps."""
         return min(context, self._drafter_keeps)
 
     def _fits(self, context: int) -> bool:

@@ -29,6 +29,13 @@ class Machine:
     available_bytes: int
     unified: bool
 
+    @property
+    def usual(self) -> "Machine":
+        """The same machine while no other program is busy: what it can use does not vary with the
+        moment."""
+        usual = self.available_bytes if self.unified else self.memory_bytes * 2 // 3
+        return replace(self, available_bytes=usual)
+
     def once_freed(self, size_bytes: int) -> "Machine":
         """The same machine after this process frees so much; Metal's limit does not change."""
         if self.unified:
@@ -66,7 +73,7 @@ def linux(root: Path) -> Machine:
 
 
 def _control_groups(root: Path) -> list[tuple[int, int]]:
-    """(limit, what is left of it), bytes, of each group that has a limit, versions 1 and 2."""
+    """The (limit, rest) in bytes of each group that has a limit, of versions 1 and 2."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]

@@ -42,7 +42,7 @@ _ALWAYS_RECURRENT = ("mamba", "falcon_mamba", "mamba2", "rwkv")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What a layer keeps of a conversation.
+    """The numbers that a layer keeps of a conversation.
 
     `key_width` and `value_width`: numbers for each position. `window`: how many positions back a
     layer of kind window attends. `state`: numbers of a recurrent layer, which do not depend on the

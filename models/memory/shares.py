@@ -220,7 +220,7 @@ class _Model:
         )
 
     def pipeline(self, split: Sequence[int]) -> list[ModelSize]:
-        """Each rank's share where it has so many layers."""
+        """Each rank's share in a pipeline; `split` has the number of layers of each."""
         end, sizes = self.depth, []
         for rank, own in enumerate(split):
             layers = slice(end - own, end)
@@ -247,7 +247,7 @@ class _Model:
         return replace(self._whole, size_bytes=part.size_bytes, values=part.values, part=own)
 
     def _narrow(self, layer: Layer) -> Layer:
-        """What a rank's caches hold of a layer with tensor parallelism."""
+        """The part of a layer that a rank caches with tensor parallelism."""
         by = cache_parts(self._whole.config, ranks=self._ranks)
         return replace(
             layer,

@@ -18,7 +18,6 @@ from app.housekeeping import Program, leave_texts
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.models.loader import OpenTarget
 from app.theme.palette import LIGHT
 from app.window import Window
 from app.windows import Windows
@@ -125,13 +124,10 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
         steps: str = "ready take load serve",
         *,
         patience: Patience | None = None,
-        opening: OpenTarget | None = None,
         **options: Any,
     ) -> Window:
         command = fake_host(tmp_path, steps)
-        window = make_window(
-            plain_application, tmp_path, command, patience=patience, opening=opening, **options
-        )
+        window = make_window(plain_application, tmp_path, command, patience=patience, **options)
         windows.append(window)
         window.show()
         window.begin()

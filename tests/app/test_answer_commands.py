@@ -61,3 +61,83 @@ def test_keys_lead_through_conversations_and_versions(open_window: Open, until: 
     assert window.transcript.messages[-1].view.hasFocus()
     act["go_to_composer"].trigger()
     assert window.composer.field.hasFocus()
+
+
+def test_versions_of_the_question_are_switched_where_the_answer_has_one(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    act = window.menus.actions
+    send(window, "first")
+    until(answered(window, 2))
+    act["edit"].trigger()
+    send(window, " again")
+    until(lambda: texts(window)[0] == "first again" and answered(window, 2)())
+    until(lambda: act["previous_version"].isEnabled())
+    act["previous_version"].trigger()
+    until(lambda: texts(window)[0] == "first")
+    act["regenerate"].trigger()
+    until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
+    assert not act["next_version"].isEnabled(), "the last answer is the last one"
+    window.transcript.messages[0].view.setFocus()
+    until(lambda: act["next_version"].isEnabled())
+    act["next_version"].trigger()
+    until(lambda: texts(window)[0] == "first again")
+
+
+def test_an_answer_is_edited_in_the_composer_and_marked(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    until(lambda: window.menus.actions["edit_answer"].isEnabled())
+    window.menus.actions["edit_answer"].trigger()
+    assert window.composer.text == "served"
+    window.composer.set_text("<think>I think.</think>Edited.")
+    window.composer.send()
+    until(lambda: texts(window) == ["first", "<think>I think.</think>Edited."])
+    answer, row = window.conversation.branch[-1], window.transcript.messages[-1]
+    assert (answer.edited, answer.place, answer.siblings) == (True, 2, 2)
+    assert "edited by you" in row.name
+    assert row.figures is None
+    until(lambda: not window.rounds.panel.isVisible())
+    assert not window.notices.texts.get("edit")
+    until(lambda: window.menus.actions["go_on"].isEnabled())
+    window.menus.actions["previous_version"].trigger()
+    until(lambda: texts(window) == ["first", "served"])
+
+
+def test_a_message_is_deleted_and_comes_back(open_window: Open, until: Until) -> None:
+    window = open_window()
+    for place in (1, 2):
+        send(window, f"question {place}")
+        until(answered(window, 2 * place))
+    window.composer.setFocus()
+    window.menus.actions["delete_message"].trigger()
+    until(lambda: len(texts(window)) == 3)
+    widget = window.transcript.messages[0].view and window.transcript.messages[0].widget
+    assert widget is not None
+    widget.deletion_of_message_asked.emit()
+    until(lambda: texts(window) == ["served", "question 2"])
+    for count in (3, 4):
+        window.menus.actions["restore"].trigger()
+        until(lambda count=count: len(texts(window)) == count)
+    assert texts(window) == ["question 1", "served", "question 2", "served"]
+
+
+def test_a_conversation_is_duplicated_from_a_message(open_window: Open, until: Until) -> None:
+    window = open_window()
+    for place in (1, 2):
+        send(window, f"question {place}")
+        until(answered(window, 2 * place))
+    widget = window.transcript.messages[1].view and window.transcript.messages[1].widget
+    assert widget is not None
+    widget.duplicate_asked.emit()
+    until(lambda: texts(window) == ["question 1", "served"])
+    assert window.conversation.record is not None
+    assert window.conversation.record.title.endswith("(copy)")
+    window.menus.actions["duplicate"].trigger()
+    until(lambda: window.conversation.record and window.conversation.record.id == 3)
+    send(window, "and now")
+    until(answered(window, 4))
+    window.show_conversation(1)
+    until(lambda: len(texts(window)) == 4 and texts(window)[2] == "question 2")

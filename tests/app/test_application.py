@@ -1,13 +1,13 @@
 """What all windows share begins once, and ends with the last window."""
 
-from pathlib import Path
-from threading import Event
-from threading import enumerate as enumerate_threads
+import sys
 
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.commands import CommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.children import children_with
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -35,17 +35,12 @@ def test_a_model_that_is_prepared_at_the_end_starts_no_engine(
     open_window: Open, until: Until
 ) -> None:
     # The engine was started again behind the window that had been closed.
-    may_go_on = Event()
-
-    def opening(target: str, progress: object) -> Path:
-        may_go_on.wait()
-        return Path("/models/tiny")
-
-    window = open_window(opening=opening)
+    answer = 'print(\'{"folder": "/models/tiny"}\', flush=True); sys.stdin.read()'
+    command = (sys.executable, "-c", f"import sys; {answer}")
+    window = open_window(loading=CommandRunner(command))
     until(lambda: window.engine.pid)
     window.close()
     assert window.engine.pid == 0
-    may_go_on.set()
-    until(lambda: "steps" not in {thread.name for thread in enumerate_threads()})
+    assert children_with(command[2]) == []
     QApplication.processEvents()
     assert window.engine.pid == 0

@@ -8,6 +8,7 @@ from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication
 
 from app.markdown.view import TextView
+from app.rounds.scrubber import ReplayDialog
 from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
@@ -113,7 +114,11 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     assert message.written == text + "\n\n" + LONG_LINE
     assert window.store.message(answer.id).result().content == message.written
     window.grab()
-    window.rounds.scrubber.go_to(2)
+    window.dialogs.replay(answer.id)
+    meter.turn(lambda: window.findChild(ReplayDialog))
+    scrubber = window.findChild(ReplayDialog).scrubber
+    scrubber.pause()
+    scrubber.go_to(2)
     window.menus.actions["rename"].trigger()  # the title is of the message
     QApplication.processEvents()
     assert opened == []
@@ -123,7 +128,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     assert "<b>a</b> [U+202E]<b>" in shown
     assert not set(BIDI) & set(shown)
     assert not set(BIDI) & set(window.windowTitle())
-    assert not set(BIDI) & set(window.rounds.scrubber._text.toPlainText())
+    assert not set(BIDI) & set(scrubber._text.toPlainText())
 
 
 def test_who_watches_notices(listener: Listener, canary: tuple[Path, Watch]) -> None:

@@ -9,7 +9,8 @@ import psutil
 import pytest
 from PySide6.QtCore import QObject
 
-from app.commands import CommandRunner, RunningCommand, read_line
+from app.commands import CommandRunner, RunningCommand
+from models.answers import ANSWERS, Answer, Freed, Refused
 from models.errors import Problem
 from tests.support.app.window_maker import Until
 
@@ -48,24 +49,30 @@ def start(commands: CommandRunner) -> Start:
     return lambda program: Heard(commands.start(program))
 
 
-def test_every_line_is_emitted_and_the_last_is_the_answer(start: Start, until: Until) -> None:
-    heard = start(
-        """print('{"a": 1}'); print('a library prints'); print('[]'); print('{"a": 2}')"""
+def printing(*answers: Answer) -> str:
+    """A program that prints these lines, with other output between them."""
+    return "\n".join(
+        f"print({ANSWERS.to_json(each)!r}, flush=True); print('a library prints'); print('[]')"
+        for each in answers
     )
+
+
+def test_every_line_is_emitted_and_the_last_is_the_answer(start: Start, until: Until) -> None:
+    heard = start(printing(Freed(1), Freed(2)))
     assert heard.ends == []  # nothing comes before it was returned
     until(lambda: heard.ends)
-    assert heard.lines == [{"a": 1}, {"a": 2}]
-    assert heard.ends == [{"a": 2}]
+    assert heard.lines == [Freed(1), Freed(2)]
+    assert heard.ends == [Freed(2)]
 
 
 def test_a_command_may_print_nothing(start: Start, until: Until) -> None:
     heard = start("pass")
     until(lambda: heard.ends)
-    assert heard.ends == [{}]
+    assert heard.ends == [None]
 
 
 def test_a_problem_crosses_the_pipe_with_its_remedy(start: Start, until: Until) -> None:
-    heard = start("""print('{"problem": ["No network.", "Connect."]}'); raise SystemExit(2)""")
+    heard = start(f"{printing(Refused('No network.', 'Connect.'))}; raise SystemExit(2)")
     until(lambda: heard.ends)
     assert (heard.problem.message, heard.problem.remedy) == ("No network.", "Connect.")
     assert heard.lines == []
@@ -74,9 +81,8 @@ def test_a_problem_crosses_the_pipe_with_its_remedy(start: Start, until: Until) 
 @pytest.mark.parametrize(
     ("program", "fact"),
     [
-        ("""print('{"a": 1}', flush=True); import os; os.kill(os.getpid(), 9)""", "SIGKILL"),
+        (f"{printing(Freed(1))}; import os; os.kill(os.getpid(), 9)", "SIGKILL"),
         ("raise SystemExit(3)", "status 3"),
-        ("""print('{"problem": 4}')""", ""),
     ],
 )
 def test_a_process_that_dies_is_a_problem(
@@ -102,25 +108,24 @@ def test_a_missing_program_is_a_problem(qapp: QObject, until: Until) -> None:
 
 
 def test_a_dropped_command_ends_and_emits_nothing(start: Start, until: Until) -> None:
-    heard = start("""import time; print('{"a": 1}', flush=True); time.sleep(3600)""")
+    heard = start(f"import time; {printing(Freed(1))}; time.sleep(3600)")
     until(lambda: heard.lines)
     child = psutil.Process(heard.running.pid)
     heard.running.drop()
-    heard.running._child.said.emit(b'{"a": 2}')  # it was on its way already
+    heard.running._child.said.emit(ANSWERS.to_line(Freed(2)))  # it was on its way already
     until(lambda: not child.is_running())
     assert heard.ends == []
-    assert heard.lines == [{"a": 1}]
+    assert heard.lines == [Freed(1)]
 
 
 def test_closing_lets_downloads_finish_their_writes(
     commands: CommandRunner, start: Start, until: Until, tmp_path: Any
 ) -> None:
     """Their input ends, and that is waited for; the others are killed."""
-    program = """print('{{}}', flush=True)
-import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
+    program = "import sys; from pathlib import Path; {}; sys.stdin.read(); Path({!r}).touch()"
     paused, not_killed = tmp_path / "paused", tmp_path / "not killed"
-    patient = start(program.format(str(paused)))
-    other = start(program.format(str(not_killed)))
+    patient = start(program.format(printing(Freed(1)), str(paused)))
+    other = start(program.format(printing(Freed(1)), str(not_killed)))
     until(lambda: patient.lines and other.lines)
     children = [psutil.Process(one.running.pid) for one in (patient, other)]
     commands.close(patient=(patient.running,))
@@ -128,11 +133,6 @@ import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
     assert not not_killed.exists()
     assert not any(one.is_running() for one in children)
     assert patient.ends == other.ends == []
-
-
-def test_other_output_is_ignored() -> None:
-    for line in (b"", b"x", b"[1]", b"\xff", b"[" * 100_000, b"3"):
-        assert read_line(line) is None, line[:9]
 
 
 def test_the_real_command_runs_this_python() -> None:

@@ -1,8 +1,13 @@
 """What is typed and not sent is kept, and an edited message comes back into the composer."""
 
-import pytest
-from PySide6.QtTest import QTest
+from pathlib import Path
 
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton
+
+from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import answered, send, texts, visible_list
 
@@ -83,3 +88,124 @@ def test_what_is_typed_for_a_new_conversation_survives_news_of_another(
     until(lambda: window.conversation.configured[0])
     window.menus.actions["new"].trigger()
     assert window.composer.text == "for the new"
+
+
+def queued(window: Window) -> tuple[str, ...]:
+    """The queue, which is the same on the screen, in memory and on the disk."""
+    record = window.conversation.record
+    assert record is not None
+    assert window.composer.queued.texts == record.queued
+    assert window.store.conversation(record.id).result().queued == record.queued
+    return record.queued
+
+
+def press(window: Window, name: str) -> None:
+    queue = window.composer.queued
+    buttons = (one for one in queue.findChildren(QAbstractButton) if one.isVisibleTo(queue))
+    button = next(one for one in buttons if one.accessibleName() == name)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def test_a_queued_message_is_sent_when_the_answer_ends(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    window = open_window(f"ready take load take wait:{gate} text:one done serve")
+    send(window, "first")
+    until(lambda: window.conversation.writing)
+    for text in ("second", "third", "fourth"):
+        send(window, text)
+    assert queued(window) == ("second", "third", "fourth")
+    press(window, "Remove queued message 2")
+    assert queued(window) == ("second", "fourth")
+    QTest.keyClicks(window.composer.field, "unsent")
+    press(window, "Edit queued message 2")
+    assert window.composer.text == "fourth\n\nunsent"
+    window.composer.set_text("not sent by others")
+    gate.touch()
+    until(answered(window, 4))
+    assert texts(window) == ["first", "one", "second", "served"]
+    assert queued(window) == ()
+    assert not window.composer.queued.isVisible()
+    assert window.composer.text == "not sent by others"
+
+
+@pytest.mark.parametrize("how", ["stopped", "failed", "closed"])
+def test_a_queue_outlasts_what_ends_the_answer(
+    open_window: Open, until: Until, tmp_path: Path, how: str
+) -> None:
+    gate = tmp_path / "gate"
+    steps = {
+        "failed": f"ready take load take wait:{gate} text:half failed serve",
+        "stopped": "ready take load take serve",  # the first message gets no answer
+        "closed": "ready take load take rest -- ready take load serve",
+    }
+    window = open_window(steps[how])
+    send(window, "first")
+    until(lambda: window.conversation.writing)
+    send(window, "second")
+    gate.touch()
+    if how == "stopped":
+        QTest.keyClick(window.composer.field, Qt.Key.Key_Escape)
+    elif how == "closed":
+        window.close()
+        window = open_window()
+    until(lambda: len(texts(window)) == 2 and window.conversation.writing is None)
+    assert queued(window) == ("second",)
+    reason = {"closed": "was interrupted", "failed": "failed", "stopped": "was stopped"}[how]
+    until(lambda: reason in window.composer.queued.reason)
+    press(window, "Send the first queued message now")
+    until(answered(window, 4))
+    assert texts(window)[2:] == ["second", "served"]
+    assert queued(window) == ()
+
+
+def test_a_message_that_is_too_long_can_be_attached(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
+    )
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    composer, text = window.composer, "Many words\n" + "word " * 5000
+    composer.field.insertPlainText(text)
+    until(lambda: composer.excess == 5002 + 5 - 4096)
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+    assert (composer.text, window.conversation.branch) == (text, ())
+    send_button = next(
+        one
+        for one in composer.findChildren(QAbstractButton)
+        if one.accessibleName() == "Send the message"
+    )
+    assert not send_button.isEnabled()
+    remedy = next(
+        one for one in composer.findChildren(QAbstractButton) if one.text().startswith("Attach it")
+    )
+    QTest.mouseClick(remedy, Qt.MouseButton.LeftButton)
+    until(lambda: window.composer_controller.documents.attachments.ready)
+    ((_, document),) = window.composer_controller.documents.attachments.ready
+    assert document.text.split() == text.split(), "nothing is lost"
+    assert (composer.text, composer.excess) == ("", 0)
+    assert remedy.isHidden()
+    send(window, "what is it about?")
+    until(answered(window, 2))
+
+
+def test_what_is_too_long_only_by_the_text_of_before_is_sent(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "app.engine_client.token_counter.load_count", lambda target: lambda text: len(text.split())
+    )
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    composer = window.composer
+    composer.field.insertPlainText("word " * 3000)
+    window.composer.send()
+    until(answered(window, 2))
+    composer.field.insertPlainText("other " * 3000)
+    until(lambda: "earlier messages are left out" in composer._tokens.text())
+    assert composer.excess == 0
+    window.composer.send()
+    until(answered(window, 4))

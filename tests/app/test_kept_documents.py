@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 from filelock import FileLock
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from app.settings_dialog import SettingsDialog
 from app.steps import Stepper, Steps
@@ -41,7 +41,8 @@ def deletion(window: Window, until: Until) -> QPushButton:
 
 def said(window: Window) -> str:
     (dialog,) = window.findChildren(SettingsDialog)
-    return dialog.kept_text
+    texts = [label.text() for label in dialog.findChildren(QLabel)]
+    return next(text for text in texts if text.endswith(("kept now.", "Nothing is kept.")))
 
 
 def test_documents_are_kept_while_that_is_switched_on(window: Window, until: Until) -> None:

@@ -81,7 +81,7 @@ def test_the_window_menu_lists_the_windows(made: Made, qtbot: QtBot) -> None:
 
 
 def test_menus_and_entries_are_in_sentence_case() -> None:
-    names = {"Slipstream", "Markdown", "JSON", "GGUF", "I", "Macs"}
+    names = {"Slipstream", "Markdown", "JSON", "PDF", "GGUF", "I", "Macs"}
     for command in COMMANDS:
         if isinstance(command, Command):
             assert command.text[0].isupper()

@@ -107,12 +107,12 @@ def test_notifications_can_be_switched_off(opened: Opened) -> None:
 def test_answers_at_once(opened: Opened) -> None:
     assert (opened.settings.parallel, opened.settings.exact) == (4, False)
     opened.choose("Answers at once", "2")
-    opened.field(QCheckBox, "Same rounding as alone").click()
+    opened.field(QCheckBox, "Write each as if it were alone").click()
     assert (opened.settings.parallel, opened.settings.exact) == (2, True)
     assert opened.changes == 2
     opened.show()
     assert opened.shown("Answers at once") == "2"
-    assert opened.field(QCheckBox, "Same rounding as alone").isChecked()
+    assert opened.field(QCheckBox, "Write each as if it were alone").isChecked()
 
 
 def test_no_line_of_a_note_is_cut_off(opened: Opened, qtbot: QtBot) -> None:

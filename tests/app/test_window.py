@@ -3,21 +3,23 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
-    QPushButton,
 )
 
-from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
+from app.rounds.scrubber import ReplayDialog
+from app.window import Window
+from engine.conversation.rounds import Round
 from engine.conversation.stats import tally
 from engine.events import Prefill
+from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
-from tests.support.app.window_use import answered, send, texts, visible_list
+from tests.support.app.window_use import answered, box, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
@@ -46,19 +48,36 @@ def test_what_is_sent_before_the_model_is_there_is_answered_then(
     assert texts(window) == ["early", "served"]
 
 
-def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_path: Path) -> None:
+def ahead(window: Window) -> Round | str | None:
+    """What stands behind the text that is being written."""
+    row = window.transcript.streaming
+    return None if row is None else row.ahead
+
+
+def test_an_answer_grows_with_its_drafts(open_window: Open, until: Until, tmp_path: Path) -> None:
     events = made_trace(TEXT)
     drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
     path = events_file(tmp_path, events)
     window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take rest")
     send(window, "go")
-    until(lambda: window.lane.shown and window.lane.shown.round.number == events[drafts[2]].round)  # type: ignore[union-attr]
-    assert window.lane.isVisible()
+    until(lambda: getattr(ahead(window), "number", 0) == events[drafts[2]].round)  # type: ignore[union-attr]
     assert window.transcript.streaming is not None
     assert window.composer.answering
     assert window.rounds.panel.stats.rounds > 0
-    assert not window.rounds.scrubber.events
-    assert not window.pair_bar._target.isEnabled()
+    assert not box(window, "Model").isEnabled()
+
+
+def test_a_window_fits_on_the_screen_at_first_and_when_it_is_restored(open_window: Open) -> None:
+    for place in range(2):
+        window = open_window()
+        room = window.screen().availableGeometry()  # 800 by 800
+        assert window.width() <= room.width()
+        assert window.frameGeometry().top() >= room.top()
+        assert window.frameGeometry().bottom() <= room.bottom()
+        composer = QRect(window.composer.mapTo(window, QPoint(0, 0)), window.composer.size())
+        assert window.rect().contains(composer)
+        window.setGeometry(300 * place, 200, 1800, 1400)  # as on a larger screen
+        window.close()
 
 
 def test_the_composer_is_as_wide_as_the_messages(open_window: Open, until: Until) -> None:
@@ -85,12 +104,11 @@ def test_what_is_being_done_is_shown_at_three_places(
     until(lambda: window.loader.loaded)
     ready = window.pair_bar.status_text
     send(window, "first")
-    until(lambda: "1,920" in window.lane.line)
-    assert window.lane.isVisible()
+    until(lambda: "1,920" in str(ahead(window)))
     assert window.pair_bar.status_text not in ("", ready)
     window.menus.actions["new"].trigger()
     send(window, "second")
-    until(lambda: "next" in window.lane.line)
+    until(lambda: "next" in str(ahead(window)))
     assert window.pair_bar.status_text == "1 reading, 1 waiting"
     model = visible_list(window).model()
     until(lambda: model.rowCount() == 2)
@@ -98,7 +116,7 @@ def test_what_is_being_done_is_shown_at_three_places(
     assert any("1,920" in line for line in spoken)
     assert any("Waiting" in line for line in spoken)
     window.conversation.stop()
-    until(lambda: not window.lane.isVisible())
+    until(lambda: window.transcript.streaming is None)
     assert not any(
         "Waiting" in model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole)
         for row in range(2)
@@ -111,16 +129,23 @@ def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path:
     send(window, "go")
     until(answered(window, 2))
     assert texts(window)[1] == TEXT
-    until(lambda: window.rounds.scrubber.events)
-    assert window.rounds.panel.stats.proposed == events[-1].stats.proposed  # type: ignore[union-attr]
-    window.rounds.scrubber.go_to(3)
-    assert window.rounds.panel.stats.rounds == 3
-    window.menus.actions["provenance"].trigger()
-    view = window.transcript.messages[1].view
+    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
+    view, message = window.transcript.messages[1].view, window.transcript.messages[1].widget
     until(lambda: laid_over(view.document()))
-    assert window.legend.isVisible()
+    assert message is not None
+    assert message.legend is not None, "of the very first answer the tokens are shown"
+    window.menus.actions["provenance"].trigger()
     window.menus.actions["provenance"].trigger()
     until(lambda: not laid_over(view.document()))
+    assert message.legend is None
+    until(lambda: window.menus.actions["replay"].isEnabled())
+    window.menus.actions["replay"].trigger()
+    until(lambda: window.findChild(ReplayDialog))
+    replay = window.findChild(ReplayDialog)
+    assert isinstance(replay, ReplayDialog)
+    replay.scrubber.go_to(3)
+    assert replay.panel.stats.rounds == 3
+    replay.close()
 
     send(window, "more")
     until(answered(window, 4))
@@ -149,7 +174,8 @@ def test_everything_is_there_after_a_restart(
     assert not again.rounds.isVisible()
     assert again.presenter.provenance
     until(lambda: laid_over(again.transcript.messages[1].view.document()))
-    until(lambda: len(again.rounds.scrubber.events) == len(events))
+    again.menus.actions["rounds"].trigger()
+    until(lambda: again.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
 
 
 def test_after_a_deletion_undo_brings_it_back(open_window: Open, until: Until) -> None:
@@ -238,10 +264,10 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     path = tmp_path / "out.json"
     window.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    window.sidebar_controller.import_file(path)
+    window.sidebar_controller.import_files([path])
     until(lambda: visible_list(window).model().rowCount() == 2)
     until(lambda: texts(window) == ["carry me", "served"])
-    window.sidebar_controller.import_file(tmp_path / "nothing.json")
+    window.sidebar_controller.import_files([tmp_path / "nothing.json"])
     until(lambda: "problem" in window.notices.texts)
 
 
@@ -260,7 +286,7 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     until(answered(window, 2))
     whole = f"{tally(first).committed} tokens in"  # the panel follows a little later
     until(lambda: whole in window.rounds.panel.figure("speed").remark)
-    assert window.rounds.panel.figure("plain").value.endswith("×")
+    assert window.rounds.panel.figure("plain").value.endswith("times")
     before = window.rounds.panel.figure("plain")
     send(window, "again")
     until(answered(window, 4))
@@ -279,19 +305,6 @@ def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None
     assert [part.font().pointSizeF() for part in parts] == before
 
 
-def test_the_panel_has_room_for_the_buttons_of_the_replay(open_window: Open) -> None:
-    # Larger text was cut on both sides.
-    window = open_window()
-    window.resize(1600, 800)
-    for _ in range(6):
-        window.menus.actions["larger"].trigger()
-    QApplication.processEvents()
-    buttons = window.rounds.scrubber.findChildren(QPushButton)
-    assert {button.text() for button in buttons} >= {"Enlarge…", "Export…"}
-    for button in buttons:
-        assert button.width() > button.fontMetrics().horizontalAdvance(button.text())
-
-
 def test_the_lines_between_the_columns_follow_the_theme(open_window: Open) -> None:
     # They stayed light in a window that became dark.
     window = open_window()
@@ -308,15 +321,24 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     open_window: Open, until: Until
 ) -> None:
     window = open_window()
+    assert not window.rounds.isVisible()
+    window.menus.actions["rounds"].trigger()
     assert window.rounds.hint.isVisible()
     assert not window.rounds.panel.isVisible()
     send(window, "hello")
     until(answered(window, 2))
     assert window.rounds.panel.isVisible()
-    figures, replay = window.rounds.parts.sizes()
-    assert figures > replay
     window.menus.actions["new"].trigger()
     assert window.rounds.hint.isVisible()
+    entries = (Entry(None, "user", "q"), Entry(0, "assistant", "<think>hm</think>imported"))
+    window.store.add([ExportedChat("Imported", entries, leaf=1)]).result()
+    window.show_conversation(2)
+    until(lambda: len(texts(window)) == 2 and "imported" in window.rounds.hint.text())
+    assert window.rounds.hint.isVisible(), "no wall of figures without values"
+    window.transcript.write_all()
+    row = window.transcript.messages[1]
+    assert row.view.text.reasoning is not None
+    assert row.reasoning is None, "no tokens and no time are claimed"
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QProxyStyle, QStyle
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QProxyStyle,
+    QPushButton,
+    QStyle,
+)
 
 from app.race.dialog import RaceDialog
 from engine.process.protocol import Loaded
@@ -48,6 +57,30 @@ def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
     qapp.setStyle(_PicturesOnButtons(before))
     yield
     qapp.setStyle(before)
+
+
+@pytest.mark.parametrize("way", ["button", "key"])
+def test_every_dialog_has_a_button_and_a_key_that_close_it(
+    open_window: Open, until: Until, way: str
+) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    names = ("settings", "sampling", "memory", "keys", "explain_rounds", "about", "server", "macs")
+    window.library_controller.open()
+    dialogs: list[tuple[str, QDialog | None]] = [("library", window.library_controller.dialog)]
+    for name in names:
+        window.menus.actions[name].trigger()
+        dialogs += [(name, one) for one in window.findChildren(QDialog) if one.isVisible()]
+        _, dialog = dialogs[-1]
+        assert dialog is not None
+        if way == "key":
+            QTest.keyClick(dialog, Qt.Key.Key_Escape)
+        else:
+            words = [button.text().replace("&", "") for button in dialog.findChildren(QPushButton)]
+            closing = words.index("Close" if "Close" in words else "Cancel")
+            dialog.findChildren(QPushButton)[closing].click()
+        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
+    assert [name for name, _ in dialogs] == ["library", *names]
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from app.race.dialog import RaceDialog
 from app.settings import Pair
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
+from app.theme.labels import ToneLabel
 from app.window import Window
 from app.windows import Windows
 from models.errors import Problem
@@ -25,7 +26,7 @@ from tests.support.app.window_maker import (
     Until,
     events_file,
 )
-from tests.support.app.window_use import texts
+from tests.support.app.window_use import send, texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "A list of primes: two, three, five, seven, eleven. "
@@ -93,7 +94,7 @@ def test_what_one_changes_the_other_lists_at_once(
     path = tmp_path / "one.json"
     first.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    second.sidebar_controller.import_file(path)
+    second.sidebar_controller.import_files([path])
     until(lambda: listed(first).count("Chat 1") == 2)
     assert shown(windows)[first.number] == 2
     assert "done" in second.notices.texts
@@ -376,9 +377,14 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
     assert not first.composer.field.enter_sends
     assert not second.composer.field.enter_sends
     second.menus.actions["larger"].trigger()
-    parts = [(one.composer.field, one.sidebar, one.rounds) for one in windows.all]
-    sizes = {part.font().pointSizeF() for of_one in parts for part in of_one}
-    assert sizes == {windows.application.theme.points}
+    theme = windows.application.theme
+    for part in (first, second):
+        assert part.composer.field.font().pointSizeF() == theme.points
+        around = (part.pair_bar, part.sidebar, part.rounds, part.menuBar())
+        interface = theme.interface_font.pointSizeF()
+        assert {round(one.font().pointSizeF(), 2) for one in around} == {round(interface, 2)}
+        lines = part.pair_bar.page.findChildren(ToneLabel)
+        assert {round(one.font().pointSizeF() / interface, 2) for one in lines} == {0.92}
 
 
 @pytest.mark.slow
@@ -393,7 +399,7 @@ def test_the_library_outlasts_the_window_it_was_opened_from(
     second.close()
     QApplication.processEvents()
     assert dialog.isVisible()
-    first.pair_bar.more_targets_asked.emit()
+    first.pair_bar.library_asked.emit()
     assert windows.library_controller.dialog is dialog
     windows.library_controller.ready.emit(Pair("/models/target"))
     assert "library" in first.notices.texts
@@ -441,3 +447,24 @@ def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
     until(lambda: windows.current is second)
     windows.attention.chosen.emit(5)
     until(lambda: shown(windows) == {1: 2, 2: 5})
+
+
+def test_a_queue_goes_on_while_no_window_shows_it(
+    open_windows: OpenWindows, until: Until, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    windows = open_windows(f"ready take load take wait:{gate} text:one done serve")
+    window = windows.current
+    send(window, "first")
+    until(lambda: window.conversation.writing)
+    for text in ("second", "third"):
+        send(window, text)
+    window.menus.actions["new"].trigger()
+    gate.touch()
+    store = window.store
+    until(lambda: len(store.branch(1).result()) == 6 and not windows.application.answers.busy)
+    assert [m.content for m in store.branch(1).result() if m.role == "user"] == [
+        *("first", "second", "third")
+    ]
+    assert store.conversation(1).result().queued == ()
+    assert window.conversation.record is None, "and nothing else is shown for it"

@@ -250,6 +250,23 @@ def test_a_processor_is_recommended_what_it_can_expand(catalog: Catalog):
     assert best.target != STARTER.name
 
 
+def test_the_recommendation_does_not_follow_the_free_memory_of_the_moment(catalog: Catalog):
+    moments = [
+        offers(catalog, machine=Machine("m", 32 << 30, free * 10**9, unified=False))
+        for free in (2, 8, 16, 24)
+    ]
+    assert len({recommended(found).target for found in moments}) == 1
+    assert recommended(moments[0]).reason, "it says that there is no room now"
+    assert not recommended(moments[-1]).reason
+
+
+def test_pairs_for_more_memory_come_behind_those_for_this_machine(catalog: Catalog):
+    found = offers(catalog, machine=Machine("m", 24 << 30, 22 * 10**9, unified=False))
+    rest = [offer for offer in found if not offer.reason and not offer.recommended]
+    assert {bool(offer.caution) for offer in rest} == {False, True}
+    assert rest == sorted(rest, key=lambda offer: bool(offer.caution))
+
+
 def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
 

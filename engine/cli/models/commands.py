@@ -1,35 +1,53 @@
 """`slipstream models`: listing, pairing, fetching, converting and removing models.
 
 Each command parses its options, calls a function elsewhere (imported only then), and prints a table
-or a line of JSON. With --json a failure is a line too: {"problem": [message, remedy]}.
+or, with --json, lines of `models.answers`.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from engine.cli.several_macs import HostsFile
+from engine.cli.options import AS_JSON, ON_THE_MACS, argument, described, examples
+from models.answers import (
+    ANSWERS,
+    Answer,
+    Changed,
+    Folders,
+    Found,
+    Freed,
+    Made,
+    Offered,
+    Opened,
+    Planned,
+    Progressed,
+    Rated,
+    Refused,
+)
 from models.errors import Problem
 
+CONVERT_EXAMPLES = examples("slipstream convert organization/model my-model --bits 4")
+
 app = typer.Typer(
-    help="Find, fetch, convert and remove models; see what fits this machine.",
+    help="Find, fetch, convert and remove models; see what fits.",
     no_args_is_help=True,
+    epilog=examples("slipstream models pair", "slipstream models pull organization/model"),
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+Hosts = Annotated[Path | None, described(*ON_THE_MACS)]
+Json = Annotated[bool, described(*AS_JSON)]
+Drafter = Annotated[str, described("What guesses, as for slipstream chat.", "DRAFTER")]
 WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
 ]
 
 
-@app.command("list")
+@app.command("list", epilog=examples("slipstream models list"))
 def list_models(*, json: Json = False) -> None:
     """List installed models, downloads, and leftovers of interrupted work."""
     from engine.cli.models.local import local_models
@@ -38,16 +56,16 @@ def list_models(*, json: Json = False) -> None:
     with problems_as_lines(json):
         found = local_models()
         if json:
-            say(**asdict(found))
+            say(found)
         else:
             show_local(Console(), found)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models search qwen --limit 5"))
 def search(
     *,
-    text: Annotated[str, typer.Argument(help="A part of the name.")],
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
+    text: Annotated[str, argument("A part of the name.", "TEXT")],
+    limit: Annotated[int, described("Results at most.", "N", min=1, max=100)] = 20,
     json: Json = False,
 ) -> None:
     """Look for models on the hub."""
@@ -57,24 +75,29 @@ def search(
     with problems_as_lines(json):
         found = Hub().search(text, limit=limit)
         if json:
-            say(found=found)
+            say(Found(tuple(found)))
         else:
             show_found(Console(), text, found)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "slipstream models pull organization/model",
+        "slipstream models pull organization/model/file.gguf@revision",
+    )
+)
 def pull(
     *,
     repositories: Annotated[
         list[str] | None,
-        typer.Argument(help="organization/model[/file.gguf][@revision]; none: continue the queue."),
+        argument("Models to fetch. Without any, the queue goes on.", "MODEL"),
     ] = None,
-    pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Pause this one.")] = "",
-    cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this one.")] = "",
+    pause: Annotated[str, described("Pause this download.", "MODEL")] = "",
+    cancel: Annotated[str, described("Forget this download.", "MODEL")] = "",
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Fetch models from the hub; Ctrl-C pauses, and the next pull continues."""
+    """Fetch models from the hub. Ctrl-C pauses; the next pull goes on."""
     from models.hub.queue import Queue
 
     with problems_as_lines(json):
@@ -84,12 +107,12 @@ def pull(
         if pause:
             download = Queue().pause(pause)
             now = "will be paused in a moment" if download.request else "is paused"
-            say(download=download) if json else print(f"{download.repository} {now}.")
+            say(Changed(download)) if json else print(f"{download.repository} {now}.")
         if cancel:
             download = Queue().cancel(cancel)
             now = "will be cancelled in a moment" if download.request else "is cancelled"
             see = "To see what it left: slipstream models list"
-            say(download=download) if json else print(f"{download.repository} {now}. {see}")
+            say(Changed(download)) if json else print(f"{download.repository} {now}. {see}")
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
@@ -101,7 +124,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     console = Console(stderr=True)
     with stoppable(with_parent=with_parent) as interruption, DownloadView(console) as view:
         queue = Queue()
-        report = paced(lambda download: say(download=download)) if as_json else view.show
+        report = paced(lambda download: say(Changed(download))) if as_json else view.show
         ends = pull(repositories, queue, fetch_download, report=report, stopped=interruption)
     if queue.notice:
         console.print(queue.notice, markup=False)
@@ -110,7 +133,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     for done in (end for end in ends if end.status == "done"):
         model = installed_by(done)
         if as_json:
-            say(installed=model)
+            say(Made(model))
         else:
             print(model.name)
     failed = [end for end in ends if end.status == "failed"]
@@ -121,15 +144,14 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
         raise typer.Exit(128 + interruption.signal)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models pair --target my-model"))
 def pair(
     *,
-    target: Annotated[str, typer.Option(help="Rate every drafter for this target.")] = "",
-    hosts: HostsFile = None,
+    target: Annotated[str, described("Rate all drafters for this target.", "MODEL")] = "",
+    hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Recommend pairs for this machine, with --hosts for several; with --target, rate every drafter
-    for that target."""
+    """Recommend pairs for this machine, or rate a target's drafters."""
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
@@ -137,28 +159,27 @@ def pair(
         if target:
             name, candidates = candidates_for(target)
             if json:
-                say(target=name, candidates=candidates)
+                say(Rated(name, tuple(candidates)))
             else:
                 show_candidates(Console(), name, candidates)
             return
         offers = offers_here(hosts)
         if json:
-            say(offers=offers)
+            say(Offered(tuple(offers)))
         else:
             show_offers(Console(), offers)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models fit organization/model --context 16000"))
 def fit(
     *,
-    target: Annotated[str, typer.Argument(help="A folder, a GGUF file, or a model's name.")],
-    drafter: Annotated[str, typer.Option(help="As slipstream chat takes it.")] = "",
-    context: Annotated[int, typer.Option(min=1, help="Tokens of a conversation.")] = 4096,
-    hosts: HostsFile = None,
+    target: Annotated[str, argument("A folder, a GGUF file or a name.", "MODEL")],
+    drafter: Drafter = "",
+    context: Annotated[int, described("Tokens of a conversation.", "N", min=1)] = 4096,
+    hosts: Hosts = None,
     json: Json = False,
 ) -> None:
-    """Say whether a pair fits in this machine's memory, or in that of several Macs, and what it
-    needs."""
+    """Say how much memory a pair needs, and whether it is there."""
     from engine.cli.models.pairs import fit_of, plan_of
     from engine.cli.models.show import show_fit, show_plan
 
@@ -166,54 +187,53 @@ def fit(
         if hosts is not None:
             macs, made = plan_of(target, drafter, context=context, hosts=hosts)
             if json:
-                say(
-                    macs=macs,
-                    fits=made.fits_all,
-                    mode=made.mode,
-                    layers=made.layers,
-                    ranks=made.fits,
-                )
+                say(Planned(macs, made.fits_all, made.mode, made.layers, made.fits))
             else:
                 show_plan(Console(), macs, made)
             return
         found = fit_of(target, drafter, context=context)
         if json:
-            say(**asdict(found))
+            say(found)
         else:
             show_fit(Console(), found)
 
 
-@app.command()
+@app.command("open", hidden=True)
+def open_model(*, target: Annotated[str, typer.Argument()] = "") -> None:
+    """For the window: say in JSON which folder the target, or the starter model, is in, once it is
+    fetched or imported. Ends with standard input."""
+    from engine.process.interrupts import end_with_parent
+    from models.installed.resolve import open_target
+
+    end_with_parent()
+    with problems_as_lines(True):
+        found = open_target(
+            target or None, progress=lambda done, total: say(Progressed(done, total))
+        )
+        say(Opened(str(found.path)))
+
+
+@app.command(epilog=CONVERT_EXAMPLES)
 def convert(
     *,
     source: Annotated[
-        str, typer.Argument(help="A float model or drafter: folder, name, GGUF file.")
+        str, argument("A float model or drafter: folder, name, GGUF file.", "MODEL")
     ] = "",
     folder: Annotated[
-        Path | None, typer.Argument(help="The folder to make; else one of Slipstream's own.")
+        Path | None, argument("The folder to make; else one of our own.", "FOLDER")
     ] = None,
-    bits: Annotated[
-        int | None,
-        typer.Option(help="2, 3, 4, 5, 6 or 8; 4 if not given. A drafter's: 8 or 4; 8."),
-    ] = None,
-    group_size: Annotated[int, typer.Option(help="Weights that share a scale: 32, 64, 128.")] = 64,
+    bits: Annotated[int | None, described("2, 3, 4, 5, 6 or 8; a drafter's: 4 or 8.", "N")] = None,
+    group_size: Annotated[int, described("Weights that share a scale: 32, 64, 128.", "N")] = 64,
     recipe: Annotated[
         str,
-        typer.Option(
-            help="More bits where they matter: mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6."
-        ),
+        described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME"),
     ] = "",
-    mtp: Annotated[
-        bool, typer.Option("--mtp", help="Only the model's MTP module, as a drafter of its own.")
-    ] = False,
-    adapter: Annotated[
-        Path | None,
-        typer.Option(help="A LoRA adapter of mlx-lm, fused into SOURCE, or the model it names."),
-    ] = None,
+    mtp: Annotated[bool, described("Only its MTP module, as a drafter.", "", "--mtp")] = False,
+    adapter: Annotated[Path | None, described("A LoRA adapter, fused into it.", "FOLDER")] = None,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Make a quantized model or drafter of a float one, import a GGUF file, or fuse an adapter."""
+    """Quantize a float model or drafter, import a GGUF file, or fuse an adapter."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
@@ -229,7 +249,7 @@ def convert(
         def progress(done: int, total: int) -> None:
             interruption.check()
             if json:
-                say(progress=[done, total])
+                say(Progressed(done, total))
             show(done, total)
 
         try:
@@ -245,19 +265,18 @@ def convert(
             print("Stopped; nothing was kept.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None
         if json:
-            say(installed=installed_at(made))
+            say(Made(installed_at(made)))
         else:
             print(made)
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models remove organization/model"))
 def remove(
     *,
-    name: Annotated[str, typer.Argument(help="As slipstream models list shows it.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Annotated[str, argument("A name that slipstream models list shows.", "MODEL")],
+    yes: Annotated[bool, described("Do not ask.", "", "--yes", "-y")] = False,
     incomplete: Annotated[
-        bool,
-        typer.Option("--incomplete", help="Delete the leftovers, not the model."),
+        bool, described("Delete the leftovers, not the model.", "", "--incomplete")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -280,19 +299,19 @@ def remove(
                 return
         freed = removable.remove()
         if json:
-            say(freed_bytes=freed)
+            say(Freed(freed))
         else:
             print(f"Deleted; {size(freed)} freed.")
 
 
-@app.command()
+@app.command(epilog=examples("slipstream models folders --add /Volumes/Models"))
 def folders(
     *,
-    add: Annotated[Path | None, typer.Option(help="Look for models here too.")] = None,
-    remove: Annotated[Path | None, typer.Option(help="Stop looking here.")] = None,
+    add: Annotated[Path | None, described("Look for models here too.", "FOLDER")] = None,
+    remove: Annotated[Path | None, described("Stop looking here.", "FOLDER")] = None,
     json: Json = False,
 ) -> None:
-    """List, add or remove folders in which Slipstream looks for models."""
+    """List, add or remove the folders in which models are looked for."""
     from models.installed.added_folders import add_folder, remove_folder
     from models.installed.added_folders import folders as added
 
@@ -303,35 +322,25 @@ def folders(
             remove_folder(remove)
         listed = list(map(str, added()))
         if json:
-            say(folders=listed)
+            say(Folders(tuple(listed)))
         elif listed:
             print("\n".join(listed))
         else:
             print("No folder was added yet. To add one: slipstream models folders --add FOLDER")
 
 
-def say(**answer: object) -> None:
-    """Print one line of JSON, now; records become what `asdict` makes of them."""
-    print(dumps(_plain(answer)), flush=True)
+def say(answer: Answer) -> None:
+    """Print one line of JSON, now."""
+    print(ANSWERS.to_json(answer), flush=True)
 
 
 @contextmanager
 def problems_as_lines(as_json: bool) -> Iterator[None]:
-    """With `as_json`, a `Problem` becomes {"problem": [message, remedy]} and exit code 2."""
+    """With `as_json`, a `Problem` becomes a line and exit code 2."""
     try:
         yield
     except Problem as problem:
         if not as_json:
             raise
-        say(problem=[problem.message, problem.remedy])
+        say(Refused(problem.message, problem.remedy))
         raise typer.Exit(2) from None
-
-
-def _plain(value: object) -> object:
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value

@@ -1,6 +1,6 @@
-"""What `slipstream convert` makes of what a person named: a model, a drafter, an MTP module.
+"""Finds the source of `slipstream convert`, and makes a model, a drafter or an MTP module of it.
 
-Finds the source, and says where the result goes; convert.py and convert_drafter.py make it.
+Knows where the result goes; convert.py and convert_drafter.py write it.
 """
 
 import os
@@ -128,7 +128,7 @@ def installed_at(folder: Path) -> Installed:
 
 
 def _elsewhere(folder: Path) -> Installed:
-    """The record of what is in a folder outside all that `installed` lists."""
+    """The record of a model in a folder that `installed` does not list."""
     place = ModelPlace(folder.name, ModelFolder(folder.absolute()), "folder", removable=False)
     found = describe(place).record
     if found.problem:

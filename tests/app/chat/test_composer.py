@@ -108,13 +108,28 @@ def test_while_answering_the_button_and_escape_stop(composer: Composer, heard: H
     assert button(composer).accessibleName() == "Send the message"
 
 
-def test_the_next_message_may_be_written_but_not_sent(composer: Composer, heard: Heard) -> None:
+def test_while_answering_a_message_is_queued(composer: Composer, heard: Heard) -> None:
+    queued: list[str] = []
+    composer.to_queue.connect(queued.append)
     composer.set_answering(True)
+    enter(composer)
+    QTest.keyClicks(composer.field, "later")
+    enter(composer)
+    assert (queued, heard.sent, composer.text) == (["later"], [], "")
+    composer.queued.show_queue(queued, "Sent later", sends=False)
+    assert composer.queued.isVisible()
+    composer.queued.show_queue([], "", sends=False)
+    assert not composer.queued.isVisible()
+
+
+def test_what_cannot_be_queued_stays(composer: Composer, heard: Heard) -> None:
+    composer.set_answering(True)
+    composer.queues = False
     QTest.keyClicks(composer.field, "next")
     enter(composer)
     assert heard.sent == []
     assert composer.text == "next"
-    assert "Stop it (Esc)" in shown(composer)[0]
+    assert "Stop it (Esc)" in shown(composer)[-1]
     composer.set_answering(False)
     assert shown(composer) == []
     enter(composer)

@@ -15,6 +15,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.draft_ahead import DraftAhead
 from app.chat.message import Ending, MessageWidget
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
@@ -22,8 +23,10 @@ from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.palette import DARK
 from engine.request import Role
+from tests.support.app.traces import made_round
 
 Make = Callable[..., MessageWidget]
+_FOR_ALL = ("Edit", "Duplicate the conversation up to here", "Delete", "Select all")
 
 
 @pytest.fixture
@@ -72,6 +75,24 @@ def test_it_is_as_high_as_its_text(make: Make) -> None:
     assert narrow.view.height() > before
 
 
+def test_a_bubble_is_as_wide_as_its_text_and_stands_at_the_right(make: Make) -> None:
+    def bubble(text: str, width: int = 600) -> tuple[int, int]:
+        """The left and the right edge of the colour behind a person's message."""
+        message = make(text, role="user")
+        message.resize(width, message.height_at(width))
+        image = message.grab().toImage()
+        own = message._formats.colours.own
+        line = [x for x in range(width) if image.pixelColor(x, 14).name() == own]
+        return line[0], line[-1]
+
+    short, long = bubble("Hello"), bubble("word " * 60)
+    assert short[1] == long[1] >= 597
+    assert short[0] > 450
+    assert 110 < long[0] < 130
+    assert make("Hello", role="user").height_at(600) < 80
+    assert bubble("A line\nand a longer line\nb")[0] > long[0]
+
+
 def test_copying_the_message(make: Make) -> None:
     message = make("# a\n**b**\u202e <i>\n")
     told: list[str] = []
@@ -107,17 +128,55 @@ def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
         button(question, "Edit").click()
 
 
-def test_an_answer_has_its_actions_at_its_end_too(make: Make) -> None:
+def test_a_message_has_its_actions_at_its_end(make: Make) -> None:
     answer, question = make("a"), make("b", role="user")
-    height = answer.height_at(600)
-    answer.enterEvent(QEnterEvent(QPointF(), QPointF(), QPointF()))
-    assert answer.height_at(600) == height
-    copies = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
-    below, above = [b.mapTo(answer, QPoint()).y() for b in copies]
-    assert above < answer.view.y() < answer.view.geometry().bottom() < below
-    assert len([b for b in question.buttons if "Copy" in b.accessibleName()]) == 1
-    reached = [part for part in answer.inner if "Copy the message" in part.accessibleName()]
-    assert len(reached) == 1, "the keyboard reaches each once"
+    (below,) = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
+    (under,) = [b for b in question.buttons if "Copy the message" in b.accessibleName()]
+    assert below.mapTo(answer, QPoint()).y() > answer.view.geometry().bottom()
+    assert under.mapTo(question, QPoint()).y() > question.view.geometry().bottom()
+
+
+def test_an_answer_keeps_its_show(make: Make, qtbot: QtBot) -> None:
+    message, question = make("a"), make("b", role="user")
+    names = ("Show how each word was written", "Replay", "Write it twice")
+    message.end(Ending())
+    assert not any(button(message, name).isVisible() for name in names), "it has no rounds"
+    message.set_figures(AnswerFigures(10, 1.0, 0.1, "end"))
+    assert all(button(message, name).isVisible() for name in names)
+    assert not any(name in b.accessibleName() for b in question.buttons for name in names)
+    with qtbot.waitSignal(message.tokens_asked) as asked:
+        button(message, names[0]).click()
+    assert asked.args == [True]
+    with qtbot.waitSignal(message.replay_asked):
+        button(message, names[1]).click()
+    with qtbot.waitSignal(message.race_asked):
+        button(message, names[2]).click()
+
+
+def test_the_legend_is_there_while_the_tokens_are_shown(make: Make) -> None:
+    message = make("a")
+    assert message.legend is None
+    message.show_tokens(True)
+    assert message.legend is not None
+    assert button(message, "Show how each word").isChecked()
+    message.show_tokens(False)
+    assert message.legend is None
+    assert not button(message, "Show how each word").isChecked()
+
+
+def test_a_draft_is_shown_when_all_text_is_written(make: Make) -> None:
+    message = make("Some words")
+    message.show_ahead(made_round(1, " more")[0], share=None, calm=True)
+    assert message.findChild(DraftAhead).isHidden()
+    message.refresh()
+    ahead = message.findChild(DraftAhead)
+    assert ahead.isVisible()
+    message.append(" more")
+    message.step()
+    message.refresh()
+    message.end(Ending())
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert message.findChild(DraftAhead) is None
 
 
 def test_the_figures_of_an_answer(make: Make) -> None:
@@ -127,14 +186,12 @@ def test_the_figures_of_an_answer(make: Make) -> None:
     assert message.figures_line.text() == ""
     message.set_figures(AnswerFigures(1412, 10.0, 0.423, "end"))
     said = message.figures_line.text().split(" \u00b7 ")
-    assert said[:3] == ["1,412 tokens", "141.2 tokens/s", "first after 0.42 s"]
-    assert said[-1] == "Qwen"
-    assert len(said) == 5
+    assert said == ["141 tokens/s", "1,412 tokens", "first after 0.42 s", "Qwen"]
     assert message.figures_line.accessibleName() == message.figures_line.text()
     message.set_figures(AnswerFigures(1412, 10.0, 101.29, "end"))
     assert "first after 1 min 41 s" in message.figures_line.text()
     for figures, ending, count in (
-        (AnswerFigures(1, 0.0, None, "end"), "complete", 3),
+        (AnswerFigures(1, 0.0, None, "end"), "complete", 2),
         (AnswerFigures(1, 0.0, None, ""), "complete", 2),
         (AnswerFigures(1, 0.0, None, "stop string"), "complete", 3),
         (AnswerFigures(1, 1.0, None, "length"), "length", 3),  # said above it already
@@ -142,6 +199,16 @@ def test_the_figures_of_an_answer(make: Make) -> None:
         message.end(Ending(ending))
         message.set_figures(figures)
         assert len(message.figures_line.text().split(" \u00b7 ")) == count
+
+
+def test_it_begins_with_what_drafting_gained(make: Make) -> None:
+    message = make("a")
+    message.end(Ending())
+    message.set_figures(AnswerFigures(84, 10.0, None, "end", rounds=40, times_plain=1.63))
+    said = message.figures_line.text().split(" \u00b7 ")
+    assert said == ["1.6 times as fast as plain", "2.1 tokens a step", "8.4 tokens/s", *said[3:]]
+    message.set_figures(AnswerFigures(40, 10.0, None, "end", rounds=40))
+    assert message.figures_line.text().startswith("4.0 tokens/s"), "nothing was drafted"
 
 
 def test_when_it_was_written(qtbot: QtBot, formats: Formats) -> None:
@@ -159,14 +226,16 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
     message = make("# Head\n\none **two** three\nfour\n")
     found = entries(message.menu(QPoint()))
     assert list(found) == [
-        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", "Select all")
+        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", *_FOR_ALL)
     ]
     assert not found["Copy"].isEnabled()
     assert not found["Copy as Markdown"].isEnabled()
     with qtbot.waitSignal(message.regenerate_asked):
         found["Regenerate"].trigger()
     found["Copy the answer"].trigger()
-    assert QGuiApplication.clipboard().text() == message.written
+    copied = QGuiApplication.clipboard()
+    assert copied.text() == message.written
+    assert "<strong>two</strong>" in copied.mimeData().html()
     message.view.setTextCursor(message.view.document().find("two"))
     message.end(Ending("length"))
     found = entries(message.menu(QPoint()))
@@ -180,9 +249,14 @@ def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
 def test_the_menu_of_a_question(make: Make, qtbot: QtBot) -> None:
     message = make("b", role="user")
     found = entries(message.menu(QPoint()))
-    assert list(found) == ["Copy", "Copy the message", "Edit", "Select all"]
-    with qtbot.waitSignal(message.edit_asked):
-        found["Edit"].trigger()
+    assert list(found) == ["Copy", "Copy the message", *_FOR_ALL]
+    for entry, asked in (
+        ("Edit", message.edit_asked),
+        ("Duplicate the conversation up to here", message.duplicate_asked),
+        ("Delete", message.deletion_of_message_asked),
+    ):
+        with qtbot.waitSignal(asked):
+            found[entry].trigger()
 
 
 def test_a_link_can_be_copied(make: Make) -> None:

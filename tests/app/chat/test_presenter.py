@@ -11,7 +11,6 @@ from app.chat.presenter import ConversationPresenter
 from app.chat.transcript import Transcript
 from app.conversations.records import Message, MessageState
 from app.markdown.formats import Formats
-from app.rounds.lane import DraftLane
 from app.rounds.trace import TextTally
 from engine.events import (
     Done,
@@ -38,9 +37,7 @@ class Shown:
     def __init__(self, talk: Talk, formats: Formats) -> None:
         self.talk = talk
         self.transcript = Transcript(formats)
-        self.presenter = ConversationPresenter(
-            talk.conversation, talk.answers, self.transcript, DraftLane()
-        )
+        self.presenter = ConversationPresenter(talk.conversation, talk.answers, self.transcript)
         self.transcript.resize(600, 500)
         self.transcript.show()
 

@@ -1,5 +1,6 @@
 """Provenance: every token by its line and colour over rendered text, rejected ones among them."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,17 +15,18 @@ from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QToolButton, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.provenance import Legend, Provenance, describe, laid_over
+from app.chat.provenance import Legend, Provenance, describe
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
 from app.markdown.formulas import FormulaLayouts
 from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.rounds.explained import KINDS, as_tip
+from app.rounds.explained import IN_WORDS, KINDS
 from app.rounds.trace import Piece, PieceKind
-from app.theme.palette import DARK, LIGHT
+from app.theme.palette import DARK, LIGHT, contrast
 from engine.conversation.rounds import Token
+from tests.support.app.laid_over import laid_over
 from tests.support.app.markdown_texts import cut_places, split
 from tests.support.mostly_slow import examples
 
@@ -318,21 +320,97 @@ def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: boo
     assert looks() >= max(coloured, 1)
 
 
-def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
-    legend = Legend(formats.font, formats.colours)
+def test_the_legend_explains_what_the_answer_has(show: Show, qtbot: QtBot) -> None:
+    made = overlaid(show(TABLE))
+    legend = Legend(made)
     qtbot.addWidget(legend)
     assert set(legend.words) == set(get_args(PieceKind))
     for kind, word in legend.words.items():
-        assert word.accessibleName() == kind
-        assert word.toolTip() == as_tip(KINDS[kind])
-    assert not legend.words["forced"].isVisibleTo(legend), "only a grammar makes such tokens"
-    legend.show_forced(True)
-    assert legend.words["forced"].isVisibleTo(legend)
+        assert word.accessibleName() == IN_WORDS[kind]
+        assert KINDS[kind] in word.toolTip()
+        assert word.isVisibleTo(legend) == (kind != "forced"), "only a grammar makes such tokens"
     assert not legend.grab().isNull()
     asked: list[bool] = []
     legend.explanation_asked.connect(lambda: asked.append(True))
     legend.findChildren(QToolButton)[0].click()
     assert asked == [True]
+
+
+def test_tokens_that_are_not_in_the_answer_can_be_hidden(show: Show, qtbot: QtBot) -> None:
+    view = show(TABLE)
+    made = overlaid(view)
+    legend = Legend(made)
+    qtbot.addWidget(legend)
+    legend.words["rejected"].click()
+    view.text.settle()
+    assert "three" not in view.toPlainText()
+    assert "\u21b5" in view.toPlainText()
+    legend.words["discarded"].click()
+    legend.words["rejected"].click()
+    view.text.settle()
+    assert "three" in view.toPlainText()
+    assert "\u21b5" not in view.toPlainText()
+    assert not legend.words["accepted"].isCheckable()
+
+
+def test_tokens_that_would_flood_the_answer_are_hidden_at_first(show: Show) -> None:
+    view = show("one two")
+    flood = [piece(f" no{n}", "discarded", position=n) for n in range(20)]
+    made = overlaid(view, pieces=(piece("one", "plain"), *flood, piece(" two", "plain")))
+    assert made.hidden == {"rejected", "discarded"}
+    assert view.toPlainText() == "one two"
+    made.hide_kind("discarded", False)
+    view.text.settle()
+    assert "no7" in view.toPlainText()
+
+
+def test_new_tokens_are_coloured_and_fade_into_the_text(show: Show) -> None:
+    now = [100.0]
+    view = show(TABLE)
+    made = Provenance(view, LIGHT, clock=lambda: now[0])
+    made.fades_after = 2.0
+    made.set_pieces(PIECES[:5])
+    made.refresh()
+    assert ("one", Underline.SingleUnderline, LIGHT.accepted) in laid(view)
+    assert "three" not in view.toPlainText(), "the draft ahead shows what is rejected"
+    now[0] += 1.0
+    made.set_pieces(PIECES)
+    made.refresh()
+    colours = {text: colour for text, _, colour in laid(view)}
+    assert colours["ol"] == LIGHT.accepted
+    assert colours["two"] not in (LIGHT.bonus, LIGHT.text), "on its way"
+    assert contrast(colours["two"], LIGHT.paper) >= 4.5
+    now[0] += 1.5
+    made.refresh()
+    left = {text for text, _, _ in laid(view)}
+    assert {"=", "ol", "d"} <= left
+    assert "two" not in left
+    now[0] += 1.0
+    made.refresh()
+    assert laid(view) == []
+
+
+def test_of_an_answer_that_goes_on_only_new_tokens_are_coloured(show: Show) -> None:
+    view = show(TABLE)
+    made = Provenance(view, LIGHT)
+    made.set_pieces(PIECES[:5])
+    made.fades_after = 2.0
+    made.set_pieces(PIECES)
+    made.refresh()
+    texts = {text for text, _, _ in laid(view)}
+    assert "ol" in texts
+    assert "two" not in texts
+
+
+def test_colours_can_stay(show: Show) -> None:
+    now = [100.0]
+    view = show(TABLE)
+    made = Provenance(view, LIGHT, clock=lambda: now[0])
+    made.fades_after = math.inf
+    made.set_pieces(PIECES)
+    now[0] += 1_000.0
+    made.refresh()
+    assert ("two", Underline.DotLine, LIGHT.bonus) in laid(view)
 
 
 def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> None:

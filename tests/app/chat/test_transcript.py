@@ -1,18 +1,20 @@
-"""The transcript: order, the newest line kept in sight, frames, the slot, the empty page."""
+"""The transcript: order, the newest line kept in sight, frames, the draft, the empty page."""
 
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.chat.draft_ahead import DraftAhead
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
-from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
+from tests.support.app.laid_over import laid_over
+from tests.support.app.traces import made_round
 
 LONG = "A paragraph of some words.\n\n" * 60
 
@@ -66,6 +68,22 @@ def test_many_deltas_are_one_frame(
     transcript.write_frame()
     assert len(changes) <= 5
     assert message.view.toPlainText().split() == ["word"] * 500
+
+
+def test_lines_are_as_long_as_can_be_read_at_any_size_of_the_text(
+    transcript: Transcript, formats: Formats
+) -> None:
+    transcript.resize(1900, 500)
+    message = transcript.add("assistant", name="m", text=45 * "a lazy dog ", ending=Ending())
+    for points in (10, 16):
+        formats.font.setPointSizeF(points)
+        transcript.set_formats(Formats(formats.font, formats.colours))
+        transcript.write_all()
+        line = message.view.document().firstBlock().layout().lineAt(0)
+        assert 65 < line.textLength() <= 78
+    transcript.resize(400, 500)
+    transcript.write_all()
+    assert message.view.width() < 400
 
 
 def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbot: QtBot) -> None:
@@ -269,23 +287,29 @@ def test_another_width_keeps_the_place(transcript: Transcript) -> None:
     assert row.widget.width() < 400
 
 
-def test_the_slot_is_under_the_message_being_written(transcript: Transcript, qtbot: QtBot) -> None:
-    lane = QLabel("lane")
-    transcript.set_slot(lane)
-    assert not lane.isVisible()
+def test_a_draft_is_shown_behind_the_message_being_written(
+    transcript: Transcript, qtbot: QtBot
+) -> None:
     transcript.add("user", name="You", text="q", ending=Ending())
-    assert not lane.isVisible()
-    answer = transcript.add("assistant", name="m", text="a", ending=None)
-    qtbot.waitUntil(lambda: lane.isVisible() and lane.y() >= answer.bottom)
-    transcript.end(Ending())
-    assert not lane.isVisible()
-    other = QLabel("other")
-    transcript.set_slot(other)
-    assert lane.parent() is None
-    transcript.set_slot(None)
-    assert other.parent() is None
-    lane.deleteLater()
-    other.deleteLater()
+    transcript.show_ahead("Reading")
+    answer = transcript.add("assistant", name="m", text="", ending=None)
+    transcript.show_ahead("Reading")
+    settle(transcript)
+    assert answer.widget is not None
+    ahead = answer.widget.findChild(DraftAhead)
+    assert ahead is not None
+    assert ahead.line == "Reading"
+    transcript.append("Some words")
+    drafted = made_round(1, " more")[0]
+    transcript.show_ahead(drafted)
+    assert ahead.round is None, "the text comes first"
+    settle(transcript)
+    assert ahead.round == drafted
+    height = answer.height
+    transcript.show_ahead(None)
+    settle(transcript)
+    assert ahead.isHidden()
+    assert answer.height == height
 
 
 def test_the_empty_page(transcript: Transcript) -> None:

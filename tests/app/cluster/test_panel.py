@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 
@@ -16,7 +15,7 @@ from app.settings import Pair, Settings
 from app.window import Window
 from engine.cluster.hosts import Hosts
 from engine.cluster.states import RankState
-from engine.process.protocol import Macs
+from engine.process.protocol import Macs, Ranks
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommand, FakeCommandRunner
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
@@ -68,7 +67,7 @@ class Panel:
         self.until(lambda: self.window.application.answers.busy)
 
     def tell(self, ranks: list[RankState]) -> None:
-        self.check.tell({"ranks": json.loads(json.dumps([asdict(rank) for rank in ranks]))})
+        self.check.tell(Ranks(tuple(ranks)))
 
     @property
     def states(self) -> list[str]:

@@ -72,6 +72,19 @@ def test_a_message_keeps_what_was_sent_of_it(path: Path) -> None:
         assert store.documents_of(record.id).result() == ((1, document()),)
 
 
+def test_documents_come_back_with_a_deleted_message_and_go_with_a_copy(store: Store) -> None:
+    record, question = sent_with(store, document())
+    store.finish_answer(question.id + 1, "It leaks.", (), state="complete").result()
+    copy = store.duplicate(record.id).result()
+    change = store.delete_message(question.id).result()
+    assert store.documents_of(record.id).result() == ()
+    store.undo(change).result()
+    assert store.documents_of(record.id).result() == ((1, document()),)
+    assert store.message(question.id).result().sent == question.sent
+    assert store.documents_of(copy.id).result() == ((1, document()),)
+    assert store.branch(copy.id).result()[0].sent == question.sent
+
+
 def test_another_version_keeps_the_documents_and_their_numbers(store: Store) -> None:
     record, question = sent_with(store, document())
     assert question.sent is not None

@@ -52,7 +52,8 @@ def test_an_older_file_is_brought_on_and_searched(path: Path) -> None:
         assert [hit.message for hit in store.search("ancient").result()] == [1]
         assert [hit.message for hit in store.search("old").result()] == [None]
         (record,) = store.conversations().result()
-        assert (record.folder, record.archived) == (None, False)
+        assert (record.folder, record.archived, record.queued) == (None, False, ())
+        assert not store.message(2).result().edited
         assert record.titled, "the model replaces no title of before"
         store.move(1, folder=store.make_folder("Work").result().id).result()
         assert store.say(1, "more").result().id == 3

@@ -70,6 +70,25 @@ def test_the_newest_messages_come_first_up_to_the_limit(store: Store) -> None:
     assert messages == ids[:1:-1]
 
 
+def test_an_excerpt_has_no_marks_of_markdown(store: Store) -> None:
+    for text, word, expected in (
+        (
+            "### The needle\n\n**Bold** and `code` words.",
+            "needle",
+            "The [needle] Bold and code words.",
+        ),
+        ("| a | needle |\n|---|:--:|\n| 1 | 2 |", "needle", "| a | [needle] | | 1 | 2 |"),
+        ("```python\nx = y ** needle\n```", "needle", "x = y ** [needle]"),
+        ("**A long way** to **青い**", "青い", "A long way to [青い]"),
+        ("- one needle\n- *two*", "needle", "one [needle] two"),
+        ("snake_case_name needle __init__", "needle", "snake_case_name [needle] __init__"),
+    ):
+        asked(store, text)
+        assert shown(store.search(word, limit=1).result()[-1]) == expected
+    asked(store, "word " * 30 + "**bold** nadel **" + "more " * 30 + "**")
+    assert "*" not in shown(store.search("nadel").result()[-1])
+
+
 def test_an_excerpt_marks_what_was_found(store: Store) -> None:
     asked(store, "first line\n" + "filler " * 50 + "the needle,\n\nagain needles " + "more " * 50)
     (hit,) = store.search("needle").result()

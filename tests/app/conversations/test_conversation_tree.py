@@ -53,6 +53,24 @@ def test_a_question_and_its_answer_are_begun_together(store: Store) -> None:
     assert branch[0].siblings == 2
 
 
+def test_a_queued_message_leaves_the_queue_with_its_answer_or_not_at_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = asked(store, "One?")
+    answered(store, question)
+    conversation = question.conversation
+    store.keep_queued(conversation, ("Two?", "\ud800 Three?")).result()
+    store.keep_unsent(conversation, "unsent").result()
+    with monkeypatch.context() as broken:
+        broken.setattr("app.conversations.tree.begin", None)
+        failed = store.ask(conversation, "Two?", queued=True, target="t", drafter="d")
+        assert failed.exception() is not None
+    assert store.conversation(conversation).result().queued == ("Two?", "\ufffd Three?")
+    record, branch = store.ask(conversation, "Two?", queued=True, target="t", drafter="d").result()
+    assert (record.queued, record.unsent) == (("\ufffd Three?",), "unsent")
+    assert contents(branch) == ["One?", "Because.", "Two?", ""]
+
+
 def test_where_the_answer_cannot_be_begun_nothing_is_stored(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,21 @@ def test_a_deleted_folder_leaves_its_conversations(store: Store) -> None:
     assert store.folders().result() == (folder,)
 
 
+def test_a_folder_keeps_what_new_conversations_begin_with(store: Store) -> None:
+    folder = store.make_folder("Work").result()
+    assert (folder.instruction, folder.files) == ("", ())
+    store.set_up_folder(folder.id, instruction="Be brief.", files=["/a b.txt", "/ü.pdf"]).result()
+    (kept,) = store.folders().result()
+    assert (kept.instruction, kept.files) == ("Be brief.", ("/a b.txt", "/ü.pdf"))
+    inside = store.create(folder=folder.id).result()
+    assert inside.folder == folder.id
+    store.undo(store.delete_folder(folder.id).result()).result()
+    assert store.folders().result() == (kept,)
+    assert store.conversation(inside.id).result().folder == folder.id
+    with pytest.raises(Problem):
+        store.set_up_folder(99, instruction="", files=()).result()
+
+
 def test_a_new_message_takes_a_conversation_out_of_the_archive(store: Store) -> None:
     conversation = asked(store).conversation
     store.archive(conversation, archived=True).result()

@@ -210,7 +210,9 @@ def test_progress_is_told(
     assert made.part_share == 0.25
     assert made.seconds == asked.seconds, "of the parts before it, however long this one takes"
     assert made.place.startswith("lease.txt, line ")
-    assert made.place in one.window.lane.line
+    row = one.window.transcript.streaming
+    assert row is not None
+    assert made.place in str(row.ahead)
     assert "found" in one.answer.notes.text
 
 

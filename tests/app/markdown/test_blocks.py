@@ -72,9 +72,11 @@ def test_an_image_is_its_description_and_a_link() -> None:
 
 
 def test_html_is_shown() -> None:
-    text = "<img src=file:///x onerror=y> a <b>c</b> <!-- d -->"
+    text = "<img src=file:///x onerror=y> a <widget>c</widget> <b>d <!-- e -->"
     assert words(line(text)) == text
-    assert words(line("<div>\n<p>a\n</div>")) == "<div>\u2028<p>a\u2028</div>"
+    assert words(line("<form>\n<input>a\n</form>")) == "<form>\u2028<input>a\u2028</form>"
+    for address in ("file:///x", "javascript:x"):
+        assert words(line(f"<a href='{address}'>b</a>")).startswith("<a href")
 
 
 def test_line_ends() -> None:
@@ -86,15 +88,15 @@ def test_lists() -> None:
     assert [words(item) for item in items if isinstance(item, TextLine)] == [
         "3.\ta",
         "4.\tb",
-        "\u25e6\tc",
-        "\u25aa\td",
+        "\u2022\tc",
+        "\u25e6\td",
         "e",
         "\u2611\tf",
         "\u2610\tg",
         "7.\t",
     ]
-    assert [item.block.left for item in items] == [24, 24, 48, 72, 48, 24, 24, 24]
-    assert [item.block.hanging for item in items] == [True] * 4 + [False] + [True] * 3
+    assert [item.block.left for item in items] == [30, 30, 54, 78, 54, 30, 30, 30]
+    assert [bool(item.block.marker) for item in items] == [True] * 4 + [False] + [True] * 3
 
 
 def test_tight_and_loose_lists() -> None:
@@ -113,7 +115,8 @@ def test_a_list_after_a_marker() -> None:
 
 def test_quotes() -> None:
     items = read("> a\n> > b\n\nc")
-    assert [item.block.bars for item in items] == [(0,), (0, 16), ()]
+    bars = [tuple(bar.left for bar in item.block.bars) for item in items]
+    assert bars == [(0,), (0, 16), ()]
     assert [item.block.left for item in items] == [16, 32, 0]
 
 
@@ -301,7 +304,57 @@ def test_harmless_html() -> None:
     assert styled(text, script="above") == ["2"]
     assert styled(text, key=True) == ["K"]
     assert words(line(text)) == "H2O x2 K a\u2028b"
-    for other in ("</sub>", "<sub>", "<sub class=x>a</sub>", "<kbd onclick=x>b</kbd>"):
+    for other in ("</sub>", "<sub>", "<subx>a</subx>"):
         assert words(line(other)) == other
-    folded = read("<details>\n<summary>More</summary>\n\nText\n\n</details>\n")
-    assert [words(item) for item in folded if isinstance(item, TextLine)] == ["More", "Text"]
+    assert styled("<b>a</b> <strong>b</strong>", bold=True) == ["a", "b"]
+    assert styled("<i onclick=x>a</i> <em>b</em>", italic=True) == ["a", "b"]
+    assert styled("<u>a</u> <ins>b</ins>", underlined=True) == ["a", "b"]
+    assert styled("<mark>a</mark>", marked=True) == ["a"]
+    assert styled("<s>a</s> <del>b</del>", struck=True) == ["a", "b"]
+    assert styled("<a href='https://b.c/d'>e</a>", href="https://b.c/d") == ["e"]
+    assert words(line("<span style='color:red'>a</span> <p>b")) == "a <p>b"
+    folded = read("<details>\n<summary>More</summary>\n\nText\n\n</details>\n\nAfter")
+    assert [words(item) for item in folded if isinstance(item, TextLine)] == [
+        *("More", "Text", "", "After")
+    ]
+    assert [item.block.shape for item in folded] == ["summary", "text", "fold_end", "text"]
+    assert [item.block.folds for item in folded] == [(0,), (0,), (0,), ()]
+
+
+def test_emphasis_beside_chinese_punctuation() -> None:
+    for text, bold in (
+        (
+            "**\u5386\u7ecf10\u5e74\u53d1\u5c55\uff0c**\u5e74",
+            "\u5386\u7ecf10\u5e74\u53d1\u5c55\uff0c",
+        ),
+        ("\u9879\u76ee**\u201c\u521b\u65b0\u201d**\u53d6", "\u201c\u521b\u65b0\u201d"),
+        ("**\ub9c8(Markdown)**\uc740", "\ub9c8(Markdown)"),
+    ):
+        assert styled(text, bold=True) == [bold]
+    assert styled("2**(3)**x **(a)**", bold=True) == ["(a)"]  # as CommonMark has it
+
+
+def test_numbers_have_room() -> None:
+    left = [item.block.left for item in read("98. a\n99. b\n100. c")]
+    assert left[0] == left[2] > read("1. a\n2. b")[0].block.left
+
+
+def test_lines_from_right_to_left() -> None:
+    text = "- \u05e4\u05e8\u05d9\u05d8\n- english\n\n> `code` \u05e6\u05d9\u05d8\u05d5\u05d8"
+    assert [item.block.rtl for item in read(text)] == [True, False, True]
+
+
+def test_admonitions() -> None:
+    title, text = read("> [!NOTE]\n> Text *here*.")
+    assert isinstance(title, TextLine)
+    assert isinstance(text, TextLine)
+    assert (words(title), words(text)) == ("Note", "Text here.")
+    assert [bar.tone for bar in text.block.bars] == ["note"]
+    assert words(line("> [!nothing]")) == "[!nothing]"
+
+
+def test_tables_in_html() -> None:
+    text = "<table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><b>1</b></td></tr>\n</table>"
+    (table,) = read(text)
+    assert isinstance(table, Table)
+    assert [[words(cell) for cell in row] for row in table.rows] == [["a", "b"], ["1", ""]]

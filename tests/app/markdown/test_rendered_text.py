@@ -15,6 +15,7 @@ from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
+from tests.support.app.markdown_samples import samples
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.app.window_maker import Until
 from tests.support.mostly_slow import examples
@@ -478,3 +479,57 @@ def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:
     cell, label = (made.document.find(text).block() for text in ("one", "python"))
     between = layout.blockBoundingRect(label).top() - layout.blockBoundingRect(cell).bottom()
     assert between > 6 + 12  # the cell's own room, and that of the code's paper
+
+
+def test_a_table_is_painted_beside_short_lines_of_prose(show: Show) -> None:
+    """Qt paints no table whose width is less than the room that it may use at its right."""
+    view = show("|a|\n|-|\n|b|\n")
+    view.resize(1_600, 400)
+    table = view.document().find("b").currentTable()
+    assert view.document().documentLayout().frameBoundingRect(table).width() > 0
+
+
+def test_colours_of_code_go_with_it_when_all_is_written_anew(formats: Formats) -> None:
+    made = at_once("first words\n\n```python\ndef f(): return 1", formats)
+    made.finish()
+    made.settle()
+    made.set_formats(Formats(formats.font, DARK))
+    made.settle()
+    assert not colours(made.document.firstBlock())
+
+
+def test_details_fold_when_they_end(formats: Formats) -> None:
+    text = "<details>\n<summary>More</summary>\n\nhidden\n\n</details>\n\nafter\n"
+    made = at_once(text[: text.index("</details>")], formats)
+    assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden"]
+    made.append(text[text.index("</details>") :])
+    made.settle()
+    assert made.document.toPlainText().split("\n") == ["\u25b8 More", "after"]
+    assert made.hides(text.index("hidden"))
+    made.reveal(text.index("hidden"))
+    made.settle()
+    assert made.document.toPlainText().split("\n") == ["\u25be More", "hidden", "after"]
+
+
+def test_a_definition_that_comes_later_makes_links(formats: Formats) -> None:
+    text = "See [it][a].\n\nMore.\n\nAnd more.\n\n[a]: https://b.c/d\n"
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for character in text:
+        made.append(character)
+        made.settle()
+    assert made.document.find("it").charFormat().anchorHref() == "https://b.c/d"
+    assert content(made.document) == content(at_once(text, formats).document)
+
+
+def test_long_tables_and_quotes_are_shown_as_such(formats: Formats) -> None:
+    for name in ("huge table", "long quotation"):
+        made = at_once(samples()[name], formats)
+        shapes = {b.blockFormat().property(SHAPE) for b in blocks(made.document)}
+        assert "plain" not in shapes, name
+
+
+@pytest.mark.parametrize("name", samples())
+def test_samples_grow_as_at_once(formats: Formats, name: str) -> None:
+    text = samples()[name][:2_500]
+    growing = grown(formats, text, list(range(0, len(text), 61)), steps=True)
+    assert content(growing.document) == content(at_once(text, formats).document)

@@ -23,11 +23,10 @@ def read(
 ) -> tuple[list[Item], list[int], ReadingPlace]:
     """The page of a text that came in pieces, the size of each part, and where reading stands."""
     place, items, sizes = ReadingPlace(), list[Item](), list[int]()
-    restarted = False
     for piece in pieces:
         stream.append(piece)
-        if stream.restarted != restarted:
-            place, restarted = ReadingPlace(), True
+        if stream.reread() is not None:
+            place = ReadingPlace()
             items.clear()
         while part := stream.finished(place):
             assert part.next.source > place.source or part.next.reasoning > place.reasoning

@@ -12,6 +12,7 @@ from app.models.offers import offer_key
 from app.models.pages import Page
 from app.settings import Pair
 from app.window import Window
+from models.answers import Found, Freed, Offered, Rated
 from models.errors import Problem
 from models.records import Download, Installed
 from tests.support.app.fake_commands import FakeCommandRunner, commands_of
@@ -26,7 +27,6 @@ from tests.support.app.library_samples import (
     installed,
     inventory_answer,
     offer,
-    plain,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
@@ -52,8 +52,8 @@ class Opened:
         """Whatever is usually asked: these are here."""
         self.commands.answer_all(
             inventory_answer(installed=models, downloads=downloads, incomplete=INCOMPLETE),
-            plain(offers=OFFERS),
-            plain(candidates=CANDIDATES),
+            Offered(OFFERS),
+            Rated("", CANDIDATES),
         )
 
     def see(self, name: PageName) -> Page:
@@ -91,7 +91,7 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     for page in ("offers", "disk", "drafters"):
         assert opened.see(page).status.kind == "waiting"
         assert opened.see(page).status.text
-    opened.commands.answer_all(inventory_answer(), plain(offers=()), plain(candidates=()))
+    opened.commands.answer_all(inventory_answer(), Offered(()), Rated("", ()))
     for name in dialog.pages:
         assert opened.see(name).status.kind == "empty"
     assert len({page.status.text for page in dialog.pages.values()} - {""}) == len(dialog.pages)
@@ -211,7 +211,7 @@ def test_searching_and_downloading(opened: Opened) -> None:
     assert len([one for one in opened.commands.started if "search" in one.words]) == 1
     assert search.status.kind == "waiting"
     assert "“qwen”" in search.status.text
-    opened.commands.asked("search").answer(plain(found=FOUND))
+    opened.commands.asked("search").answer(Found(FOUND))
     assert len(search.rows.rows) == len(FOUND)
     opened.press("search", TARGET, "get")
     opened.commands.asked("pull").download(Download(TARGET, "", "running", 1, 4))
@@ -240,7 +240,7 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
 
 def test_an_empty_result_is_explained(opened: Opened) -> None:
     opened.dialog.search.searched.emit("xyz")
-    opened.commands.asked("search").answer(plain(found=()))
+    opened.commands.asked("search").answer(Found(()))
     status = opened.see("search").status
     assert status.kind == "empty"
     assert "“xyz”" in status.text
@@ -332,7 +332,7 @@ def test_deleting_asks_first(opened: Opened) -> None:
     delete.click()
     words = opened.commands.asked("remove").words
     assert words == ("remove", "--json", "--yes", "--", "/models/drafter")
-    opened.commands.asked("remove").answer({"freed_bytes": 1_000_000_000})
+    opened.commands.asked("remove").answer(Freed(1_000_000_000))
     opened.answer(HERE[0], STARTER)
     assert "1.00 GB" in opened.dialog.line.text
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
@@ -360,7 +360,7 @@ def test_the_starter_is_downloaded_like_any_other(opened: Opened) -> None:
     opened.until(lambda: opened.target == "/models/other")
     of_the_starter = offer(STARTER.name)
     opened.commands.answer_all(
-        inventory_answer(), plain(offers=(of_the_starter,)), plain(candidates=CANDIDATES)
+        inventory_answer(), Offered((of_the_starter,)), Rated("", CANDIDATES)
     )
     opened.press("offers", offer_key(of_the_starter), "get")
     assert opened.commands.asked("pull").words[-1] == STARTER.name
@@ -383,7 +383,7 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
     asked.fail("There is no such folder.", "Choose another.")
     assert opened.dialog.line.text == "There is no such folder. Choose another."
     assert opened.dialog.line.tone == "warning"
-    opened.commands.asked("list").answer({**inventory_answer(), "folders": ["/folder of mine"]})
+    opened.commands.asked("list").answer(inventory_answer(folders=("/folder of mine",)))
     opened.press("disk", "folder:/folder of mine", "forget")
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
 
@@ -418,7 +418,7 @@ def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) 
     window.welcome.library_asked.emit()
     assert window.library_controller.dialog is not None
     window.library_controller.dialog.close()
-    window.pair_bar.more_targets_asked.emit()
+    window.pair_bar.library_asked.emit()
     assert window.library_controller.dialog.isVisible()
 
 

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QObject
 
 from app.models.library import Library
+from models.answers import Progressed
 from models.errors import Problem
 from models.records import Download
 from tests.support.app.fake_commands import FakeCommandRunner
@@ -218,10 +219,8 @@ def test_a_failure_that_the_queue_knows_is_told_once(downloading: Downloading) -
     assert downloading.problems == []
 
 
-def test_malformed_lines_are_reported_and_skipped(downloading: Downloading) -> None:
+def test_a_line_about_something_else_is_skipped(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
-    pull = downloading.commands.asked("pull")
-    pull.tell({"download": {"repository": "a/a"}})
-    pull.tell({"progress": [1, 2]})
-    assert len(downloading.problems) == 1
+    downloading.commands.asked("pull").tell(Progressed(1, 2))
+    assert downloading.problems == []
     assert downloading.statuses == {"a/a": "queued"}

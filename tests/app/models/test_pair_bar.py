@@ -1,4 +1,4 @@
-"""The bar offers what there is, says why the rest is not, and how loading stands."""
+"""The pill and its page offer what there is, says why the rest is not, and how loading stands."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,13 @@ from pytestqt.qtbot import QtBot
 
 from app.choice_box import Choice
 from app.models.formatting import target_name
-from app.models.pair_bar import PairBar, drafter_choices, target_choices
+from app.models.pair_bar import PairBar, Pill, drafter_choices, target_choices
 from app.theme.palette import DARK
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 STARTER = Choice("starter", "smollm2-135m-instruct", "The starter model")
 SNAPSHOT = f"/hub/models--someone--Large/snapshots/{'a' * 40}"
 TARGETS = (
@@ -52,6 +54,17 @@ def box(bar: PairBar, name: str) -> QComboBox:
     return found
 
 
+def pill(bar: PairBar) -> Pill:
+    found = bar.findChild(Pill)
+    assert found is not None
+    return found
+
+
+def shown(page: QWidget) -> list[str]:
+    """The texts on the page."""
+    return [label.text() for label in page.findChildren(QLabel) if not label.isHidden()]
+
+
 def choose(bar: PairBar, name: str, text: str) -> None:
     """As a person does who types what they see."""
     chooser = box(bar, name)
@@ -62,9 +75,9 @@ def choose(bar: PairBar, name: str, text: str) -> None:
 
 
 def test_each_choice_emits_the_whole_pair(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
-    choose(bar, "Target model", "Other")
-    choose(bar, "Drafter", "Lookup")
-    choose(bar, "Draft length", "16")
+    choose(bar, "Model", "Other")
+    choose(bar, "Draft model", "Lookup")
+    choose(bar, "How far ahead", "16 tokens")
     assert chosen == [
         ("/models/other", "auto", "auto"),
         ("/models/other", "lookup", "auto"),
@@ -75,36 +88,36 @@ def test_each_choice_emits_the_whole_pair(bar: PairBar, chosen: list[tuple[str, 
 def test_the_keyboard_skips_disabled_choices(
     bar: PairBar, chosen: list[tuple[str, str, str]]
 ) -> None:
-    QTest.keyClick(box(bar, "Target model"), Qt.Key.Key_Down)
+    QTest.keyClick(box(bar, "Model"), Qt.Key.Key_Down)
     assert chosen == [("/models/other", "auto", "auto")]
 
 
 def test_setting_the_pair_emits_nothing(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
     bar.set_pair("/models/other", drafter="none", length="0")
-    choose(bar, "Target model", "Other")
+    choose(bar, "Model", "Other")
     assert chosen == []
     assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
 
 
 def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar: PairBar) -> None:
     bar.set_pair("/elsewhere/Mine/", drafter="/heads/best", length="3")
-    assert box(bar, "Target model").currentText() == "Mine"
-    assert box(bar, "Target model").toolTip() == "/elsewhere/Mine/"
-    assert box(bar, "Drafter").currentText() == "best"
+    assert box(bar, "Model").currentText() == "Mine"
+    assert box(bar, "Model").toolTip() == "/elsewhere/Mine/"
+    assert box(bar, "Draft model").currentText() == "best"
     assert bar.target == "/elsewhere/Mine/"
 
 
 def test_the_choice_survives_a_new_list(bar: PairBar) -> None:
     bar.set_targets(TARGETS[2:])
     assert bar.target == "/models/small"
-    assert box(bar, "Target model").currentText() == "small"
+    assert box(bar, "Model").currentText() == "small"
 
 
 @pytest.mark.parametrize("head", [True, False])
 def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
     candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
     bar.set_drafters(drafter_choices((candidate,)))
-    chooser = box(bar, "Drafter")
+    chooser = box(bar, "Draft model")
     index = chooser.model().index(chooser.findText("Head"), 0)
     assert bool(index.flags() & Qt.ItemFlag.ItemIsEnabled) == head
     said = index.data(Qt.ItemDataRole.AccessibleTextRole)
@@ -115,18 +128,16 @@ def test_tasks_are_not_choices(
     bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
 ) -> None:
     with qtbot.waitSignal(bar.open_folder_asked):
-        choose(bar, "Target model", "Load a model folder…")
+        choose(bar, "Model", "Load a model folder…")
     with qtbot.waitSignal(bar.open_file_asked):
-        choose(bar, "Target model", "Load a GGUF file…")
+        choose(bar, "Model", "Load a GGUF file…")
     with qtbot.waitSignal(bar.open_drafter_asked):
-        choose(bar, "Drafter", "Load a drafter folder…")
+        choose(bar, "Draft model", "Load a draft model’s folder…")
     with qtbot.waitSignal(bar.combine_asked):
-        choose(bar, "Drafter", "Combine drafters…")
-    with qtbot.waitSignal(bar.more_targets_asked):
-        choose(bar, "Target model", "Find more models…")
+        choose(bar, "Draft model", "Combine several…")
     with qtbot.waitSignal(bar.more_drafters_asked):
-        choose(bar, "Drafter", "Compare all drafters…")
-    assert box(bar, "Target model").currentText() == "Small"
+        choose(bar, "Draft model", "Compare all draft models…")
+    assert box(bar, "Model").currentText() == "Small"
     assert chosen == []
 
 
@@ -145,6 +156,7 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
     bar.set_loaded(precision="4-bit", context_length=32_768)
     assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
+    assert "Weights: 4-bit\nContext: 32,768 tokens" in shown(bar.page)
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
     assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")
@@ -159,49 +171,80 @@ def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
 
 
 def test_the_pair_changes_between_answers_only(bar: PairBar) -> None:
-    names = ("Target model", "Drafter", "Draft length")
+    names = ("Model", "Draft model", "How far ahead")
     bar.set_answering(True)
     assert not any(box(bar, name).isEnabled() for name in names)
-    assert bar.toolTip()
+    assert any("when the answer has finished" in line for line in shown(bar.page))
     bar.set_answering(False)
     assert all(box(bar, name).isEnabled() for name in names)
-    assert bar.toolTip() == ""
+    assert not any("when the answer has finished" in line for line in shown(bar.page))
 
 
 def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
-    choose(bar, "Drafter", "None")
-    assert not box(bar, "Draft length").isEnabled()
-    choose(bar, "Drafter", "Automatic")
-    assert box(bar, "Draft length").isEnabled()
+    choose(bar, "Draft model", "None")
+    assert not box(bar, "How far ahead").isEnabled()
+    choose(bar, "Draft model", "Automatic")
+    assert box(bar, "How far ahead").isEnabled()
 
 
 def test_draft_lengths_are_automatic_from_0_to_16_or_trees(
     bar: PairBar, chosen: list[tuple[str, str, str]]
 ) -> None:
-    chooser = box(bar, "Draft length")
+    chooser = box(bar, "How far ahead")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
-    assert texts == ["Auto", *map(str, range(17)), *(f"Tree {n}" for n in (4, 8, 16, 32))]
-    choose(bar, "Draft length", "Tree 8")
+    chains = (f"{n} token{'' if n == 1 else 's'}" for n in range(17))
+    assert texts == ["Automatic", *chains, *(f"Tree of {n}" for n in (4, 8, 16, 32))]
+    choose(bar, "How far ahead", "Tree of 8")
     assert chosen[-1][2] == bar.length == "tree:8"
 
 
 def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
     bar.set_loaded(precision="4-bit", context_length=4096)
     height = bar.sizeHint().height()
-    places = [one.geometry() for one in bar.findChildren(QComboBox)]
+    place = pill(bar).geometry()
     bar.set_loading("A model with a name that is far too long to be shown beside all of this")
     assert bar.sizeHint().height() == height
-    assert [one.geometry() for one in bar.findChildren(QComboBox)] == places
+    assert pill(bar).geometry() == place
 
 
-def test_tab_goes_from_left_to_right(bar: PairBar) -> None:
-    first = box(bar, "Target model")
-    first.setFocus()
-    for name in ("Drafter", "Draft length"):
-        focused = bar.focusWidget()
+def test_the_page_opens_below_the_pill_and_tab_goes_down_its_boxes(bar: PairBar) -> None:
+    QTest.mouseClick(pill(bar), Qt.MouseButton.LeftButton)
+    assert bar.page.isVisible()
+    assert bar.page.focusWidget() is box(bar, "Model")
+    for name in ("Draft model", "How far ahead"):
+        focused = bar.page.focusWidget()
         assert focused is not None
         QTest.keyClick(focused, Qt.Key.Key_Tab)
-        assert box(bar, name).hasFocus()
+        assert bar.page.focusWidget() is box(bar, name)
+    QTest.keyClick(bar.page, Qt.Key.Key_Escape)
+    assert not bar.page.isVisible()
+
+
+def test_the_pill_names_the_pair(bar: PairBar) -> None:
+    for target, drafter, length, said in (
+        ("/models/smollm2-135m-instruct", "auto", "auto", "SmolLM2 135M \u00b7 Automatic drafts"),
+        (
+            "/models/Qwen3-4B-Instruct-4bit",
+            "head",
+            "4",
+            "Qwen3 4B \u00b7 Drafts by Head, 4",
+        ),
+        ("/models/a.gguf", "none", "auto", "No drafts"),
+        ("", "auto", "auto", "Choose a model"),
+    ):
+        bar.set_pair(target, drafter=drafter, length=length)
+        assert said in pill(bar).accessibleName()
+
+
+def test_the_page_leads_to_the_library_and_to_the_memory(bar: PairBar, qtbot: QtBot) -> None:
+    for button, signal in (
+        (bar.page.library, bar.library_asked),
+        (bar.page.memory, bar.memory_asked),
+    ):
+        bar.open()
+        with qtbot.waitSignal(signal):
+            QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert not bar.page.isVisible()
 
 
 def test_it_follows_a_dark_window(bar: PairBar) -> None:

@@ -8,6 +8,7 @@ from app.models.pair_bar import PairBar
 from app.settings import Pair
 from engine.process.protocol import Loaded, Loading
 from models.errors import Problem
+from tests.support.app.fake_commands import OpeningCommands
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, OpenWindows, Until
 from tests.support.app.window_use import box, choose, drafting
 
@@ -66,28 +67,28 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
     heard: list[str] = []
 
-    def opening(target: str, progress: object) -> Path:
+    def opening(target: str) -> Path:
         heard.append(target)
         return folder if target else Path("/models/tiny")
 
-    window = open_window("ready take load take load serve", opening=opening)
+    window = open_window("ready take load take load serve", loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
     window.application.pairs.open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert heard == ["", str(file)]
-    assert box(window, "Target model").currentText() == "large.gguf"
+    assert box(window, "Model").currentText() == "large.gguf"
     assert window.settings.paths("targets") == (str(file),)
 
 
 def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
-    def opening(target: str, progress: object) -> Path:
+    def opening(target: str) -> Path:
         if target:
             raise Problem("The file is damaged.", "Fetch it again.")
         return Path("/models/tiny")
 
-    window = open_window(opening=opening)
+    window = open_window(loading=OpeningCommands(opening))
     until(lambda: window.pair_bar.status == "loaded")
     window.application.pairs.open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)
@@ -109,9 +110,9 @@ def test_a_drafter_folder_is_listed_from_then_on(
     window.application.pairs.open_drafter(tmp_path / "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
     assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
-    choose(window, "Drafter", "None")
+    choose(window, "Draft model", "None")
     until(lambda: drafting(window)[0] == "none")
-    choose(window, "Drafter", "small")
+    choose(window, "Draft model", "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
 
 
@@ -126,7 +127,7 @@ def test_a_drafter_folder_that_is_refused_is_not_listed(
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.drafter == "auto"
     assert window.settings.paths("drafters") == ()
-    assert box(window, "Drafter").findText("empty") == -1
+    assert box(window, "Draft model").findText("empty") == -1
 
 
 def test_a_target_that_is_refused_is_not_listed(
@@ -137,7 +138,7 @@ def test_a_target_that_is_refused_is_not_listed(
     window.application.pairs.open_target(tmp_path)
     until(lambda: "engine" in window.notices.texts)
     assert window.settings.paths("targets") == ()
-    assert box(window, "Target model").findText(tmp_path.name) == -1
+    assert box(window, "Model").findText(tmp_path.name) == -1
 
 
 def test_the_pair_is_the_same_in_every_window(open_windows: OpenWindows, until: Until) -> None:

@@ -3,16 +3,17 @@
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 
 from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
+from models.answers import Offered, Rated
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
     DRAFTER,
     installed,
     inventory_answer,
-    plain,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 from tests.support.app.window_use import box, choose, drafting
@@ -23,10 +24,10 @@ pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    assert box(window, "Target model").currentText() == "tiny"
-    choose(window, "Drafter", "Lookup")
+    assert box(window, "Model").currentText() == "tiny"
+    choose(window, "Draft model", "Lookup")
     until(lambda: drafting(window)[0] == "lookup")
-    choose(window, "Draft length", "4")
+    choose(window, "How far ahead", "4 tokens")
     until(lambda: drafting(window)[1] == "4")
     assert window.settings.pair == Pair("", "lookup", "4")
 
@@ -34,7 +35,7 @@ def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Unt
 def test_a_drafter_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    choose(window, "Drafter", "Lookup")
+    choose(window, "Draft model", "Lookup")
     until(lambda: "engine" in window.notices.texts)
     assert "Do otherwise." in window.notices.texts["engine"]
     assert window.pair_bar.drafter == "auto"
@@ -50,9 +51,9 @@ def test_another_target_is_listed_and_loaded(
     until(lambda: window.pair_bar.status == "loaded")
     here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
     commands_of(window).asked("list").answer(inventory_answer(installed=here))
-    chooser = box(window, "Target model")
+    chooser = box(window, "Model")
     assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
-    choose(window, "Target model", "other")
+    choose(window, "Model", "other")
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert window.settings.pair.target == str(folder)
     until(lambda: window.pair_bar.target == str(folder))
@@ -65,16 +66,17 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     asked = commands_of(window).asked("pair", "--target", "/models/tiny")
-    asked.answer(plain(candidates=CANDIDATES))
-    chooser = box(window, "Drafter")
-    lines = chooser.choice_lines()
+    asked.answer(Rated("", CANDIDATES))
+    chooser = box(window, "Draft model")
+    role = Qt.ItemDataRole.AccessibleTextRole
+    lines = [str(chooser.itemData(row, role)) for row in range(chooser.count())]
     assert any(
         line.startswith("Llama-3.2-3B-Instruct-4bit, not available. It has other tokens")
         for line in lines
     )
     assert any(line.startswith("Head, not available. No head was trained") for line in lines)
     assert any(line.startswith("Qwen3-1.7B-4bit, not available.") for line in lines)
-    choose(window, "Drafter", "Qwen3-0.6B-4bit")
+    choose(window, "Draft model", "Qwen3-0.6B-4bit")
     until(lambda: drafting(window)[0] == DRAFTER)
 
 
@@ -86,7 +88,7 @@ def test_a_folder_that_vanished_is_not_listed(
         window.settings.remember_path("drafters", str(tmp_path / name))
     (tmp_path / "there").mkdir()
     until(lambda: window.pair_bar.status == "loaded")
-    chooser = box(window, "Drafter")
+    chooser = box(window, "Draft model")
     assert chooser.findText("there") >= 0
     assert chooser.findText("gone") == -1
 
@@ -96,22 +98,22 @@ def test_opened_folders_can_be_taken_off_the_list(
 ) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    commands_of(window).asked("--target").answer(plain(candidates=CANDIDATES))
+    commands_of(window).asked("--target").answer(Rated("", CANDIDATES))
     for kind in ("targets", "drafters"):
         (tmp_path / kind).mkdir()
         window.settings.remember_path(kind, str(tmp_path / kind))
     window.pair_controller.show_choices()
-    assert box(window, "Target model").findText("targets") >= 0
+    assert box(window, "Model").findText("targets") >= 0
     window.library_controller.open("drafters")
     dialog = window.library_controller.dialog
     assert dialog is not None
-    commands_of(window).answer_all(inventory_answer(), {"offers": []}, plain(candidates=CANDIDATES))
+    commands_of(window).answer_all(inventory_answer(), Offered(()), Rated("", CANDIDATES))
     dialog.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
     dialog.show_page("disk")
     dialog.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")
     assert window.settings.paths("drafters") == window.settings.paths("targets") == ()
-    assert box(window, "Target model").findText("targets") == -1
-    assert box(window, "Drafter").findText("drafters") == -1
+    assert box(window, "Model").findText("targets") == -1
+    assert box(window, "Draft model").findText("drafters") == -1
     dialog.close()
 
 
@@ -120,8 +122,12 @@ def test_drafters_are_combined(open_window: Open, until: Until) -> None:
     until(lambda: window.pair_bar.status == "loaded")
     window.pair_bar.combine_asked.emit()
     (dialog,) = window.pair_bar.findChildren(CombineDialog)
-    dialog.tick("lookup")
-    dialog.tick("early-exit")
+    for row in range(dialog.list.count()):
+        if (item := dialog.list.item(row)).data(Qt.ItemDataRole.UserRole) in (
+            "lookup",
+            "early-exit",
+        ):
+            item.setCheckState(Qt.CheckState.Checked)
     dialog.layers.setValue(4)
     assert dialog.value == "lookup+early-exit:4"
     dialog.list.setCurrentRow(0)
@@ -129,7 +135,7 @@ def test_drafters_are_combined(open_window: Open, until: Until) -> None:
         dialog.move_current(1)
     dialog.accept()
     until(lambda: drafting(window)[0] == "early-exit:4+lookup")
-    assert box(window, "Drafter").currentText() == "Early exit (4 layers), then Lookup"
+    assert box(window, "Draft model").currentText() == "Early exit (4 layers), then Lookup"
     window.pair_bar.combine_asked.emit()
     again = window.pair_bar.findChildren(CombineDialog)[-1]
     assert (again.value, again.layers.value()) == ("early-exit:4+lookup", 4)

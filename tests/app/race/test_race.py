@@ -15,7 +15,7 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.markdown.view import TextView
 from app.models.loader import ModelLoader
-from app.race.dialog import RaceDialog, result_text
+from app.race.dialog import RaceDialog, result_text, verdict_text
 from app.race.race import Race, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
@@ -231,12 +231,16 @@ def test_the_dialog_shows_both_answers_and_the_result(
     dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
     qtbot.addWidget(dialog)
     assert dialog.report() == ""
+    assert not one.race.running, "it asks first"
+    dialog.question.setPlainText("Another question")
+    dialog.start()
     one.until(lambda: one.ends)
     assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
-    assert {"tiny, plain decoding", "tiny, drafter: lookup"} <= set(titles)
+    assert {"tiny, without drafts", "tiny, drafts by lookup"} <= set(titles)
     assert dialog.result_line.text
-    assert dialog.result_line.tone == "good"
+    assert dialog.verdict.tone == "good"
+    assert dialog.verdict.text == verdict_text(one.ends[0])
     clocks = [track.clock.text() for track in dialog.tracks.values()]
     assert len(set(clocks)) == 2
     result = one.ends[0]
@@ -247,7 +251,8 @@ def test_the_dialog_shows_both_answers_and_the_result(
     assert all(clock in copied for clock in clocks)
     report = dialog.report()
     assert report.count(TEXT) == 2
-    assert LINES[0].content in report
+    assert "Another question" in report
+    assert LINES[0].content not in report
 
 
 def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbot: QtBot) -> None:
@@ -255,9 +260,10 @@ def test_a_race_waits_until_it_is_alone(course: Callable[[str], RaceSetup], qtbo
     one.engine.generate("chat", LINES, Request())
     dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
     qtbot.addWidget(dialog)
+    dialog.start()
     assert one.race.waits
-    at_first = dialog.result_line.text
-    one.until(lambda: dialog.result_line.text != at_first)
+    at_first = dialog.verdict.text
+    one.until(lambda: dialog.verdict.text != at_first)
     dialog.close()
 
 
@@ -268,6 +274,7 @@ def test_a_race_belongs_to_one_dialog(
     dialogs = [RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup")) for _ in range(2)]
     for dialog in dialogs:
         qtbot.addWidget(dialog)
+        dialog.start()
     assert dialogs[1].result_line.text
     dialogs[1].stop()
     dialogs[1].close()
@@ -286,6 +293,7 @@ def test_the_answers_of_a_race_are_rendered(
     one = course(f"ready take load take race:{plain}:{fast} serve")
     dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
     qtbot.addWidget(dialog)
+    dialog.start()
     for track in dialog.tracks.values():
         views = track.answer.findChildren(TextView)
         one.until(lambda views=views: "One two three." in views[-1].toPlainText())

@@ -16,7 +16,8 @@ def test_the_dialog_explains_everything(qtbot: QtBot) -> None:
     assert set(KINDS) == set(get_args(PieceKind))
     assert len(dialog.findChildren(KindWord)) == len(KINDS)
     words = {label.text() for label in dialog.findChildren(QLabel)}
-    assert {*KINDS.values(), *FIGURES.values()} <= words
+    assert {f"{kind.capitalize()}. {line}" for kind, line in KINDS.items()} <= words
+    assert {*FIGURES.values()} <= words
     assert len(words) >= len(KINDS) + 2 * len(FIGURE_NAMES)
     assert {label.textFormat().name for label in dialog.findChildren(QLabel)} == {"PlainText"}
 

@@ -48,8 +48,12 @@ def test_an_answer_by_hand() -> None:
         accepted_by_position=(5, 4, 3),
     )
     assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
-    assert figures.acceptance_rate(stats) == Figure("70%", "14 of 20\ndrafted tokens")
-    assert figures.acceptance_length(stats) == Figure("2.40", "tokens per pass\n10 passes")
+    assert figures.acceptance_rate(stats) == Figure(
+        "7 in 10", "of the drafted tokens accepted:\n14 of 20"
+    )
+    assert figures.acceptance_length(stats) == Figure(
+        "2.40", "tokens a step, instead of one:\n24 tokens in 10 steps"
+    )
     reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
     assert figures.cache_reuse(stats) == Figure("91%", reuse)
     assert [column.rate for column in figures.positions(stats)] == [1.0, 0.8, 0.6, 0.0]
@@ -68,14 +72,16 @@ def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
     ratio = against_plain(answer)
     assert isinstance(ratio, float)
     shown = figures.against_plain(answer)
-    assert shown == Figure(f"{ratio:.2f}×", "69 plain rounds\nof this answer")
+    assert shown == Figure(
+        f"{ratio:.2f} times", "as fast as plain decoding,\nby 69 steps of its own"
+    )
     drafted_only = tally(recorded("stories_early_exit.jsonl"))  # stored by an earlier version
     assert figures.against_plain(drafted_only) == Figure("–", NoRatio.NOT_MEASURED.value)
     assert "ends" in figures.against_plain(drafted_only, ended=False).remark
     passes = (0.9 * drafted_only.verify_seconds / drafted_only.rounds,) * 8
     measured = replace(drafted_only, reference_seconds=passes)
     shown = figures.against_plain(measured)
-    assert shown.value.endswith("×")
+    assert shown.value.endswith("times")
     busier = replace(drafted_only, reference_seconds=(60.0,) * 8)
     assert figures.against_plain(busier) == Figure("–", NoRatio.NOT_COMPARABLE.value)
     plain = tally(recorded("stories_plain.jsonl"))
@@ -103,8 +109,12 @@ def test_a_draft_that_is_a_tree_is_said_to_be_one() -> None:
     assert figures.draft_length(ended) == Figure("3", "the best tree\nby head, 2 deep")
     verdicts = [ended.verdict, tree_round(2, *tokens)[1].verdict]
     stats = tally(verdict for verdict in verdicts if verdict)
-    assert figures.acceptance_rate(stats) == Figure("33%", "2 of 6\ndrafted tokens")
-    assert figures.acceptance_length(stats) == Figure("2.00", "tokens per pass\n2 passes")
+    assert figures.acceptance_rate(stats) == Figure(
+        "1 in 3", "of the drafted tokens accepted:\n2 of 6"
+    )
+    assert figures.acceptance_length(stats) == Figure(
+        "2.00", "tokens a step, instead of one:\n4 tokens in 2 steps"
+    )
     assert figures.positions(stats) == (PositionAcceptance(1, 2, 1), PositionAcceptance(2, 2, 1))
 
 

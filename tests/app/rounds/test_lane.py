@@ -31,7 +31,7 @@ class Clock:
 def push_round(lane: DraftLane, *texts: str, number: int = 1, accepted: int = 0) -> None:
     """A draft and its verdict."""
     for one in made_round(number, *texts, accepted=accepted):
-        lane.push(one)
+        lane.show_round(one)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_a_draft_is_grey_and_its_verdict_is_not(
     paint_on(lane, colours)
     kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}
     drafted, ended = made_round(1, " one", " two", " three", accepted=1)
-    lane.push(drafted)
+    lane.show_round(drafted)
     assert not seen(lane) & kinds
-    lane.push(ended)
+    lane.show_round(ended, animated=True)
     assert not seen(lane) & kinds, "the draft is to be seen for a moment"
     clock.now += 1.0
     assert seen(lane) & kinds == {colours.accepted, colours.rejected, colours.correction}
@@ -109,9 +109,9 @@ def test_accepted_tokens_rise_and_the_correction_stands_above_the_rejected(
 
 def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -> None:
     drafted, ended = made_round(7, " one", " two\n", " three", " four", accepted=1)
-    lane.push(drafted)
+    lane.show_round(drafted)
     assert lane.accessibleDescription() == "Round 7: model drafts ·one ·two⏎ ·three ·four."
-    lane.push(ended)
+    lane.show_round(ended)
     assert lane.shown is not None
     found = lay_out(lane.shown.round, Ruler(lane.font(), lane.font()), width=600)
     assert {label.text for label in found.labels} >= {"correction", "rejected", "2 discarded"}
@@ -119,22 +119,9 @@ def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_before_the_first_round_a_line_says_what_is_done(lane: DraftLane, colours: Palette) -> None:
-    paint_on(lane, colours)
-    empty = seen(lane)
-    lane.say("Reading the prompt", share=0.4)
-    assert lane.accessibleDescription() == "Reading the prompt"
-    assert seen(lane) >= {colours.link, colours.edge, colours.text}
-    push_round(lane, " one", accepted=1)
-    assert "Reading" not in lane.accessibleDescription()
-    lane.clear()
-    assert seen(lane) == empty, "the line was of the answer before"
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_forced_tokens_are_told_apart(lane: DraftLane, clock: Clock, colours: Palette) -> None:
     paint_on(lane, colours)
-    lane.push(forced_round(4, '{"', "name", '":'))
+    lane.show_round(forced_round(4, '{"', "name", '":'))
     clock.now += 1.0
     assert colours.forced in seen(lane)
     assert lane.shown is not None
@@ -176,54 +163,27 @@ def test_what_the_verdict_moves_out_at_the_left_is_counted(lane: DraftLane) -> N
 
 
 def test_long_tokens_are_elided(lane: DraftLane) -> None:
-    lane.push(made_round(1, "x" * 100_000, " short")[0])
+    lane.show_round(made_round(1, "x" * 100_000, " short")[0])
     found, ruler = boxes(lane)
     assert "…" in found[0].text
     assert found[0].width < 20 * ruler.text.averageCharWidth() + 20
     assert found[1].text == " short"
 
 
-def test_the_timer_runs_only_while_something_moves(
-    qtbot: QtBot, lane: DraftLane, clock: Clock
-) -> None:
-    lane.show()
-    assert not lane.animating
-    push_round(lane, " one", accepted=1)
-    assert lane.animating
-    with qtbot.waitSignal(lane.rested):
-        clock.now += 1.0
-    assert not lane.animating
-
-
-def test_hidden_lanes_do_not_wake_the_machine(lane: DraftLane) -> None:
-    lane.push(made_round(1, " one")[0])
-    assert not lane.animating
-    lane.show()
-    assert lane.animating
-    lane.hide()
-    assert not lane.animating
-
-
-def test_rounds_that_come_too_fast_are_counted(qtbot: QtBot, lane: DraftLane, clock: Clock) -> None:
-    lane.show()
-    for number in range(1, 11):
-        push_round(lane, " one", number=number, accepted=1)
-    assert lane.shown is not None
-    assert (lane.shown.round.number, lane.not_shown) == (1, 8)
-    clock.now += 1.0
-    qtbot.waitUntil(lambda: lane.shown is not None and lane.shown.round.number == 10)
-    with qtbot.waitSignal(lane.rested):
-        clock.now += 1.0
-    assert lane.not_shown == 8
-    assert "8 rounds not shown" in lane.accessibleDescription()
-    assert "8 rounds not shown" in lane.tip_at(QPointF(lane.width() - 20, 20))
-    assert "not shown" not in lane.tip_at(QPointF(20, 20))
+def test_the_verdict_comes_after_a_moment(qtbot: QtBot, lane: DraftLane) -> None:
+    came: list[bool] = []
+    lane.judged.connect(lambda: came.append(True))
+    lane.show_round(made_round(1, " one")[1])
+    assert came == [True], "at once"
+    lane.show_round(made_round(2, " one")[1], animated=True)
+    assert came == [True]
+    qtbot.waitUntil(lambda: came == [True, True])
 
 
 def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -> None:
     lane.reduce_motion = True
-    push_round(lane, " one", " two")
-    clock.now += 0.08  # the verdict has just come
+    lane.show_round(made_round(1, " one", " two")[1], animated=True)
+    clock.now += 0.22  # the verdict has just come
     moving = lane.grab().toImage()
     clock.now += 10.0
     assert lane.grab().toImage() == moving
@@ -231,8 +191,8 @@ def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -
 
 
 def test_with_motion_the_verdict_slides(lane: DraftLane, clock: Clock) -> None:
-    push_round(lane, " one", " two")
-    clock.now += 0.08
+    lane.show_round(made_round(1, " one", " two")[1], animated=True)
+    clock.now += 0.25
     moving = lane.grab().toImage()
     clock.now += 10.0
     assert lane.grab().toImage() != moving
@@ -264,10 +224,9 @@ def test_every_recorded_round_can_be_shown(lane: DraftLane, clock: Clock, width:
 def test_any_round_may_come(lane: DraftLane) -> None:
     for happening in joined(recorded("stories_lookup.jsonl")):
         if isinstance(happening, Round):
-            lane.push(happening)
+            lane.show_round(happening)
     lane.clear()
     assert lane.shown is None
-    assert lane.not_shown == 0
 
 
 # Trees
@@ -379,7 +338,7 @@ def test_the_lane_grows_with_a_tree_and_not_without_end(lane: DraftLane) -> None
     assert lane.sizeHint().height() == low
     for number, tokens in enumerate((TREE, MANY), start=2):
         for one in tree_round(number, *tokens):
-            lane.push(one)
+            lane.show_round(one)
     high = lane.sizeHint().height()
     assert low < high < 2.2 * low
     push_round(lane, " one", number=4, accepted=1)
@@ -396,11 +355,11 @@ def test_a_tree_is_grey_before_its_verdict(lane: DraftLane, clock: Clock, colour
     paint_on(lane, colours)
     kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}
     drafted, ended = tree_round(1, *TREE, path=(1, 5))
-    lane.push(drafted)
+    lane.show_round(drafted)
     lane.resize(700, lane.sizeHint().height())
     assert not seen(lane) & kinds
     assert colours.bar in seen(lane), "the lines"
-    lane.push(ended)
+    lane.show_round(ended)
     clock.now += 1.0
     assert seen(lane) & kinds == {colours.accepted, colours.rejected, colours.correction}
 
@@ -424,10 +383,10 @@ def test_any_tree_can_be_shown_in_any_width(lane: DraftLane, clock: Clock, width
     tree = tree_round(1, *MANY)[0].tree
     for number in range(-1, len(tree)):
         drafted, ended = tree_round(number + 2, *MANY, path=tree.path(number))
-        lane.push(drafted)
+        lane.show_round(drafted)
         lane.resize(width, lane.sizeHint().height())
         lane.grab()
-        lane.push(ended)
+        lane.show_round(ended)
         for _ in range(3):
             clock.now += 0.1
             assert not lane.grab().isNull()

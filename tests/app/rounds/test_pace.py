@@ -1,118 +1,133 @@
-"""The lane shows the newest round at a rate that can be followed, and counts the others."""
+"""Text and drafts are handed on together, at a rate that can be followed."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pytestqt.qtbot import QtBot
 
-from app.rounds.pace import LanePace, RoundOnShow
+from app.rounds.pace import GATHER_SECONDS, SHOWN_SECONDS, Pace, PaceTimer
 from engine.conversation.rounds import Round
+from engine.events import Text
 from tests.support.app.traces import made_round
 
 
-def draft(number: int) -> Round:
-    return made_round(number, "a", "b")[0]
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was handed on: when, all text so far, and the round behind it."""
+
+    at: float
+    text: str
+    round: Round | None
 
 
-def verdict(number: int, *, plain: bool = False) -> Round:
-    return made_round(number)[1] if plain else made_round(number, "a", "b")[1]
+def text_of(number: int) -> str:
+    return f"<{number}>"
 
 
-def run(times: list[tuple[float, float, bool]], pace: LanePace) -> list[tuple[float, RoundOnShow]]:
-    """Rounds of so many seconds to the draft and to the verdict; what was shown, and from when."""
-    now, seen = 0.0, list[tuple[float, RoundOnShow]]()
+def play(rounds: list[tuple[float, float, int, int]]) -> tuple[list[Shown], dict[int, float]]:
+    """Play rounds, each of two times, a number of drafted tokens, and how many of them are
+    accepted. Returns all that was handed on, and when the text of each round came."""
+    pace, now, text = Pace(), 0.0, ""
+    seen: list[Shown] = []
+    came: dict[int, float] = {}
 
-    def note() -> None:
-        if pace.shown is not None and (
-            not seen or seen[-1][1].round.number != pace.shown.round.number
-        ):
-            seen.append((now, pace.shown))
+    def wait(until: float) -> None:
+        nonlocal text
+        while (due := pace.due()) is not None and due <= until:
+            delta, shown = pace.take(due)
+            text += delta
+            seen.append(Shown(due, text, shown))
 
-    def wait(seconds: float) -> None:
-        nonlocal now
-        end = now + seconds
-        while (due := pace.due()) is not None and due <= end:
-            now = max(now, due)
-            assert pace.advance(now)
-            note()
-        now = end
-
-    for number, (drafting, verifying, plain) in enumerate(times, start=1):
-        wait(drafting)
-        if not plain:
-            pace.push(draft(number), now)
-            note()
-        wait(verifying)
-        pace.push(verdict(number, plain=plain), now)
-        note()
-    wait(10.0)
-    return seen
-
-
-seconds = st.floats(0.0, 1.0)
-rounds = st.lists(st.tuples(seconds, seconds, st.booleans()), min_size=1, max_size=30)
+    for number, (drafting, verifying, drafted, accepted) in enumerate(rounds, start=1):
+        words = [f" {n}" for n in range(drafted)]
+        draft, verdict = made_round(number, *words, accepted=min(accepted, drafted))
+        now += drafting
+        wait(now)
+        if drafted:
+            pace.push(draft, now)
+        now += verifying
+        wait(now)
+        pace.push(verdict, now)
+        pace.push(Text("g", text_of(number), ()), now)
+        came[number] = now
+    wait(now + 10.0)
+    return seen, came
 
 
-@given(times=rounds)
-def test_every_round_is_shown_or_counted_and_the_last_is_shown(
-    times: list[tuple[float, float, bool]],
+times = st.floats(0.0, 0.6)
+games = st.lists(
+    st.tuples(times, times, st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=20
+)
+
+
+@given(game=games)
+def test_all_text_is_handed_on_in_order_and_soon(game: list[tuple[float, float, int, int]]) -> None:
+    seen, came = play(game)
+    whole = "".join(map(text_of, range(1, len(game) + 1)))
+    assert seen[-1].text == whole
+    assert all(whole.startswith(each.text) for each in seen)
+    for number, at in came.items():
+        settled = next(each.at for each in seen if text_of(number) in each.text)
+        assert settled <= at + 2 * SHOWN_SECONDS + GATHER_SECONDS + 1e-9
+
+
+@given(game=games)
+def test_a_draft_stands_behind_exactly_the_text_before_it(
+    game: list[tuple[float, float, int, int]],
 ) -> None:
-    pace = LanePace()
-    seen = run(times, pace)
-    assert len(seen) + pace.not_shown == len(times)
-    numbers = [shown.round.number for _, shown in seen]
-    assert numbers == sorted(set(numbers))
-    assert numbers[-1] == len(times)
-    assert pace.shown is not None
-    assert pace.shown.round.verdict is not None
-    assert pace.due() is None
+    seen, _ = play(game)
+    for each in seen:
+        if each.round is not None:
+            last = each.round.number - (each.round.verdict is None)
+            assert each.text == "".join(map(text_of, range(1, last + 1)))
 
 
-@given(times=rounds)
-def test_a_round_stays_long_enough_to_be_seen(times: list[tuple[float, float, bool]]) -> None:
-    pace = LanePace()
-    for (began, _), (ended, _) in pairwise(run(times, pace)):
-        assert ended - began >= pace.round_seconds - 1e-9
+@given(game=games)
+def test_while_drafts_are_shown_nothing_changes_more_than_ten_times_a_second(
+    game: list[tuple[float, float, int, int]],
+) -> None:
+    seen, _ = play(game)
+    for before, after in pairwise(seen):
+        if before.round is not None:
+            assert after.at - before.at >= SHOWN_SECONDS - 1e-9
 
 
-def test_at_thirty_rounds_a_second_four_or_five_are_seen() -> None:
-    seen = run([(0.01, 0.0233, False)] * 300, LanePace())
-    assert 40 <= len(seen) <= 50  # in ten seconds
+def test_a_slow_round_shows_its_draft_its_rejection_and_then_the_next_draft() -> None:
+    seen, _ = play([(0.5, 0.5, 3, 1), (0.01, 0.5, 2, 2)])
+    shown = [(each.round.number, each.round.verdict is not None) for each in seen if each.round]
+    assert shown == [(1, False), (1, True), (2, False), (2, True)]
 
 
-def test_slow_rounds_are_all_seen_at_once() -> None:
-    pace = LanePace()
-    seen = run([(0.5, 0.5, False)] * 10, pace)
-    assert pace.not_shown == 0
-    assert [began for began, _ in seen] == [0.5 + number for number in range(10)]
+def test_of_fast_rounds_the_newest_draft_is_shown() -> None:
+    seen, _ = play([(0.002, 0.008, 2, 2)] * 100)
+    drafts = [each.round.number for each in seen if each.round and each.round.verdict is None]
+    assert len(seen) <= 13
+    assert drafts[0] == 1
+    assert all(later - earlier > 5 for earlier, later in pairwise(drafts[1:]))
 
 
-def test_a_draft_shows_before_its_verdict() -> None:
-    pace = LanePace()
-    pace.push(draft(1), 5.0)
-    pace.push(verdict(1), 5.001)
-    assert pace.shown is not None
-    assert pace.shown.judged_at == 5.0 + pace.draft_seconds
+def test_text_without_drafts_does_not_wait() -> None:
+    pace = Pace()
+    pace.push(Text("g", "a", ()), 5.0)
+    assert pace.due() == 5.0
+    assert pace.take(5.0) == ("a", None)
+    pace.push(Text("g", "b", ()), 5.01)
+    assert pace.due() == 5.01
 
 
-def test_a_verdict_of_a_round_that_is_gone_changes_nothing() -> None:
-    pace = LanePace()
-    pace.push(draft(1), 0.0)
-    pace.push(verdict(1), 0.1)
-    shown = pace.shown
-    pace.push(draft(2), 0.11)  # waits
-    pace.push(draft(3), 0.12)  # replaces it
-    assert pace.shown is shown
-    assert pace.not_shown == 1
-    pace.push(verdict(3), 0.13)
-    assert pace.advance(1.0)
-    assert pace.shown is not None
-    assert (pace.shown.round.number, pace.shown.judged_at) == (3, 1.0 + pace.draft_seconds)
-    assert pace.previous is shown
-
-
-def test_clearing_forgets_the_answer() -> None:
-    pace = LanePace()
-    run([(0.01, 0.01, False)] * 20, pace)
-    pace.clear()
-    assert (pace.shown, pace.previous, pace.not_shown, pace.due()) == (None, None, 0, None)
+def test_the_timer_sends_what_is_due_and_the_rest_at_the_end(qtbot: QtBot) -> None:
+    timer = PaceTimer()
+    sent: list[tuple[str, Round | None]] = []
+    timer.due.connect(lambda text, shown: sent.append((text, shown)))
+    draft, _ = made_round(1, " a", " b")
+    timer.push(draft)
+    qtbot.waitUntil(lambda: sent == [("", draft)])
+    timer.push(Text("g", "x", ()))
+    timer.flush()
+    assert sent[1:] == [("x", None)]
+    timer.push(Text("g", "y", ()))
+    timer.clear()
+    qtbot.wait(30)
+    assert len(sent) == 2

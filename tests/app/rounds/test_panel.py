@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
@@ -17,6 +18,7 @@ from engine.conversation.rounds import joined, judged
 from engine.conversation.stats import tally
 from engine.events import Done, Text
 from tests.support.app.traces import recorded
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
 
@@ -47,7 +49,7 @@ def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel
         panel.push(happening)
     assert panel.figure("speed").value == "–", "each event would cost a drawing"
     qtbot.waitUntil(lambda: panel.figure("speed").value != "–")
-    assert panel.figure("rate").value == "50%"
+    assert panel.figure("rate").value == "1 in 2"
 
 
 def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> None:
@@ -64,7 +66,7 @@ def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> No
     assert "ends" in panel.figure("plain").remark
     panel.push(replace(done, stats=replace(done.stats, reference_seconds=passes)))
     panel.refresh()
-    assert panel.figure("plain").value.endswith("×")
+    assert panel.figure("plain").value.endswith("times")
 
 
 def test_every_figure_is_explained(panel: RoundsPanel) -> None:
@@ -74,11 +76,16 @@ def test_every_figure_is_explained(panel: RoundsPanel) -> None:
     assert {as_tip(FIGURES[key]) for key in explained} <= shown
 
 
-def test_the_draft_length_is_in_sight_above_the_charts(panel: RoundsPanel) -> None:
-    panel.resize(350, 460)  # what a window of 1280 by 840 gives it
-    panel.grab()
-    view = next(v for v in panel.findChildren(FigureView) if v.key == "draft")
-    assert view.geometry().bottom() < 300
+@pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+def test_three_figures_are_in_sight_and_the_rest_is_folded(
+    qtbot: QtBot, panel: RoundsPanel
+) -> None:
+    panel.show()
+    views = panel.findChildren(FigureView)
+    assert [v.key for v in views if v.isVisible()] == ["plain", "length", "rate"]
+    qtbot.mouseClick(panel.more, Qt.MouseButton.LeftButton)
+    assert all(view.isVisible() for view in views)
+    assert panel.findChild(PositionChart).isVisible()  # type: ignore[union-attr]
 
 
 def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:

@@ -178,7 +178,7 @@ def test_playing_from_the_end_begins_again(scrubber: Scrubber) -> None:
 def test_the_export_is_the_whole_trace(qtbot: QtBot, scrubber: Scrubber) -> None:
     scrubber.go_to(3)
     with qtbot.waitSignal(scrubber.export_wanted) as signal:
-        push_button(scrubber, "Export…").click()
+        push_button(scrubber, "Export data…").click()
     assert isinstance(signal.args, list)
     values = json.loads(signal.args[0])
     assert len(values) == len(EVENTS)
@@ -189,8 +189,8 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber: Scrubber) -> None
     scrubber.show_trace(())
     assert text(scrubber) == ""
     assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
-    assert not push_button(scrubber, "Export…").isEnabled()
-    assert not push_button(scrubber, "Enlarge…").isEnabled()
+    assert not push_button(scrubber, "Export data…").isEnabled()
+    assert not push_button(scrubber, "Share…").isEnabled()
     scrubber.play()
     assert not scrubber.playing
     assert "no rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
@@ -275,25 +275,28 @@ def test_the_beginning_is_not_called_empty(scrubber: Scrubber) -> None:
     assert part(scrubber, ReplayText).placeholderText() != beginning
 
 
-def test_a_replay_in_a_window_of_its_own_begins_where_the_small_one_was(
-    scrubber: Scrubber, qtbot: QtBot
-) -> None:
-    scrubber.go_to(7)
-    asked: list[bool] = []
-    scrubber.room_wanted.connect(lambda: asked.append(True))
-    push_button(scrubber, "Enlarge…").click()
-    assert asked == [True]
-    large = ReplayDialog(scrubber.replay, place=scrubber.place)
-    qtbot.addWidget(large)
-    assert large.scrubber.place == 7
-    assert large.panel.stats == tally(scrubber.events)
-    large.scrubber.go_to(9)
-    assert large.panel.stats.rounds == 9
-    assert scrubber.place == 7
+def test_the_dialog_plays_from_the_beginning_with_its_figures(qtbot: QtBot) -> None:
+    dialog = ReplayDialog(Replay(EVENTS))
+    qtbot.addWidget(dialog)
+    assert dialog.scrubber.playing
+    qtbot.waitUntil(lambda: dialog.scrubber.place == 1)
+    dialog.scrubber.go_to(9)
+    assert dialog.panel.stats.rounds == 9
+
+
+def test_the_text_does_not_give_away_a_verdict(scrubber: Scrubber, qtbot: QtBot) -> None:
+    scrubber.go_to(0)
+    scrubber.play()
+    qtbot.waitUntil(lambda: scrubber.place == 2)
+    scrubber.pause()
+    before = text(scrubber)
+    assert "went" not in before, "of the second round only its draft is shown"
+    qtbot.waitUntil(lambda: text(scrubber) != before)
+    assert text(scrubber) == "named·“O Lily·went·v."
 
 
 def test_the_whole_lane_is_seen_where_there_is_room(qtbot: QtBot) -> None:
-    large = ReplayDialog(Replay(EVENTS), place=0)
+    large = ReplayDialog(Replay(EVENTS))
     qtbot.addWidget(large)
     large.resize(1200, 700)
     large.grab()

@@ -31,7 +31,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import ELSEWHERE, Index
+from app.sidebar.conversation_model import ELSEWHERE, SHOWN, Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
@@ -231,13 +231,13 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> Non
     shown.setCurrentIndex(index(sidebar, 0))
     menu = sidebar.menu()
     assert [one.text() for one in menu.actions() if one.text()] == [
-        "Open in a new window", "Rename", "Unpin", "Move to", "Archive", "Export as Markdown…",
-        "Export as JSON…", "Delete",
+        "Open in a new window", "Rename", "Duplicate", "Unpin", "Move to", "Archive",
+        "Export", "Delete",
     ]  # fmt: skip
     menu.deleteLater()
     sidebar.pin_action.trigger()
-    sidebar.export_json_action.trigger()
-    sidebar.export_markdown_action.trigger()
+    sidebar.export_actions["json"].trigger()
+    sidebar.export_actions["markdown"].trigger()
     assert pinned == [((1,), True), ((7,), False)]
     assert exported == [(7, "json"), (7, "markdown")]
 
@@ -291,7 +291,7 @@ def test_commands_for_several_at_once(sidebar: Sidebar) -> None:
     menu.deleteLater()
     sidebar.pin_action.trigger()
     sidebar.archive_action.trigger()
-    sidebar.export_json_action.trigger()
+    sidebar.export_actions["json"].trigger()
     everything = (7, 1, 2, 3, 4)
     assert pinned == [(everything, True)]
     assert archived == [(everything, True)]
@@ -385,6 +385,12 @@ def test_a_folder_is_renamed_and_deleted(sidebar: Sidebar, qtbot: QtBot) -> None
     QTest.keyClick(shown, Qt.Key.Key_Delete)
     assert gone == [5]
     assert deleted == []
+    begun, asked = listen(sidebar.new_in_folder_asked), listen(sidebar.folder_setup_asked)
+    menu = sidebar.folder_menu()
+    for action in menu.actions()[:2]:
+        action.trigger()
+    assert (begun, asked) == ([5], [Folder(5, "Home")])
+    menu.deleteLater()
 
 
 def test_archived_ones_stand_at_the_end_and_are_closed(sidebar: Sidebar) -> None:
@@ -467,6 +473,7 @@ def test_new_and_import_are_requested(sidebar: Sidebar) -> None:
 
 def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: QtBot) -> None:
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
+    hits = found(sidebar).model()
     sidebar.find_action.trigger()
     field = search(sidebar)
     assert field.hasFocus()
@@ -483,6 +490,12 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtb
     QTest.keyClick(found(sidebar), Qt.Key.Key_Down)
     QTest.keyClick(found(sidebar), Qt.Key.Key_Return)
     assert chosen == [(1, None, "boats"), (2, 9, "boats")]
+    marked = [hits.index(row, 0).data(SHOWN) for row in range(2)]
+    assert marked == [False, True]
+    sidebar.set_hits("boats", HITS)
+    assert hits.index(1, 0).data(SHOWN), "the same search again"
+    sidebar.set_shown(3)
+    assert not hits.index(1, 0).data(SHOWN), "another conversation was opened"
     for _ in range(2):
         QTest.keyClick(found(sidebar), Qt.Key.Key_Up)
     assert field.hasFocus()
@@ -517,7 +530,7 @@ def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
     assert found(sidebar).accessibleDescription().count("“<b>nothing”")
     sidebar.set_conversations((), now=NOW)
     assert conversations(sidebar).accessibleDescription()
-    assert not sidebar.export_json_action.isEnabled()
+    assert not sidebar.export_actions["json"].isEnabled()
     sidebar.rename_action.trigger()
     sidebar.delete_action.trigger()
 

@@ -5,12 +5,20 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QProgressDialog
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QProgressDialog,
+    QPushButton,
+)
 
+from app.chat.web_page import Form
 from app.conversations.exchange import read_chats
-from app.conversations.records import Conversation, Entry, ExportedChat
+from app.conversations.records import Conversation, Entry, ExportedChat, Folder
 from app.sidebar import controller
 from app.sidebar.conversation_list import ConversationList
+from app.sidebar.folder_dialog import FolderDialog
 from app.sidebar.undo_bar import UndoBar
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
@@ -110,7 +118,7 @@ def test_everything_is_exported_as_one_file(window: Window, until: Until, tmp_pa
     window.sidebar_controller.export_many(None, path)
     until(lambda: str(path) in window.notices.texts.get("done", ""))
     assert sorted(chat.title for chat in read_chats(path)) == [f"Chat {n}" for n in range(1, 6)]
-    window.sidebar_controller.import_file(path)
+    window.sidebar_controller.import_files([path])
     until(lambda: len(stored(window)) == 10)
     window.sidebar_controller.export_many((1, 4), path)
     until(lambda: len(read_chats(path)) == 2)
@@ -136,3 +144,63 @@ def test_an_export_that_is_cancelled_leaves_no_file(
 def test_an_export_that_fails_says_so(window: Window, until: Until, tmp_path: Path) -> None:
     window.sidebar_controller.export_many(None, tmp_path / "missing" / "all.zip")
     until(lambda: "problem" in window.notices.texts)
+
+
+def test_a_conversation_is_exported_in_every_form(
+    window: Window, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms: dict[Form, bytes] = {
+        "markdown": b"# Chat 3", "json": b"{", "html": b"<!DOCTYPE html>", "pdf": b"%PDF",
+    }  # fmt: skip
+    for form, begin in forms.items():
+        path = tmp_path / form
+        window.sidebar_controller.export(3, form, path)
+        until(path.exists)
+        assert path.read_bytes().startswith(begin)
+    opened: list[Path] = []
+    monkeypatch.setattr("app.window_dialogs.open_path", opened.append)
+    monkeypatch.setattr("PySide6.QtCore.QDir.tempPath", lambda: str(tmp_path))
+    window.menus.actions["export_print"].trigger()
+    until(lambda: opened)
+    assert opened[0].name == "Chat 3.pdf"
+    assert opened[0].read_bytes().startswith(b"%PDF")
+    window.sidebar_controller.export(3, "pdf", tmp_path / "missing" / "x.pdf")
+    until(lambda: "problem" in window.notices.texts)
+
+
+def test_a_conversation_begins_with_its_folders_instruction_and_files(
+    window: Window, until: Until, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.txt").write_text("The roof leaks.")
+    folder = window.store.make_folder("Work").result()
+    window.sidebar.folder_setup_asked.emit(folder)
+    (dialog,) = window.findChildren(FolderDialog)
+    field = dialog.findChild(QPlainTextEdit)
+    assert field is not None
+    field.setPlainText(" Be brief.\n")
+    dialog.add([str(tmp_path / "plan.txt"), str(tmp_path / "gone.txt"), str(tmp_path / "plan.txt")])
+    dialog.accept()
+    until(lambda: window.store.folders().result()[0].instruction == "Be brief.")
+    assert len(window.store.folders().result()[0].files) == 2
+    window.sidebar.new_in_folder_asked.emit(folder.id)
+    until(lambda: shown(window) == 6)
+    assert stored(window)[6].folder == folder.id
+    assert window.conversation.configured[0] == "Be brief."
+    attachments = window.composer_controller.documents.attachments
+    until(lambda: attachments.ready and not attachments.reading)
+    assert [document.name for _, document in attachments.ready] == ["plan.txt"]
+    assert [one.name for one in attachments.all if one.problem] == ["gone.txt"]
+    assert not stored(window)[3].system_prompt, "those that exist stay as they are"
+
+
+def test_the_files_of_a_folder_are_listed_and_removed(window: Window) -> None:
+    dialog = FolderDialog(Folder(1, "Work", files=("/a/x.txt", "/b/y.txt")), window)
+    listed_files = dialog.findChild(QListWidget)
+    assert listed_files is not None
+    remove = next(one for one in dialog.findChildren(QPushButton) if one.text() == "Remove")
+    assert not remove.isEnabled()
+    listed_files.setCurrentRow(0)
+    remove.click()
+    assert dialog.files == ("/b/y.txt",)
+    dialog.reject()
+    dialog.deleteLater()

@@ -174,7 +174,7 @@ def test_a_prompt_is_read_once_for_all_that_only_copy(
 def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Calibration((PassCosts(24, (1, 4), (1.0, 1.5)),), ())
+    known = Calibration(PassCosts(24, (1, 4), (1.0, 1.5)))
     asked: list[str] = []
 
     def measure(target: Decoder, drafter: Drafter) -> Calibration:

@@ -379,7 +379,7 @@ def test_no_more_is_given_than_memory_has_room_for(
     file = tmp_path / "long.txt"
     file.write_text("\n".join("a " * 30 for _ in range(16)))
     assert "whole" in generate("--attach", file).err
-    monkeypatch.setattr("engine.conversation.pair.require_pair", little)
+    monkeypatch.setattr("engine.cli.sessions.require_pair", little)
     assert "1 passage of 3" in generate("--attach", file).err
     assert "whole" in generate("--attach", file, "--context", 2000).err
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from engine.cli.attaching import Attachments
 from engine.cli.chat import TerminalChat, save
+from engine.cli.sessions import LocalSession
 from engine.conversation.loading import LoadedModel, load
 from engine.conversation.session import Session
 from engine.draft_length.policy import Automatic, Fixed
@@ -46,7 +47,7 @@ def target(folder: Path) -> LoadedModel:
     return load(ModelFolder(folder))
 
 
-class Watched(Session):
+class Watched(LocalSession):
     """A session that keeps its events, and presses Ctrl-C after those that `press` picks."""
 
     def __init__(self, target: LoadedModel, **options: Any) -> None:
@@ -223,13 +224,13 @@ def test_another_drafter_writes_the_same(table: Table, folder: Path) -> None:
     }
     table.say("hello", "more")
     before = list(table.messages)
-    for name, shown in names.items():
-        assert f"Drafting with {shown}." in table.say(f"/drafter {name}", "/regenerate")
+    for name, drafts in names.items():
+        assert f"Drafting with {name}." in table.say(f"/drafter {name}", "/regenerate")
         assert table.messages == before
         drafters = {
             event.drafter for event in table.session.answers[-1] if isinstance(event, Draft)
         }
-        assert drafters <= set(shown.split("+"))
+        assert drafters <= set(drafts.split("+"))
         assert bool(drafters) == (name != "none")
 
 

@@ -55,8 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures of a calm machine, however busy this one is."""
-    drafts = (DraftCosts("early-exit", 24, 0.001, 0.002, 0.0005),)
-    calibration = Calibration((PassCosts(24, (1, 4), (0.05, 0.06)),), drafts)
+    drafts = (DraftCosts("early-exit", 0.001, 0.002),)
+    calibration = Calibration(PassCosts(24, (1, 4), (0.05, 0.06)), drafts)
     monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
 
 
@@ -103,8 +103,8 @@ def test_what_a_busy_machine_measures_is_not_believed(
 def test_a_curve_is_of_the_pair_alone() -> None:
     # A calibration tells what copying costs, whoever drafts.
     passes = PassCosts(24, (1, 4), (0.05, 0.06))
-    drafts = (DraftCosts("lookup", 24, 0.001, 0.0), DraftCosts("head", 24, 0.002, 0.003))
-    calibration = Calibration((passes,), drafts)
+    drafts = (DraftCosts("lookup", 0.001, 0.0), DraftCosts("head", 0.002, 0.003))
+    calibration = Calibration(passes, drafts)
     points = (CurvePoint(1, 0.05), CurvePoint(4, 0.06))
     assert curve_of(calibration, ["lookup", "head"]) == PassCurve(24, points, "head", 0.005)
     assert curve_of(calibration, ["lookup"]) == PassCurve(24, points, "lookup", 0.001)

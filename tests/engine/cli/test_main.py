@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from engine.cli import main as __main__
 from engine.cli.main import main
 from engine.conversation.pair_costs import Remark
 from engine.conversation.stats import tally
@@ -306,7 +305,7 @@ def test_nothing_but_one_line_comes_from_a_child(folder: Path) -> None:
 def test_help(run: Command) -> None:
     ended = run("--help")
     assert (ended.code, ended.err) == (0, "")
-    for command in ("generate", "chat", "import", "host"):
+    for command in ("generate", "chat", "serve", "import", "models"):
         assert command in ended.out
         described = run(command, "--help")
         assert (described.code, described.err) == (0, "")
@@ -400,6 +399,6 @@ def test_a_fault_of_our_own_is_not_taken_for_the_users(
     def broken(*_: object, **__: object) -> None:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(__main__, "open_session", broken)
+    monkeypatch.setattr("engine.cli.sessions.open_session", broken)
     with pytest.raises(AssertionError, match="a bug"):
         main(["generate", "--prompt", "x"])

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import engine.conversation.pair_costs
-from engine.cli.main import open_session
+from engine.cli.options import AnswerOptions
+from engine.cli.sessions import open_session
 from engine.conversation.loading import load
 from engine.drafters.head_network import save_head
 from engine.process.host import CommandQueue, Host
@@ -79,7 +80,9 @@ def test_a_pair(
     opened: Counter[str],
 ) -> None:
     target, other = map(str, folders.values()) if named == "by folder" else NAMES
-    session = open_session(target, other if drafter == "model" else drafter, "auto")
+    session = open_session(
+        AnswerOptions(target=target, drafter=other if drafter == "model" else drafter)
+    )
     assert session.drafter.name == {"auto": "suffix"}.get(drafter, drafter)
     assert opened == expected
 
@@ -90,7 +93,7 @@ def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
     head = untrained(load(target).model)
     save_head(head, place, target="target", fingerprint=target.fingerprint)
     opened.clear()
-    assert open_session("org/target", "auto", "auto").drafter.name == "suffix+head"
+    assert open_session(AnswerOptions(target="org/target")).drafter.name == "suffix+head"
     assert opened == KNOWN | {"head's config": 1, "head's weights": 2}
 
 

@@ -16,9 +16,14 @@ import pytest
 
 from engine.events import from_json
 from engine.process.macs import LedMacs
+from engine.process.protocol import CHECKED
+from models.answers import Refused
 from models.errors import Problem
+from tests.support.children import children_with
+from tests.support.engine import scripted_host
 from tests.support.engine.ended import PROMPT, ROOT, Command, assert_refused, events_of, text_of
 from tests.support.engine.scripted_cluster import LOST, Connecting, ScriptedCluster
+from tests.support.engine.scripted_host import command
 
 LIMIT_SECONDS = 120  # for hangs only
 
@@ -40,18 +45,23 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connecting:
     return connect
 
 
-def test_an_answer_of_several_macs_is_that_of_one(
-    generate: Command, connect: Connecting, hosts: Path
+def test_an_answer_of_several_macs_is_asked_of_a_child_process(
+    generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = text_of(events_of(generate("--json")))
-    arguments = ("--json", "--hosts", hosts, "--trust-network", "--mode", "tensor")
-    assert text_of(events_of(generate(*arguments))) == alone != ""
-    (cluster,) = connect.made
-    assert cluster.hosts.path == hosts
-    assert [host.ssh for host in cluster.hosts.each] == ["127.0.0.1", "localhost"]
-    assert cluster.trusted
-    assert cluster.modes == ["tensor"]
-    assert cluster.closed
+    monkeypatch.setattr("engine.cli.child_session.host_command", command)
+    ended = generate("--json", "--hosts", hosts, "--trust-network")
+    assert text_of(events_of(ended)).startswith("You said: ")
+    assert children_with(scripted_host.__name__) == []
+
+
+def test_a_lost_mac_is_named_in_one_line(
+    generate: Command, hosts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.cli.child_session.host_command", command)
+    ended = generate("--prompt", '{"say": ["a"], "then": "lose"}', "--hosts", hosts)
+    assert ended.code == 1
+    assert ended.err == f"slipstream: {' '.join(scripted_host.LOST)}\n"
+    assert children_with(scripted_host.__name__) == []
 
 
 @pytest.mark.parametrize("options", [("--trust-network",), ("--mode", "tensor")])
@@ -60,10 +70,10 @@ def test_what_is_said_of_no_macs_is_refused(generate: Command, options: tuple[st
 
 
 def test_macs_that_cannot_be_joined_are_refused(
-    generate: Command, connect: Connecting, hosts: Path
+    run: Command, target: Path, connect: Connecting, hosts: Path
 ) -> None:
     connect.refusal = Problem("mini.local does not answer.", "Switch it on.")
-    ended = generate("--json", "--hosts", hosts)
+    ended = run("bench", "--target", target, "--hosts", hosts)
     assert_refused(ended, "mini.local does not answer. Switch it on.")
 
 
@@ -75,14 +85,17 @@ def test_a_benchmark_on_several_macs_measures_our_loop_alone(
     ended = run(
         *("bench", "--target", target, "--drafter", "lookup", "--draft-length", 2),
         *("--prompts", prompts, "--max-tokens", 8, "--temperature", 0, "--cool-down", 0),
-        *("--hosts", hosts, "--out", out),
+        *("--hosts", hosts, "--trust-network", "--mode", "tensor", "--out", out),
     )
     assert ended.code == 0, ended.err
     names = {answer["runner"] for answer in json.loads(out.read_text())["measured_answers"]}
     assert names == {"slipstream plain", "slipstream lookup 2"}
     (cluster,) = connect.made
+    assert cluster.hosts.path == hosts
+    assert [host.ssh for host in cluster.hosts.each] == ["127.0.0.1", "localhost"]
+    assert cluster.trusted
+    assert cluster.modes == ["tensor"], "the target is loaded once"
     assert cluster.closed
-    assert len(cluster.modes) == 1, "the target is loaded once"
 
 
 def test_check_says_how_macs_are(
@@ -104,10 +117,8 @@ def test_check_says_what_to_set_up(run: Command, connect: Connecting, hosts: Pat
     assert_refused(run("cluster", "check", "--hosts", hosts), "mini.local")
     ended = run("cluster", "check", "--hosts", hosts, "--json")
     assert ended.code == 2
-    assert json.loads(ended.out.splitlines()[-1])["problem"] == [
-        "mini.local does not answer.",
-        "Switch it on.",
-    ]
+    last = CHECKED.read(ended.out.splitlines()[-1].encode())
+    assert last == Refused("mini.local does not answer.", "Switch it on.")
 
 
 def test_check_tells_programs_which_mac_was_lost(
@@ -127,9 +138,8 @@ def test_check_tells_programs_which_mac_was_lost(
     monkeypatch.setattr(ScriptedCluster, "__post_init__", ScriptedCluster.lose)
     with pytest.raises(Ended):
         run("cluster", "check", "--hosts", hosts, "--json")
-    assert json.loads(capfd.readouterr().out.splitlines()[-1]) == {
-        "problem": [LOST.message, LOST.remedy]
-    }
+    last = CHECKED.read(capfd.readouterr().out.splitlines()[-1].encode())
+    assert last == Refused(LOST.message, LOST.remedy)
 
 
 @pytest.fixture
@@ -183,7 +193,9 @@ def test_two_processes_write_what_one_does(start: Start, target: Path, hosts: Pa
     process = start(*command, *drafted, "--hosts", hosts)
     told, errors = process.communicate()
     assert process.returncode == 0, errors
-    texts = [text_of([from_json(line) for line in out.splitlines()]) for out in (alone, told)]
+    texts = [
+        text_of([from_json(line) for line in out.decode().splitlines()]) for out in (alone, told)
+    ]
     assert texts[0] == texts[1] != ""
 
 

@@ -13,7 +13,6 @@ from engine.cluster.orders import (
     Close,
     Compare,
     Copy,
-    Lengthen,
     Mark,
     NotAnOrder,
     Open,
@@ -45,7 +44,6 @@ PREPARING = st.one_of(
     orders_of(Rewind, 2),
     orders_of(Mark, 1),
     orders_of(Bookmark, 1),
-    orders_of(Lengthen, 2),
     orders_of(Send, 1),
 )
 READS = st.builds(Read, numbers, st.lists(numbers, min_size=1, max_size=PREFILL_ROWS).map(tuple))

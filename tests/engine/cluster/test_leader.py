@@ -62,7 +62,7 @@ def text(rows: int, seed: int = 0) -> mx.array:
 Step = Callable[[list[LeadingDecoder]], None]
 
 
-STEPS = ("read", "round", "rewind", "bookmark", "lengthen", "copy", "another", "close")
+STEPS = ("read", "round", "rewind", "bookmark", "copy", "another", "close")
 
 
 @st.composite
@@ -85,8 +85,6 @@ def steps(draw: st.DrawFn) -> Step:
             decoder.rewind(max(0, decoder.length - number))
         elif kind == "bookmark":
             decoder.bookmark()
-        elif kind == "lengthen":
-            decoder.lengthen(number + 1)
         elif kind == "copy":
             other, _ = decoder.copy()
             assert isinstance(other, LeadingDecoder)

@@ -15,6 +15,8 @@ import pytest
 from mlx_lm.utils import _get_classes, save_model
 
 from engine.cli import main as command_line
+from engine.cli.options import AnswerOptions
+from engine.cli.sessions import open_session
 from engine.conversation import loading, pair
 from engine.conversation.loading import load
 from engine.conversation.pair import require_pair
@@ -124,7 +126,7 @@ def test_the_command_line_refuses_before_loading(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(loading, "load", lambda folder: pytest.fail("it was loaded"))
+    monkeypatch.setattr("engine.cli.sessions.load", lambda folder: pytest.fail("it was loaded"))
     machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
     with pytest.raises(SystemExit) as ended:
         command_line.main(
@@ -138,7 +140,7 @@ def test_a_shorter_conversation_is_let_through(
     folder: Path, machine: Callable[[Machine], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
     machine(replace(PLENTY, available_bytes=4 * needed(folder, "none").weights_bytes))
-    session = command_line.open_session(str(folder), "none", "auto", 256)
+    session = open_session(AnswerOptions(target=str(folder), drafter="none", context=256))
     assert session.target.context_length == 256
     with pytest.raises(Problem, match="can look at 256"):
         session.complete([1] * 256)

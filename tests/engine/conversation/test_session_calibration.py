@@ -151,7 +151,7 @@ def test_costs_that_are_not_what_they_were_are_measured_again(
     first.calibrate()
     assert isinstance(first.policy, Automatic)
     for _ in range(100):  # each pass takes twice as long as it did
-        seconds = 2.0 * first.policy.calibration.passes[0].seconds[0]
+        seconds = 2.0 * first.policy.calibration.passes.seconds[0]
         first.policy.costs.observe_pass(1, seconds, context=24)
     list(first.answer(QUESTION, Request(max_tokens=1)))
 

@@ -224,9 +224,9 @@ def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) ->
 
 def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer: Any) -> None:
     session = new_session(tokenizer, "llama", "model")
-    dear = DraftCosts("model", 24, 0.0, step_seconds=50.0, read_seconds=10.0)
+    dear = DraftCosts("model", 0.0, step_seconds=50.0, read_seconds=10.0)
     passes = PassCosts(24, (1, 16), (0.01, 0.02))
-    session.policy = Automatic(Calibration((passes,), (dear,)))
+    session.policy = Automatic(Calibration(passes, (dear,)))
     drafter = session.drafter
     assert isinstance(drafter, ModelDrafter)
     plain = new_session(tokenizer, "llama", "none")

@@ -417,13 +417,3 @@ def test_nbytes_counts_the_caches() -> None:
     read(reader, 10)
     per_token = 4 * 2 * 2 * 16 * 4  # layers, keys and values, heads, numbers, bytes of each
     assert 10 * per_token <= reader.timeline.nbytes <= (10 + BLOCK) * per_token
-
-
-def test_lengthening_in_vain_quantizes_nothing() -> None:
-    reader = decoder(wide("llama"), quantized=QUANTIZED)
-    while reader.length < QUANTIZED.start:
-        rows = min(reader.timeline.room(), QUANTIZED.start - reader.length)
-        mx.eval(reader.read(mx.zeros((rows,), dtype=mx.int32)))
-    assert not reader.lengthen(3)
-    assert not reader.timeline.is_quantized
-    assert reader.length == QUANTIZED.start

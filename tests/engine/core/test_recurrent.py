@@ -29,6 +29,7 @@ from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import RoundDraft, speculate
+from models.limits import LONGEST_COPY
 from tests.engine.core import test_cache
 from tests.engine.core.test_cache import quick, thorough
 from tests.engine.core.test_decoder import TOKENS, fail_once, prefill
@@ -272,6 +273,16 @@ def test_tape_is_of_one_round_and_short() -> None:
     assert held() == 0
     reader.read(mx.array(TOKENS[: Tape.MOST_ROWS + 1]))
     assert held() == 0
+
+
+def test_the_longest_draft_is_taken_back_without_reading_again() -> None:
+    reader = decoder(model_of("qwen3_5"), block=256)
+    prefill(reader, 20)
+    reader.timeline.mark()
+    reader.read(mx.array(TOKENS[20 : 20 + 1 + LONGEST_COPY]))
+    reader.rewind(23)
+    assert reader.timeline._round is not None
+    assert (reader.length, reader.timeline._round.tape.rows) == (23, 3)
 
 
 def test_full_attention_keeps_nothing() -> None:

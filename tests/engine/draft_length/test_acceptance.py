@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length.acceptance import CONFIDENCES, PLACES, Acceptance, expected_tokens
+from engine.draft_length import MeasuredRound
+from engine.draft_length.acceptance import PLACES, Acceptance, expected_tokens
 from engine.tree import COMMITTED, Tree
 
 round_ = st.tuples(
@@ -16,17 +17,32 @@ round_ = st.tuples(
     st.integers(1, 20),
     st.integers(0, 20),
     st.sampled_from([0, 0, 2, 5, 40]),
-    st.lists(st.floats(0.0, 1.0), max_size=20),
 )
 histories = st.lists(st.one_of(round_, st.just("begin")), max_size=30)
 
 
 SOUND = {
     "usual": [0.5] * PLACES,
-    "expected": [0.5] * PLACES,
     "judged": [1.0] * PLACES,
     "accepted": [1.0] * PLACES,
 }
+
+
+def observe(
+    acceptance: Acceptance,
+    drafter: str,
+    *,
+    proposed: int,
+    accepted: int,
+    match: int = 0,
+    tree: Tree | None = None,
+    path: tuple[int, ...] = (),
+) -> None:
+    acceptance.observe(
+        MeasuredRound(
+            proposed, accepted, 0.0, 0.0, drafter=drafter, match=match, tree=tree, path=path
+        )
+    )
 
 
 def after(history: list[object]) -> Acceptance:
@@ -41,9 +57,9 @@ def play_history(acceptance: Acceptance, history: list[object]) -> None:
             acceptance.begin_text()
         else:
             assert isinstance(each, tuple)
-            drafter, proposed, accepted, match, q = each
+            drafter, proposed, accepted, match = each
             stood = min(accepted, proposed)
-            acceptance.observe(drafter, proposed=proposed, accepted=stood, match=match, q=q)
+            observe(acceptance, drafter, proposed=proposed, accepted=stood, match=match)
 
 
 @given(history=histories, match=st.integers(0, 50))
@@ -52,9 +68,6 @@ def test_chances_are_chances(history: list[object], match: int) -> None:
     chances = acceptance.chances("head", PLACES, match=match)
     assert len(chances) == PLACES
     assert all(0.0 < chance < 1.0 for chance in chances)
-    confident = acceptance.by_confidence("head")
-    assert len(confident) == CONFIDENCES
-    assert all(0.0 < chance < 1.0 for chance in confident)
 
 
 @given(histories)
@@ -64,9 +77,6 @@ def test_what_was_seen_goes_through_json(history: list[object]) -> None:
     for match in (0, 2, 9):
         ours, theirs = (a.chances("head", PLACES, match=match) for a in (acceptance, again))
         assert theirs == pytest.approx(ours)
-    # Confidence does not fade, so that more may have been counted of it than is remembered.
-    ours = acceptance.by_confidence("head")
-    assert again.by_confidence("head") == pytest.approx(ours, abs=0.01)
 
 
 @given(histories, histories)
@@ -93,7 +103,7 @@ def test_what_one_bad_text_showed_fades() -> None:
     acceptance = Acceptance()
     fresh = first_chance(acceptance)
     for _ in range(20):
-        acceptance.observe("head", proposed=2, accepted=0)
+        observe(acceptance, "head", proposed=2, accepted=0)
     during = acceptance.chances("head", 1)[0]
     acceptance = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
     next_time = first_chance(acceptance)
@@ -108,22 +118,22 @@ NO_ACCEPTANCES: list[object] = [
     3,
     {},
     {"copied": {}, "drafted": {}},
-    {"copied": {}, "drafted": {}, "confident": []},
-    {"copied": {}, "drafted": {"head": None}, "confident": {}},
+    {"copied": {}, "drafted": {}, "later": []},
+    {"copied": {}, "drafted": {"head": None}, "later": {}},
     {"copied": {}, "drafted": {"head": {"chances": [0.5] * 16, "judged": [1] * 16}}},
     *(
-        {"copied": {}, "drafted": {"head": SOUND | wrong}, "confident": {}}
+        {"copied": {}, "drafted": {"head": SOUND | wrong}, "later": {}}
         for wrong in (
             {"usual": [0.5]},
             {"usual": [2.0] * PLACES},
-            {"expected": ["nan"] * PLACES},
-            {"expected": 3},
+            {"usual": ["nan"] * PLACES},
+            {"usual": 3},
             {"judged": [-1.0] * PLACES, "accepted": [-1.0] * PLACES},
             {"judged": [1e9] * PLACES},
             {"accepted": [2.0] * PLACES},
         )
     ),
-    {"copied": {}, "drafted": {}, "confident": {"head": SOUND}},
+    {"copied": {"head": SOUND}, "drafted": {}, "later": {}},
 ]
 
 
@@ -142,7 +152,7 @@ def play(acceptance: Acceptance, chances: list[float], *, rounds: int, length: i
     luck = random.Random(1)
     for _ in range(rounds):
         stood = next((i for i in range(length) if luck.random() >= chances[i]), length)
-        acceptance.observe("head", proposed=length, accepted=stood)
+        observe(acceptance, "head", proposed=length, accepted=stood)
 
 
 def test_chances_are_found_by_position() -> None:
@@ -156,7 +166,7 @@ def test_chances_are_found_by_position() -> None:
 def test_a_clean_sweep_says_nothing_of_what_comes_next() -> None:
     acceptance = Acceptance()
     for _ in range(50):
-        acceptance.observe("head", proposed=2, accepted=2)
+        observe(acceptance, "head", proposed=2, accepted=2)
     first, second, third = acceptance.chances("head", 3)
     assert second > 0.85
     assert third >= second - 0.01  # counted as fallen, it would be far lower
@@ -166,8 +176,8 @@ def test_a_clean_sweep_says_nothing_of_what_comes_next() -> None:
 def test_what_comes_behind_a_fall_is_not_judged() -> None:
     short, long = Acceptance(), Acceptance()
     for _ in range(20):
-        short.observe("head", proposed=2, accepted=1)
-        long.observe("head", proposed=8, accepted=1)
+        observe(short, "head", proposed=2, accepted=1)
+        observe(long, "head", proposed=8, accepted=1)
     assert short.chances("head", 8) == long.chances("head", 8)
 
 
@@ -175,9 +185,9 @@ def test_neighbours_share_strength() -> None:
     # Of position 3 little is known by itself, and one fall there sways nobody.
     acceptance = Acceptance()
     for _ in range(30):
-        acceptance.observe("head", proposed=2, accepted=2)
+        observe(acceptance, "head", proposed=2, accepted=2)
     before = acceptance.chances("head", 3)
-    acceptance.observe("head", proposed=3, accepted=2)
+    observe(acceptance, "head", proposed=3, accepted=2)
     assert before[2] > acceptance.chances("head", 3)[2] > 0.6 * before[2]
 
 
@@ -187,21 +197,11 @@ def test_a_copy_that_has_matched_more_is_safer() -> None:
     assert chances == sorted(chances)
     assert chances[3] == acceptance.chances("lookup", 1, match=5)[0]
     for _ in range(20):
-        acceptance.observe("lookup", proposed=3, accepted=0, match=2)
+        observe(acceptance, "lookup", proposed=3, accepted=0, match=2)
     assert acceptance.chances("lookup", 1, match=2)[0] < 0.15
     longer = acceptance.chances("lookup", 1, match=16)[0]
     assert 0.15 < longer < 0.7  # worse than was thought, better than a short one
     assert acceptance.chances("head", 1) == Acceptance().chances("head", 1)
-
-
-def test_confidence_is_learned() -> None:
-    acceptance = Acceptance()
-    for i in range(200):
-        acceptance.observe("head", proposed=1, accepted=int(i % 10 == 0), q=(0.95,))
-        acceptance.observe("head", proposed=1, accepted=int(i % 2 == 0), q=(0.35,))
-    by_confidence = acceptance.by_confidence("head")
-    assert by_confidence[9] == pytest.approx(0.1, abs=0.05)
-    assert by_confidence[3] == pytest.approx(0.5, abs=0.05)
 
 
 BRANCHING = Tree((COMMITTED, 0, COMMITTED, 0, 2, COMMITTED))
@@ -210,14 +210,11 @@ BRANCHING = Tree((COMMITTED, 0, COMMITTED, 0, 2, COMMITTED))
 def test_alternatives_are_learned_by_rank_whatever_their_depth() -> None:
     acceptance = Acceptance()
     for path in [(0, 1), (2,), (0, 3), (2, 4), ()] * 60:
-        acceptance.observe(
-            "head", proposed=6, accepted=len(path), tree=BRANCHING, path=path, q=(0.5,) * 6
-        )
+        observe(acceptance, "head", proposed=6, accepted=len(path), tree=BRANCHING, path=path)
     # First ones: 2 of 5 are accepted at the root, and behind it 2 of 4. Second ones: 2 of 3 at the
     # root and 1 of 1 behind it. The third one: none of 1.
     assert acceptance.chances("head", 2) == pytest.approx([0.4, 0.5], abs=0.05)
-    assert acceptance.by_rank("head", 3) == pytest.approx([0.75, 0.05], abs=0.05)
-    assert acceptance.by_confidence("head")[5] == pytest.approx(4 / 9, abs=0.05)
+    assert acceptance.by_rank("head", 3) == pytest.approx([0.75, 0.05], abs=0.15)
     assert acceptance.by_rank("other", 3) == Acceptance().by_rank("other", 3)
     again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
     assert again.by_rank("head", 3) == pytest.approx(acceptance.by_rank("head", 3))
@@ -233,26 +230,17 @@ def test_chains_say_nothing_of_alternatives() -> None:
 def test_a_tree_that_is_a_chain_counts_as_one() -> None:
     trees, chains = Acceptance(), Acceptance()
     for accepted in (0, 1, 2, 3):
-        chains.observe("head", proposed=3, accepted=accepted, q=(0.9, 0.5, 0.1))
+        observe(chains, "head", proposed=3, accepted=accepted)
         path = tuple(range(accepted))
-        trees.observe(
+        observe(
+            trees,
             "head",
             proposed=3,
             accepted=accepted,
-            q=(0.9, 0.5, 0.1),
             tree=Tree.chain(3),
             path=path,
         )
     assert trees.to_json() == chains.to_json()
-
-
-def test_what_was_stored_before_there_were_trees_is_read() -> None:
-    acceptance = Acceptance()
-    play(acceptance, [0.9, 0.7, 0.5, 0.3], rounds=40)
-    older = {kind: each for kind, each in acceptance.to_json().items() if kind != "later"}
-    again = Acceptance.from_json(older)
-    assert again.chances("head", 4) == pytest.approx(acceptance.chances("head", 4))
-    assert again.by_rank("head", 4) == Acceptance().by_rank("head", 4)
 
 
 def test_recent_rounds_count_more() -> None:
@@ -282,22 +270,3 @@ def test_expected_tokens(chances: list[float]) -> None:
     assert all(0.0 <= gain <= 1.0 for gain in gained)
     assert gained == pytest.approx(sorted(gained, reverse=True))
     assert expected_tokens([0.5, 0.5]) == [1.0, 1.5, 1.75]
-
-
-def test_the_share_of_trees_is_learned_and_kept() -> None:
-    acceptance = Acceptance()
-    assert acceptance.share_of_trees("head") == 1.0
-    for _ in range(400):
-        promised = 3.0 * acceptance.share_of_trees("head")
-        acceptance.observe_tree("head", expected=promised, accepted=2)
-    assert acceptance.share_of_trees("head") == pytest.approx(2 / 3, abs=0.05)
-    assert acceptance.share_of_trees("other") == 1.0
-    again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
-    assert again.share_of_trees("head") == acceptance.share_of_trees("head")
-    stored = acceptance.to_json()
-    for wrong in ([0.0, 1.0], [1.0], [1.0, -1.0], ["1", 2.0], None):
-        with pytest.raises(ValueError, match=r"."):
-            Acceptance.from_json({**stored, "trees": {"head": wrong}})
-    for _ in range(2_000):
-        acceptance.observe_tree("head", expected=0.0, accepted=0)
-    assert acceptance.share_of_trees("head") == pytest.approx(1.0, abs=0.01)

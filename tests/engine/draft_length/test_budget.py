@@ -5,13 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.options import (
-    DraftOption,
-    draft_options,
-    tree_options,
-    tree_steps,
-    with_stops,
-)
+from engine.draft_length.options import chains, tree_steps, trees
 from engine.draft_length.policy import RegretBudget
 from engine.draft_length.trees import best_trees
 from engine.tree import Tree
@@ -20,27 +14,14 @@ PASSES = [0.02, 0.03, 0.05]
 
 
 def test_options_by_hand() -> None:
-    draft = DraftCosts("head", 0, start_seconds=0.004, step_seconds=0.002)
-    one, two = draft_options("head", [0.5, 0.8], PASSES, draft)
-    assert (one.length, two.length) == (1, 2)
+    draft = DraftCosts("head", start_seconds=0.004, step_seconds=0.002)
+    one, two = chains("head", [0.5, 0.8], PASSES, draft)
+    assert (one.drafted, two.drafted) == (1, 2)
     assert one.tokens == pytest.approx(1.5)
     assert two.tokens == pytest.approx(1.9)
     assert one.cost == pytest.approx((0.03 + 0.004 + 0.002) / 0.02)
     assert two.cost == pytest.approx((0.05 + 0.004 + 0.004) / 0.02)
     assert one.gain == pytest.approx(1.5 / 1.8)
-
-
-def test_where_to_stop() -> None:
-    draft = DraftCosts("head", 0, start_seconds=0.0, step_seconds=0.001)
-    offered = draft_options("head", [0.8] * 8, [0.02 + 0.002 * i for i in range(9)], draft)
-    longest, floor = with_stops(offered[1], offered, watch=0.0)
-    assert longest == 6
-    # A token more takes 0.15 of a plain pass, worth 0.15 times the gain; its own chance is 0.8.
-    assert floor == pytest.approx(0.15 * offered[1].gain / 0.8)
-    assert with_stops(offered[1], offered, watch=0.1)[1] > floor
-    assert with_stops(offered[0], draft_options("head", [0.8], PASSES, draft), watch=0.0)[0] == 1
-    rich = DraftOption("head", 2, 90.0, 1.0)
-    assert with_stops(rich, offered, watch=0.0)[1] == 1.0
 
 
 def test_a_budget() -> None:
@@ -75,20 +56,20 @@ def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none() -> None:
 
 
 def test_trees_by_hand() -> None:
-    draft = DraftCosts("head", 0, start_seconds=0.004, step_seconds=0.002)
+    draft = DraftCosts("head", start_seconds=0.004, step_seconds=0.002)
     best = best_trees([0.6, 0.5], [0.5], most=6)  # parents (-1, 0, -1, 0, 2, 2)
     passes = [0.02, 0.024, 0.03, 0.035, 0.04, 0.045, 0.05]
     assert tree_steps(best.tree, passes) == pytest.approx(1 + 0.024 / 0.02)  # two are read at once
     assert tree_steps(best.tree.first(4), passes) == pytest.approx(2)
-    options = tree_options("head", best, passes, draft)
+    options = trees("head", best, passes, draft)
     assert [option.drafted for option in options] == [3, 4, 5, 6]  # the smaller ones are chains
     three = options[0]
-    assert (three.length, three.tree) == (2, best.tree.first(3))
+    assert three.tree == best.tree.first(3)
     assert three.tokens == pytest.approx(2.1)
     assert three.cost == pytest.approx((0.035 + 0.004 + 2 * 0.002) / 0.02)
     assert three.alike(options[0])
     assert not three.alike(options[1])
-    assert not three.alike(draft_options("head", [0.5] * 3, passes, draft)[2])
+    assert not three.alike(chains("head", [0.5] * 3, passes, draft)[2])
 
 
 @given(parents=st.lists(st.integers(-1, 30), min_size=1, max_size=30))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.draft_length import MeasuredRound
 from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.calibrations import CalibrationKey, CalibrationStore, calibration_folder
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
@@ -24,12 +25,12 @@ PAIR = CalibrationKey(
     threads=2,
     power="lowpowermode 0",
 )
-COSTS = Calibration((PassCosts(24, (1, 2), (0.01, 0.02)),), (DraftCosts("head", 24, 0.001, 0.002),))
+COSTS = Calibration(PassCosts(24, (1, 2), (0.01, 0.02)), (DraftCosts("head", 0.001, 0.002),))
 
 
 def seen() -> Acceptance:
     acceptance = Acceptance()
-    acceptance.observe("head", proposed=3, accepted=2, q=(0.5, 0.4, 0.1))
+    acceptance.observe(MeasuredRound(3, 2, 0.0, 0.0, drafter="head"))
     return acceptance
 
 

@@ -30,7 +30,7 @@ def drafted(
         return 0.02 * (1.0 + slope * (rows - 1))
 
     passes = PassCosts(24, ROWS, tuple(map(seconds, ROWS)))
-    policy = Automatic(Calibration((passes,), (DraftCosts(candidate.drafter, 24, 0.0, 0.0),)))
+    policy = Automatic(Calibration(passes, (DraftCosts(candidate.drafter, 0.0, 0.0),)))
     lengths, context = list[int](), 100
     for _ in range(rounds):
         length = policy.choose([candidate], most=most, context=context).length
@@ -41,7 +41,6 @@ def drafted(
                 *(length, stood, 0.0, seconds(length + 1), context),
                 drafter=name,
                 match=match,
-                q=(1.0,) * length,
                 asked=length,
             )
         )

@@ -351,11 +351,11 @@ def drafted_trees(ran: Run) -> list[DraftChoice]:
 @pytest.mark.parametrize("calibrated_", mostly_slow([True, False], quick=[True]))
 def test_trees_where_rows_are_cheap(calibrated_: bool) -> None:
     world = World(lambda rows: 0.05 + 0.0002 * rows, 0.002, 0.55, later=LATER)
-    policy = calibrated(world, watch_seconds=0.01) if calibrated_ else Automatic()
+    policy = calibrated(world) if calibrated_ else Automatic()
     run(policy, world, tokens=1_000)
     settled = run(policy, world, tokens=1_200, seed=1)
     assert world.best_tree_speed > 1.2 * world.speed(world.best)
-    assert settled.speed > 0.93 * world.best_tree_speed
+    assert settled.speed > (0.93 if calibrated_ else 0.85) * world.best_tree_speed
     chosen = drafted_trees(settled)
     assert len(chosen) > 0.8 * len(settled.choices)
     last = next(each for each in reversed(chosen) if each.reason.why is Why.BEST_GAIN)
@@ -393,20 +393,11 @@ NO_TREES = {
 @pytest.mark.parametrize("name", mostly_slow(NO_TREES, quick=["a Mac, no good"]))
 def test_where_trees_do_not_pay_little_is_lost(name: str) -> None:
     world = NO_TREES[name]
-    policy = calibrated(world, watch_seconds=0.01)
+    policy = calibrated(world)
     run(policy, world, tokens=500)
     settled = run(policy, world, tokens=1_500, seed=1)
     assert settled.speed > 0.9 * max(world.speed(world.best), world.best_tree_speed)
     assert settled.speed > 0.97 * world.speed(0)
-
-
-def test_a_tree_is_tried_where_it_may_be_better() -> None:
-    world = World(flat, 0.002, 0.8, later=(0.01,) * 4)
-    policy = calibrated(world, watch_seconds=0.01)
-    ran = run(policy, world, tokens=1_500)
-    tried = [choice for choice in ran.choices if choice.reason.why is Why.TREE_TRIAL]
-    assert all(choice.tree is not None for choice in tried)
-    assert 1 <= len(tried) < 0.05 * len(ran.choices)
 
 
 @pytest.mark.slow
@@ -421,7 +412,7 @@ def test_trees_that_keep_less_than_the_chances_promise_are_given_up() -> None:
             return path[: first + 1]
 
     world = Correlated(lambda rows: 0.05 + 0.002 * rows, 0.002, 0.7, later=LATER)
-    policy = calibrated(world, watch_seconds=0.01)
+    policy = calibrated(world)
     run(policy, world, tokens=1_000)
     settled = run(policy, world, tokens=1_500, seed=1)
     assert settled.speed > 0.95 * world.speed(world.best)
@@ -460,12 +451,12 @@ def test_in_company_it_is_nearly_as_good_as_the_best(name: str, sharing: int) ->
     assert settled.speed > 0.96 * world.speed(0)
 
 
-def calibrated(world: World, *, watch_seconds: float = 0.0, read_seconds: float = 0.0) -> Automatic:
+def calibrated(world: World, *, read_seconds: float = 0.0) -> Automatic:
     """As after a first use of the pair, alone."""
     rows = (1, 2, 3, 4, 6, 8, 12, 16)
     passes = PassCosts(24, rows, tuple(map(world.pass_seconds, rows)))
-    head = DraftCosts("head", 24, 0.0, world.step_seconds, watch_seconds, read_seconds)
-    return Automatic(Calibration((passes,), (head,)))
+    head = DraftCosts("head", 0.0, world.step_seconds, read_seconds)
+    return Automatic(Calibration(passes, (head,)))
 
 
 def usual_length(policy: Automatic, world: World) -> float:
@@ -526,11 +517,11 @@ def test_drafts_are_long_again_once_it_is_alone() -> None:
 
 def test_a_plain_pass_in_company_is_not_taken_for_one_of_its_own() -> None:
     policy = calibrated(World(mac, 0.003, 0.75))
-    alone, shared = policy.costs.passes(0), policy.costs.passes(0, sharing=4)
+    alone, shared = policy.costs.passes(), policy.costs.passes(sharing=4)
     for context in range(200):
         policy.observe(MeasuredRound(0, 0, 0.0, mac(4), context, rows=4, beside=3))
-    assert policy.costs.passes(0) == pytest.approx(alone)
-    assert policy.costs.passes(0, sharing=4) == pytest.approx(shared)
+    assert policy.costs.passes() == pytest.approx(alone)
+    assert policy.costs.passes(sharing=4) == pytest.approx(shared)
     assert shared[0] == pytest.approx(mac(4) / 4)
 
 
@@ -572,15 +563,6 @@ def test_a_drafter_without_ideas_is_asked_again() -> None:
     assert policy.choose([HEAD], most=16, context=0).length > 0
 
 
-@given(q=st.floats(0.0, 1.0), chances=st.lists(st.floats(0.0, 1.0), max_size=12))
-def test_the_chance_that_a_token_stands(q: float, chances: list[float]) -> None:
-    chance = DraftChoice(3, chances=tuple(chances)).chance(q)
-    assert chance == q if not chances else chance in chances
-    if chances:
-        assert DraftChoice(3, chances=tuple(chances)).chance(1.0) == chances[-1]
-        assert DraftChoice(3, chances=tuple(chances)).chance(0.0) == chances[0]
-
-
 def test_a_choice_within_a_room() -> None:
     choice = DraftChoice(5, drafter="head")
     assert choice.within(5) is choice
@@ -588,33 +570,13 @@ def test_a_choice_within_a_room() -> None:
     assert choice.within(-1).length == 0
 
 
-def test_stops_where_it_is_unsure_if_looking_is_free() -> None:
-    rows = tuple(range(1, LONGEST + 2))
-    passes = PassCosts(0, rows, tuple(0.05 + 0.002 * n for n in rows))
-    lengths = []
-    for looking, stops in [(0.0, True), (0.001, False)]:
-        costs = DraftCosts("head", 0, 0.0, 0.002, looking)
-        policy = Automatic(Calibration((passes,), (costs,)))
-        for context in range(0, 300, 3):
-            policy.observe(MeasuredRound(4, 2, 0.008, 0.06, context=context, drafter="head"))
-        check = policy.choose([HEAD], most=16, context=300)
-        assert check.reason.why is Why.PLAIN_CHECK  # now and then
-        policy.observe(MeasuredRound(0, 0, 0.0, 0.052, context=300))
-        choice = policy.choose([HEAD], most=16, context=301)
-        assert (choice.floor > 0.0) == stops
-        assert (choice.reason.why is Why.WHILE_CONFIDENT) == stops
-        assert len(choice.chances) == (10 if stops else 0)
-        lengths.append(choice.length)
-    assert lengths[0] > lengths[1] > 0
-
-
 def test_a_plain_pass_that_nothing_ran_beside_is_no_measure() -> None:
     """As on a GPU, where plain decoding has the next one under way; a run shows it from then on."""
-    policy = Automatic(Calibration((PassCosts(50, (1, 5), (0.02, 0.03)),)))
-    before = policy.costs.passes(50)[0]
+    policy = Automatic(Calibration(PassCosts(50, (1, 5), (0.02, 0.03))))
+    before = policy.costs.passes()[0]
     for _ in range(40):
         policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50, edge=True))
-    assert policy.costs.passes(50)[0] == before
+    assert policy.costs.passes()[0] == before
     for _ in range(40):
         policy.observe(MeasuredRound(0, 0, 0.0, 3 * before, 50))
-    assert policy.costs.passes(50)[0] > 2 * before
+    assert policy.costs.passes()[0] > 2 * before

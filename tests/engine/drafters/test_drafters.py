@@ -1,10 +1,7 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
-import itertools
-import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 
 import mlx.core as mx
@@ -426,29 +423,7 @@ def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
     assert excess(counts.ravel(), joint(possible, prompt, 2).ravel()) < 1.0
 
 
-def test_chain_ends_where_it_is_unlikely_to_stand() -> None:
-    drafter = ModelDrafter(decoder(random_table(5)), vocabulary=5)
-    whole = drafter.propose([1, 2], up_to(6), WARM, KEY)
-    assert whole is not None
-    q, likely = whole.q.tolist(), list(itertools.accumulate(whole.q.tolist(), operator.mul))
-    assert all(chance < 1.0 for chance in q)
-    for length in range(1, 7):
-        drafter.rewind(0)
-        choice = replace(up_to(6), floor=likely[length - 1] + 1e-6)
-        chain = drafter.propose([1, 2], choice, WARM, KEY)
-        assert chain is not None
-        # The token that it was unsure of is proposed; after it, nothing is drawn.
-        assert chain.tokens.tolist() == whole.tokens.tolist()[:length]
-        assert chain.distributions is not None
-        assert chain.distributions.shape[0] == length
-    drafter.rewind(0)
-    certain = replace(up_to(6), floor=0.99, chances=(1.0,))
-    proposed = drafter.propose([1, 2], certain, WARM, KEY)
-    assert proposed is not None
-    assert proposed.tokens.size == 6
-
-
-def test_a_drafters_own_confidence_takes_the_place_of_q() -> None:
+def test_a_drafters_own_confidence_is_shown_beside_q() -> None:
     sure = {1: 0.9, 2: 0.5, 3: 0.7}
     drawn: list[int] = []
 
@@ -456,26 +431,21 @@ def test_a_drafters_own_confidence_takes_the_place_of_q() -> None:
         drawn.append(token.item())
         return mx.array([sure[len(drawn)]])
 
-    def chain(*, floor: float) -> DraftArrays:
-        drawn.clear()
-        return draft_chain(
-            lambda tokens: mx.zeros((tokens.size, 5)),
-            unread=[1],
-            tokens=[1],
-            choice=replace(up_to(3), floor=floor),
-            rows=Rows(5),
-            sampling=WARM,
-            key=KEY,
-            drafter="x",
-            confidence=confidence,
-        )
-
-    whole = chain(floor=0.3)
+    whole = draft_chain(
+        lambda tokens: mx.zeros((tokens.size, 5)),
+        unread=[1],
+        tokens=[1],
+        choice=up_to(3),
+        rows=Rows(5),
+        sampling=WARM,
+        key=KEY,
+        drafter="x",
+        confidence=confidence,
+    )
     assert whole.tokens.tolist() == drawn
     assert whole.confidence is not None
     assert whole.confidence.tolist() == pytest.approx(list(sure.values()))
     assert whole.q.tolist() == pytest.approx([0.2] * 3)
-    assert chain(floor=0.6).tokens.tolist() == whole.tokens.tolist()[:2]
 
 
 def test_chain_penalizes_its_own_guesses() -> None:

@@ -55,12 +55,11 @@ def draft(
     shape: Tree = SHAPE,
     seed: int = 0,
     read: ReadLevel | None = None,
-    chances: tuple[float, ...] = (),
 ) -> DraftArrays:
     return draft_tree(
         read or reader(),
         tokens=PROMPT,
-        choice=DraftChoice(shape.height, tree=shape, chances=chances),
+        choice=DraftChoice(shape.height, tree=shape),
         rows=Rows(VOCABULARY),
         sampling=sampling,
         key=mx.random.key(seed),
@@ -199,31 +198,28 @@ def test_what_is_no_higher_is_every_path_up_to_there(shape: Tree, height: int) -
 # Greedy
 
 
-def best_paths(shape: Tree, chance: Callable[[float], float]) -> list[tuple[float, list[int]]]:
+def best_paths(shape: Tree) -> list[tuple[float, list[int]]]:
     """The worthiest texts, and their worths: as many as the shape has tokens, by trying all."""
     found = []
     for length in range(1, shape.height + 1):
         for ids in product(range(VOCABULARY), repeat=length):
             worth = 1.0
             for i, token in enumerate(ids):
-                worth *= chance(law([*PROMPT, *ids[:i]], GREEDY)[token])
+                worth *= law([*PROMPT, *ids[:i]], GREEDY)[token]
             found.append((worth, list(ids)))
     return sorted(found, key=lambda each: -each[0])[: len(shape)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
-@pytest.mark.parametrize("chances", [(), (0.02, 0.1, 0.4, 0.95)], ids=["q", "calibrated"])
-def test_the_likeliest_tree_is_the_best_one(size: int, chances: tuple[float, ...]) -> None:
+def test_the_likeliest_tree_is_the_best_one(size: int) -> None:
     shape = Tree((*range(-1, min(size, 3) - 1), *([-1] * (size - 3))))
-    choice = DraftChoice(shape.height, chances=chances)
-    drafted = draft(GREEDY, shape=shape, chances=chances)
+    drafted = draft(GREEDY, shape=shape)
     ids, tree = drafted.tokens.tolist(), drafted.shape
     texts = [[ids[i] for i in tree.path(token)] for token in range(len(tree))]
-    worths = [np.prod([choice.chance(q) for q in each]) for each in paths_of_q(drafted)]
-    expected = best_paths(shape, choice.chance)
+    worths = [np.prod(each) for each in paths_of_q(drafted)]
+    expected = best_paths(shape)
     assert worths == pytest.approx([worth for worth, _ in expected], rel=1e-4)
-    if not chances:  # no two are worth the same
-        assert texts == [text for _, text in expected]
+    assert texts == [text for _, text in expected]
     assert drafted.distributions is None
 
 

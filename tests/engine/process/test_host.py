@@ -194,6 +194,7 @@ def test_measuring_a_pair_is_told(folder: Path) -> None:
             SetDrafter("2", measure=True),
             Load("3", str(folder), "early-exit:1", "3"),
             SetDrafter("4", measure=True),
+            Load("5", str(folder), "early-exit:1", measure=True),
         ]
     )
     ends = [place for place, each in enumerate(told) if isinstance(each, Loaded)]
@@ -205,8 +206,9 @@ def test_measuring_a_pair_is_told(folder: Path) -> None:
     assert shares[-1] <= 1.0
     assert any(isinstance(each, Loading) and each.measured for each in again)
     assert [type(each) for each in fixed] == [Loading, Unloaded], "nothing is measured"
-    (refused,) = told[ends[2] + 1 :]
+    refused, *afresh = told[ends[2] + 1 :]
     assert isinstance(refused, Failed)
+    assert any(isinstance(each, Loading) and each.measured for each in afresh)
 
 
 def test_models_go_by_their_names(home: Path) -> None:
@@ -255,6 +257,13 @@ def test_a_conversation_can_be_given_less_memory(folder: Path) -> None:
     assert any(isinstance(each, Done) for each in told)
     assert isinstance(told[-1], Failed)  # its heads are too narrow to be quantized
     assert told[-1].generation == "2"
+
+
+def test_a_load_says_how_answers_are_sampled(folder: Path) -> None:
+    greedy, warm = Load("1", str(folder)), Sampling(temperature=0.9)
+    told = hosted([greedy, replace(greedy, id="2", sampling=warm)])
+    samplings = [each.sampling for each in told if isinstance(each, Loaded)]
+    assert samplings[0] != samplings[1] == warm
 
 
 def test_caches_are_quantized_where_they_can_be() -> None:

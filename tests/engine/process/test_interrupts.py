@@ -1,6 +1,8 @@
 """Requests to end, once and twice, and between two steps."""
 
 import signal
+import subprocess
+import sys
 from threading import Thread
 
 import pytest
@@ -66,6 +68,22 @@ def test_a_failure_of_a_step_comes_through() -> None:
     with pytest.raises(ZeroDivisionError), uninterrupted():
         1 / 0  # noqa: B018
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_process_ends_with_a_parent_that_is_killed() -> None:
+    """The child inherits standard error: that it closes says that the child is gone, too."""
+    child = (
+        "from engine.process.interrupts import end_with_parent; from threading import Event; "
+        "end_with_parent(); print(1, flush=True); Event().wait()"
+    )
+    parent = (
+        "import os, subprocess, sys; "
+        f"child = subprocess.Popen((sys.executable, '-c', {child!r}), stdin=-1, stdout=-1); "
+        "child.stdout.readline(); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stderr == b""
 
 
 def test_other_threads_are_not_interrupted_anyway() -> None:

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from engine.cli.pair_options import Target, target_folder
+from engine.cli.folders import target_folder
+from engine.cli.options import TARGET, described
 from engine.cpu.blas import restart_with_any_kernels
 from engine.distil.head_learner import HeadLearner
 from engine.distil.learner import Learner
@@ -39,7 +40,7 @@ def learn(
     ],
     prompts: Annotated[list[Path], typer.Option(help="As of slipstream distil; repeatable.")],
     out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
-    target: Target = None,
+    target: Annotated[str | None, described(*TARGET)] = None,
     answers: Annotated[
         Path | None, typer.Option(help="A folder that keeps the answers, for the next kind.")
     ] = None,

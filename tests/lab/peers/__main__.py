@@ -14,8 +14,8 @@ from rich.console import Console
 from engine.bench.options import BenchOptions
 from engine.bench.render import check_place, show
 from engine.bench.run import run_bench
-from engine.cli.main import PerCategory, Prompts, Sets, Temperatures
-from engine.cli.pair_options import Target, target_folder
+from engine.cli.folders import target_folder
+from engine.cli.options import TARGET, described
 from models.errors import Problem
 from tests.lab.peers.transformers_lookup import transformers_lookup
 
@@ -25,17 +25,17 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def compare(
     *,
-    target: Target = None,
+    target: Annotated[str | None, described(*TARGET)] = None,
     runner: Annotated[
         list[str] | None, typer.Option(metavar="DRAFTER/LENGTH", help="Of ours; repeatable.")
     ] = None,
     length: Annotated[int, typer.Option(min=1, max=16, help="Tokens it drafts a round.")] = 10,
-    prompts: Prompts = None,
-    set_: Sets = None,
+    prompts: Path | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
     attach: Annotated[bool, typer.Option("--attach", help="Ask about documents.")] = False,
-    per_category: PerCategory = 2,
+    per_category: int = 2,
     max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
-    temperature: Temperatures = None,
+    temperature: list[float] | None = None,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
 ) -> None:

@@ -56,7 +56,7 @@ def draw(*, width: int, dark: bool) -> QWidget:
         for round in (drafted, *(tree_round(size, *tokens, path=path)[1] for path in paths)):
             lane = DraftLane()
             if round.verdict is None:
-                lane.push(round)
+                lane.show_round(round)
             else:
                 lane.show_round(round)
             column.addWidget(lane)

@@ -7,8 +7,9 @@ from PySide6.QtTest import QTest
 
 from app.models.dialog import LibraryDialog
 from app.window import Window
+from models.answers import Found, Offered, Rated
 from tests.support.app.fake_commands import commands_of
-from tests.support.app.library_samples import CANDIDATES, FOUND, INVENTORY_ANSWER, OFFERS, plain
+from tests.support.app.library_samples import CANDIDATES, FOUND, INVENTORY_ANSWER, OFFERS
 
 Save = Callable[[str, Callable[[str], None]], None]
 QUIET = {**INVENTORY_ANSWER, "downloads": []}
@@ -26,7 +27,7 @@ def draw_library(window: Window, save: Save) -> None:
         save(f"library-{name}", lambda path: _grab(dialog, path))
 
     def answer(inventory: dict[str, object]) -> None:
-        commands.answer_all(inventory, plain(offers=OFFERS), plain(candidates=CANDIDATES))
+        commands.answer_all(inventory, Offered(OFFERS), Rated("", CANDIDATES))
 
     grab("waits")
     answer(QUIET)
@@ -35,7 +36,7 @@ def draw_library(window: Window, save: Save) -> None:
     grab("search-empty")
     dialog.search.field.setText("qwen3")
     dialog.search.searched.emit("qwen3")
-    commands.asked("search").answer(plain(found=FOUND))
+    commands.asked("search").answer(Found(FOUND))
     grab("search")
     dialog.search.searched.emit("qwen3")
     commands.asked("search").fail(
@@ -43,7 +44,7 @@ def draw_library(window: Window, save: Save) -> None:
     )
     grab("search-offline")
     dialog.search.searched.emit("qwenn")
-    commands.asked("search").answer(plain(found=()))
+    commands.asked("search").answer(Found(()))
     grab("search-nothing")
     dialog.show_page("drafters")
     grab("drafters")
@@ -59,7 +60,7 @@ def draw_library(window: Window, save: Save) -> None:
     dialog.show_page("downloads")
     grab("downloads")
     window.library.search("qwen3")
-    commands.asked("search").answer(plain(found=FOUND))
+    commands.asked("search").answer(Found(FOUND))
     dialog.show_page("search")
     grab("search-downloading")
     dialog.close()

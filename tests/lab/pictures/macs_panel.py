@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from PySide6.QtTest import QTest
@@ -19,6 +18,7 @@ from app.cluster.hostfile_dialog import HostfileDialog
 from app.cluster.panel import MacsPanel
 from app.window import Window
 from engine.cluster.states import RankState
+from engine.process.protocol import Ranks
 from tests.lab.pictures.__main__ import SIMULATED
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.window_maker import fake_host, make_window
@@ -115,7 +115,7 @@ def _check(commands: FakeCommandRunner, state: str) -> None:
         "open": (OPEN, REFUSED),
     }.get(state, (JOINED, None))
     if ranks is not None:
-        check.tell({"ranks": json.loads(json.dumps([asdict(rank) for rank in ranks]))})
+        check.tell(Ranks(tuple(ranks)))
         if problem is None:
             check.answer()
         else:

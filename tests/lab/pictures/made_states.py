@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 
-from app.chat.provenance import laid_over
 from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
@@ -24,6 +23,7 @@ from tests.lab.pictures.attached_documents import draw_documents
 from tests.lab.pictures.copied_words import draw_words
 from tests.lab.pictures.library_pages import draw_library
 from tests.lab.pictures.section_notes import draw_sections
+from tests.support.app.laid_over import laid_over
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
 
@@ -74,7 +74,6 @@ class Photographer:
         self._rest(0.6)
         save("answer", lambda path: _grab(window, path))
         window.menus.actions["provenance"].trigger()
-        window.rounds.scrubber.go_to(12)
         view = window.transcript.messages[-1].view
         self._until(lambda: laid_over(view.document()))
         window.transcript.write_all()
@@ -84,7 +83,8 @@ class Photographer:
         window.menus.actions["race"].trigger()
         race = window.findChild(RaceDialog)
         assert race is not None
-        self._until(lambda: race.result_line.tone != "muted")
+        race.start()
+        self._until(lambda: race.verdict.tone != "muted")
         self._rest(0.6)
         save("race", lambda path: _grab(race, path))
         race.reject()

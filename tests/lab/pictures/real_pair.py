@@ -18,16 +18,17 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.chat.conversation import DEFAULTS
-from app.chat.provenance import laid_over
 from app.commands import CommandRunner
 from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
-from app.models.target_process import open_target
 from app.race.dialog import RaceDialog
-from app.rounds.pace import RoundOnShow
+from app.rounds.scrubber import ReplayDialog
 from app.start import make_application
+from app.window import Window
+from engine.conversation.rounds import Round
 from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
+from tests.support.app.laid_over import laid_over
 from tests.support.app.window_maker import make_window
 
 QUESTIONS = (
@@ -56,7 +57,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         application,
         home,
         host_command(),
-        opening=open_target,
+        loading=CommandRunner(),
         commands=CommandRunner(),
         dark=dark,
     )
@@ -68,51 +69,80 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         QTest.qWait(500)
         widget.grab().save(str(folder / f"{what}-{name}.png"))
 
+    window.resize(1280, 840)  # it may be more than the screen of the platform without one
     window.show()
     window.begin()
     QTest.qWait(300)
     save("starting")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     save("empty")
     for number, question in enumerate(QUESTIONS):
         window.menus.actions["new"].trigger()
         window.composer.set_text(question)
         window.composer.send()
-        _until(lambda: window.answers.busy)
+        until(lambda: window.answers.busy)
         if number:
-            window.lane.reduce_motion = True  # so that no token is caught on its way
-            _until(lambda: window.rounds.panel.stats.rounds > 14 and _is_judged(window.lane.shown))
-            window.grab().save(str(folder / f"stream-{name}.png"))
-        _until(lambda: not window.answers.busy)
+            until(lambda: window.rounds.panel.stats.rounds > 14)
+            _save_a_round(window, folder, name)
+        until(lambda: not window.answers.busy)
+    window.menus.actions["rounds"].trigger()
     save("answer")
-    window.menus.actions["provenance"].trigger()
-    window.rounds.scrubber.go_to(12)
-    _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
-    save("provenance")
-    window.menus.actions["provenance"].trigger()
+    window.pair_bar.open()
+    save("pill", window.pair_bar.page)
+    window.pair_bar.page.close()
+    message = window.transcript.messages[-1].widget
+    assert message is not None
+    message.tokens_asked.emit(True)
+    until(lambda: laid_over(message.view.document()))
+    save("tokens")
+    message.tokens_asked.emit(False)
+    message.replay_asked.emit()
+    until(lambda: window.findChild(ReplayDialog))
+    replay = window.findChild(ReplayDialog)
+    assert replay is not None
+    replay.scrubber.pause()
+    replay.scrubber.go_to(12)
+    save("replay", replay)
+    replay.close()
     window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
-    _until(lambda: race.result_line.tone != "muted")
+    race.start()
+    until(lambda: race.verdict.tone != "muted")
     save("race", race)
     race.reject()
     window.composer.set_text("")
-    _until(lambda: window.loader.loaded is not None)
+    until(lambda: window.loader.loaded is not None)
     window.library_controller.open()
     assert window.library_controller.dialog is not None
+    window.library_controller.dialog.resize(1040, 780)
     QTest.qWait(6000)
     save("library", window.library_controller.dialog)
     window.library_controller.dialog.close()
     window.close()
 
 
-def _is_judged(shown: RoundOnShow | None) -> bool:
-    return shown is not None and shown.judged_at is not None and shown.judged_at < time.monotonic()
+def _save_a_round(window: Window, folder: Path, name: str) -> None:
+    """Save three pictures in a row: a draft ahead of the text, its verdict, and the next draft."""
+    last: Round | str | None = None
+    for what in ("draft", "verdict", "next"):
+        until(lambda last=last: _differs(window, last))
+        row = window.transcript.streaming
+        if row is None:
+            return  # the answer has ended
+        last = row.ahead
+        QTest.qWait(40)  # for the text, and for the words behind it
+        window.grab().save(str(folder / f"stream-{what}-{name}.png"))
 
 
-def _until(holds: Callable[[], object]) -> None:
+def _differs(window: Window, last: Round | str | None) -> bool:
+    row = window.transcript.streaming
+    return row is None or (row.ahead is not None and row.ahead != last)
+
+
+def until(holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > deadline:

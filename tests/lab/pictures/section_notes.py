@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
 from app.settings_dialog import SettingsDialog
 from engine.events import Done, Stats, Text
@@ -84,7 +84,7 @@ def draw_sections(
     window.composer.send()
     until(lambda: window.transcript.messages and not window.conversation.busy)
     press("under-an-answer")
-    until(lambda: "part 3" in window.lane.line)
+    until(lambda: "part 3" in str(window.transcript.messages[-1].ahead))
     saved("progress")
     widget = window.transcript.messages[-1].widget
     assert widget is not None
@@ -103,7 +103,7 @@ def draw_sections(
     until(lambda: window.composer.documents.offer.button.text())
     saved("composer")
     window.composer.documents.offer.button.click()
-    until(lambda: "part 3" in window.lane.line)
+    until(lambda: "part 3" in str(window.transcript.messages[-1].ahead))
     window.conversation.stop()
     stopped.touch()
     until(lambda: window.transcript.messages[-1].offer[0])
@@ -114,7 +114,7 @@ def draw_sections(
         file.truncate(1_340_000_000)
     window.menus.actions["settings"].trigger()
     (dialog,) = window.findChildren(SettingsDialog)
-    until(lambda: dialog.kept_text)
+    until(lambda: any(label.text().endswith("kept now.") for label in dialog.findChildren(QLabel)))
     QTest.qWait(300)
     save("settings", lambda path: dialog.grab().save(path))
     window.close()

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from engine.cli.main import Drafters, PerCategory, Prompts, Sets, Temperatures
-from engine.cli.pair_options import Target
+from engine.cli.options import TARGET, described
 from models.errors import Problem
 from tests.lab.simulate.run import (
     SimulateOptions,
@@ -95,13 +94,13 @@ def record(
     out: Annotated[
         Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; an existing one is continued.")
     ],
-    target: Target = None,
-    drafter: Drafters = None,
-    prompts: Prompts = None,
-    set_: Sets = None,
-    per_category: PerCategory = 4,
+    target: Annotated[str | None, described(*TARGET)] = None,
+    drafter: list[str] | None = None,
+    prompts: Path | None = None,
+    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
+    per_category: int = 4,
     max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
-    temperature: Temperatures = None,
+    temperature: list[float] | None = None,
     longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
 ) -> None:
     """Record what drafters propose at every place of answers, for play."""

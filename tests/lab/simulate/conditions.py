@@ -33,11 +33,10 @@ class Conditions:
     `heat`: by how much more everything costs at the end than at the start, growing steadily.
     `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
     `noise`: spread of the clock, a standard deviation in the logarithm. `spikes`: how many of its
-    readings are several times too long. `watching`: what a look at each drafted token costs, as a
-    share of a pass, where drafting is to stop where it is unsure. `reading`: what a drafter pays
-    for each token that was written without it, as a share of its step. `host_seconds`: what the
-    engine itself takes before each draft, while the device rests; before plain tokens, whose passes
-    are under way one ahead, it takes none.
+    readings are several times too long. `reading`: what a drafter pays for each
+    token that was written without it, as a share of its step. `host_seconds`: what the engine
+    itself takes before each draft, while the device rests; before plain tokens, whose passes are
+    under way one ahead, it takes none.
     """
 
     curve: CostCurve
@@ -49,7 +48,6 @@ class Conditions:
     doubling: Doubling = "never"
     noise: float = 0.0
     spikes: float = 0.0
-    watching: float = 0.01
     reading: float = 0.1
     host_seconds: float = 0.0
     seed: int = 0
@@ -74,11 +72,10 @@ class Conditions:
         context: int,
         progress: float,
         behind: int = 0,
-        watched: bool = False,
     ) -> float:
         """Seconds of reading the tokens that it is `behind`, and drafting `tokens`."""
         step, start = self.steps.get(drafter, DEFAULT_STEP), self.starts.get(drafter, 0.0)
-        steps = start + tokens * (step + self.watching * watched) + self.reading * step * behind
+        steps = start + tokens * step + self.reading * step * behind
         return steps * self._unit(context, progress) + self.host_seconds
 
     def _unit(self, context: int, progress: float) -> float:

@@ -49,8 +49,7 @@ class SimulatedRound:
 
     `answer`: its number in the phase. `context`: tokens before it. `progress`: the share of the
     episode that was written before it. `behind`: committed tokens that the drafter had to read
-    first. `watched`: whether drafting looked at every token, to stop where it is unsure. `tree`:
-    the shape of what was drafted, of which `path` is accepted; None for a chain.
+    first. `tree`: the shape of what was drafted, of which `path` is accepted; None for a chain.
     """
 
     answer: int
@@ -61,7 +60,6 @@ class SimulatedRound:
     proposed: int
     accepted: int
     behind: int
-    watched: bool
     reason: Reason
     tree: Tree | None = None
     path: tuple[int, ...] = ()
@@ -84,7 +82,6 @@ def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
         context=context,
         progress=progress,
         behind=round.behind,
-        watched=round.watched,
     )
     return draft, verify
 
@@ -129,7 +126,6 @@ def replay(
                 context=context,
                 drafter=drafter,
                 match=drafted.match,
-                q=drafted.q[: round.proposed],
                 asked=choice.length,
                 tree=round.tree,
                 path=round.path,
@@ -202,15 +198,14 @@ class _Writing:
         behind = self._behind(drafter, drafted)
         if choice.tree is not None and drafted.ranks is not None:
             path = _accepted(choice.tree, drafted.ranks)
-            round = self._round(drafter, len(choice.tree), len(path), behind, False, choice.reason)
+            round = self._round(drafter, len(choice.tree), len(path), behind, choice.reason)
             return replace(round, tree=choice.tree, path=path)
-        proposed = _stopped(drafted, choice)
+        proposed = min(choice.length, len(drafted.q))
         accepted = min(drafted.accepted, proposed)
-        watched = choice.floor > 0.0
-        return self._round(drafter, proposed, accepted, behind, watched, choice.reason)
+        return self._round(drafter, proposed, accepted, behind, choice.reason)
 
     def plain(self, reason: Reason) -> SimulatedRound:
-        return self._round("", 0, 0, 0, False, reason)
+        return self._round("", 0, 0, 0, reason)
 
     def commit(self, round: SimulatedRound) -> None:
         self.place += round.committed
@@ -218,7 +213,7 @@ class _Writing:
             self._read[round.drafter] = self.place
 
     def _round(
-        self, drafter: str, proposed: int, accepted: int, behind: int, watched: bool, reason: Reason
+        self, drafter: str, proposed: int, accepted: int, behind: int, reason: Reason
     ) -> SimulatedRound:
         return SimulatedRound(
             self._number,
@@ -229,7 +224,6 @@ class _Writing:
             proposed,
             accepted,
             behind,
-            watched,
             reason,
         )
 
@@ -248,16 +242,3 @@ def _accepted(tree: Tree, ranks: Sequence[int]) -> tuple[int, ...]:
         last = children[rank]
         path.append(last)
     return tuple(path)
-
-
-def _stopped(drafted: RecordedDraft, choice: DraftChoice) -> int:
-    """How many tokens are drafted until it stops. The one that it stops after is proposed too."""
-    length = min(choice.length, len(drafted.q))
-    if choice.floor <= 0.0 or drafted.match:
-        return length
-    standing = 1.0
-    for i in range(length):
-        standing *= choice.chance(drafted.q[i])
-        if standing < choice.floor:
-            return i + 1
-    return length

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.options import DraftOption, draft_options, tree_options
+from engine.draft_length.options import DraftOption, chains, trees
 from engine.draft_length.trees import MOST, best_trees
 from tests.lab.simulate.conditions import STEPS
 from tests.lab.simulate.curves import PUBLISHED, WIDE, CostCurve
@@ -68,12 +68,12 @@ def best_options(
     """The best chain and the best tree, of as many rows as the curve has published points for."""
     rows = min(curve.points[-1][0], MOST + 1)
     passes = [curve.cost(n) for n in range(1, rows + 1)]
-    costs = DraftCosts(drafter.name, 0, drafter.start, drafter.step)
-    chains = draft_options(drafter.name, drafter.chances[: rows - 1], passes, costs)
+    costs = DraftCosts(drafter.name, drafter.start, drafter.step)
+    of_chains = chains(drafter.name, drafter.chances[: rows - 1], passes, costs)
     best = best_trees(drafter.chances, later, most=rows - 1)
-    trees = tree_options(drafter.name, best, passes, costs)
-    best_chain = max(chains, key=lambda option: option.gain)
-    return best_chain, max(trees, key=lambda option: option.gain, default=None)
+    of_trees = trees(drafter.name, best, passes, costs)
+    best_chain = max(of_chains, key=lambda option: option.gain)
+    return best_chain, max(of_trees, key=lambda option: option.gain, default=None)
 
 
 def render_gains(chances: RankChances, console: Console) -> None:

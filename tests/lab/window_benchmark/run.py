@@ -37,7 +37,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer
-from app.settings import Settings
+from app.settings import DraftsInText, Settings
 from app.start import keep_quick, make_application, run_window
 from app.theme.style import Theme
 from app.window import Window
@@ -45,6 +45,7 @@ from app.windows import Windows
 from models.files import HOME_VARIABLE
 from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.fake_commands import OpeningCommands
 from tests.support.app.window_maker import windows_of
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start
@@ -114,8 +115,12 @@ def measure(*, characters: int, tokens_per_second: float, starts: int, messages:
         tuple(first_paint_seconds() for _ in range(starts)),
         tuple(_open_long(application, command, messages) for _ in range(3 if messages else 0)),
         tuple(
-            _stream(application, command, name, everything=everything)
-            for name, everything in (("text alone", False), ("lane, panel, provenance", True))
+            _stream(application, command, name, drafts=drafts, everything=everything)
+            for name, drafts, everything in (
+                ("text alone", DraftsInText.OFF, False),
+                ("drafts in the text", DraftsInText.FADE, False),
+                ("drafts, panel, tokens", DraftsInText.FADE, True),
+            )
         ),
     )
 
@@ -227,7 +232,12 @@ class Meter(QObject):
 
 
 def _stream(
-    application: QApplication, command: Sequence[str], name: str, *, everything: bool
+    application: QApplication,
+    command: Sequence[str],
+    name: str,
+    *,
+    drafts: DraftsInText,
+    everything: bool,
 ) -> Run:
     """One answer into a window of its own, which has nothing else in it."""
     with tempfile.TemporaryDirectory() as home:
@@ -235,8 +245,7 @@ def _stream(
         window.rounds.setVisible(everything)
         if everything:
             window.menus.actions["provenance"].trigger()
-        else:
-            window.transcript.set_slot(None)  # the lane's
+        window.presenter.show_drafts(drafts, calm=False)
         garbage = keep_quick(windows_of(window))
         meter = Meter(window)
         meter.turn(lambda: window.loader.loaded)
@@ -294,7 +303,7 @@ def _open_long(application: QApplication, command: Sequence[str], messages: int)
 def _open(application: QApplication, home: Path, command: Sequence[str]) -> Window:
     settings = Settings(QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(EngineLog(home / "log"), command=command)
-    loader = ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET))
+    loader = ModelLoader(engine, settings, commands=OpeningCommands(lambda target: Path(_TARGET)))
     shared = Application(
         Store.open(home / "conversations.sqlite"),
         engine,

@@ -1,14 +1,16 @@
 """Stands in for the commands on models, in this process: answers what it is told to, when told."""
 
-from dataclasses import asdict
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.commands import CommandRunner, JsonObject, RunningCommand
+from app.commands import CommandRunner, RunningCommand
 from app.window import Window
+from models.answers import Changed, Made, Offered, Opened, Rated
 from models.errors import Problem
-from models.records import Download, Installed
+from models.records import Download, Installed, Inventory
 
 
 class FakeCommand(QObject):
@@ -25,19 +27,19 @@ class FakeCommand(QObject):
     def drop(self) -> None:
         self.dropped = self.over = True
 
-    def tell(self, line: JsonObject) -> None:
+    def tell(self, line: object) -> None:
         self.line_received.emit(line)
 
     def download(self, download: Download) -> None:
-        self.tell({"download": asdict(download)})
+        self.tell(Changed(download))
 
     def install(self, installed: Installed) -> None:
-        self.tell({"installed": asdict(installed)})
+        self.tell(Made(installed))
 
-    def answer(self, answer: JsonObject | None = None) -> None:
+    def answer(self, answer: object = None) -> None:
         """End well."""
         self.over = True
-        self.done.emit(answer or {})
+        self.done.emit(answer)
 
     def fail(self, message: str, remedy: str) -> None:
         self.over = True
@@ -70,16 +72,37 @@ class FakeCommandRunner(CommandRunner):
         return any(not one.over and {*words} <= {*one.words} for one in self.started)
 
     def answer_all(
-        self, inventory: JsonObject, offers: JsonObject, candidates: JsonObject | None = None
+        self, inventory: Inventory, offers: Offered, candidates: Rated | None = None
     ) -> None:
         """Answer what is usually asked, as often as it is."""
         while any(self.waits(word) for word in ("list", "pair")):
             if self.waits("list"):
                 self.asked("list").answer(inventory)
             elif self.waits("--target"):
-                self.asked("--target").answer(candidates or {"candidates": []})
+                self.asked("--target").answer(candidates or Rated("", ()))
             else:
                 self.asked("pair").answer(offers)
+
+
+class OpeningCommands(FakeCommandRunner):
+    """Prepares each target at once: a folder that `opening` returns, or its Problem."""
+
+    def __init__(self, opening: Callable[[str], Path]) -> None:
+        super().__init__()
+        self._opening = opening
+
+    def start(self, *words: str) -> RunningCommand:
+        command = super().start(*words)
+        QTimer.singleShot(0, self, lambda: self._answer(cast(FakeCommand, command)))
+        return command
+
+    def _answer(self, command: FakeCommand) -> None:
+        if self.closed is not None:
+            return
+        try:
+            command.answer(Opened(str(self._opening(command.words[-1]))))
+        except Problem as problem:
+            command.fail(problem.message, problem.remedy)
 
 
 def commands_of(window: Window) -> FakeCommandRunner:

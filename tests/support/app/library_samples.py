@@ -1,25 +1,23 @@
 """Made-up answers of the commands on models, of every kind that there is."""
 
-import json
 import time
-from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
-from models.records import Candidate, Download, Incomplete, Installed, PairOffer, SearchResult
+from models.records import (
+    Candidate,
+    Download,
+    Incomplete,
+    Installed,
+    Inventory,
+    PairOffer,
+    SearchResult,
+)
 
 GB = 1_000_000_000
 AVAILABLE = 12 * GB
 DAY = 86_400
 TARGET = "mlx-community/Qwen3-4B-4bit"
 DRAFTER = "mlx-community/Qwen3-0.6B-4bit"
-
-
-def plain(**records: Iterable[Any]) -> dict[str, Any]:
-    """An answer as JSON has it."""
-    answer = {name: [asdict(record) for record in many] for name, many in records.items()}
-    made: dict[str, Any] = json.loads(json.dumps(answer))
-    return made
 
 
 def installed(name: str, **more: Any) -> Installed:
@@ -250,17 +248,13 @@ CANDIDATES = (
 )
 
 
-def inventory_answer(**records: Iterable[Any]) -> dict[str, Any]:
+def inventory_answer(**records: Any) -> Inventory:
     """An answer of `list`."""
-    none: dict[str, Any] = {"installed": [], "incomplete": [], "downloads": []}
-    answer = {**none, "folders": [], "free_bytes": 100 * GB, **plain(**records)}
-    running = any(one["status"] == "running" for one in answer["downloads"])
-    return {**answer, "downloading": running}
+    running = any(one.status == "running" for one in records.get("downloads", ()))
+    return Inventory(**{"free_bytes": 100 * GB, "downloading": running} | records)
 
 
-INVENTORY_ANSWER: dict[str, Any] = {
-    **plain(installed=INSTALLED, incomplete=INCOMPLETE, downloads=DOWNLOADS),
-    "folders": ["/Volumes/Models and more/mlx"],
-    "free_bytes": 102 * GB,
-    "downloading": True,
-}
+INVENTORY_ANSWER = Inventory(
+    *(INSTALLED, INCOMPLETE, DOWNLOADS, ("/Volumes/Models and more/mlx",), 102 * GB),
+    downloading=True,
+)

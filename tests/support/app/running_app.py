@@ -18,7 +18,6 @@ from PySide6.QtCore import QTimer
 from app import commands
 from app.conversations.records import Message
 from app.engine_client import engine_process
-from app.models import loader as model_loader
 from app.start import run_window
 from app.window import Window
 from engine.events import Event
@@ -83,8 +82,9 @@ def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
     play = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
-    model_loader.open_target = lambda target, progress: Path("/models/tiny")
-    commands.models_command = lambda: ("true",)  # the real one outlives a kill for a moment
+    opened = json.dumps({"folder": "/models/tiny"})
+    # The real one outlives a kill for a moment; further words are nothing to this one.
+    commands.models_command = lambda: ("printf", opened)
     return run_window(["app"], begin=ask_on)
 
 

@@ -13,6 +13,7 @@ from app.server.local_server import LocalServer, ServerState
 from app.settings import Settings
 from engine.process.protocol import RESPONSES, Response
 from tests.support.app.engine_listener import TIMEOUT_SECONDS, Listener
+from tests.support.app.fake_commands import OpeningCommands
 from tests.support.app.window_maker import fake_host, fake_server
 
 MODEL = Path("/models/tiny")
@@ -52,7 +53,7 @@ class Served:
         )
         self.key_file = folder / "server-key"
         self.loader = ModelLoader(
-            self.engine, self.settings, opening=lambda target, progress: model
+            self.engine, self.settings, commands=OpeningCommands(lambda target: model)
         )
         self.server = LocalServer(
             self.engine,

@@ -15,7 +15,7 @@ from app.documents.attachments import Read
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience
 from app.models.library import Library
-from app.models.loader import ModelLoader, OpenTarget
+from app.models.loader import ModelLoader
 from app.server.local_server import LocalServer
 from app.settings import Settings
 from app.theme.style import Theme
@@ -23,14 +23,14 @@ from app.window import Window
 from app.windows import Windows
 from engine.documents.reading import read_document
 from engine.events import Event, to_json
-from tests.support.app.fake_commands import FakeCommandRunner
+from tests.support.app.fake_commands import FakeCommandRunner, OpeningCommands
 
 Open = Callable[..., Window]
 OpenWindows = Callable[..., Windows]
 Until = Callable[[Callable[[], object]], None]
 
 # Of the platform without a screen, whatever the window does.
-OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise")
+OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise", "grabbing the keyboard")
 FAKE_HOST = Path(__file__).with_name("fake_host.py")
 ROOT = Path(__file__).parents[3]
 
@@ -60,7 +60,7 @@ def make_windows(
     command: Sequence[str],
     *,
     target: Path = Path("/models/tiny"),
-    opening: OpenTarget | None = None,
+    loading: CommandRunner | None = None,
     patience: Patience | None = None,
     dark: bool = False,
     commands: CommandRunner | None = None,
@@ -68,15 +68,15 @@ def make_windows(
     read: Read = read_document,
     cluster: CommandRunner | None = None,
 ) -> Windows:
-    """What opens windows on the data in `folder`; `target` is what is taken for the starter model,
-    and `commands`, which otherwise say nothing, for those on models; `server` is the command that
-    starts a local one; `read` reads files that are attached; `cluster` runs commands on several
-    Macs, which otherwise say nothing."""
+    """What opens windows on the data in `folder`. `target` is what is taken for the starter model,
+    unless the commands `loading` prepare it, and `commands`, which otherwise say nothing, for those
+    on models; `server` is the command that starts a local one; `read` reads files that are
+    attached; `cluster` runs commands on several Macs, which otherwise say nothing."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
     )
-    loader = ModelLoader(engine, settings, opening=opening or (lambda text, progress: target))
+    loader = ModelLoader(engine, settings, commands=loading or OpeningCommands(lambda text: target))
     return Windows(
         Application(
             Store.open(folder / "conversations.sqlite"),

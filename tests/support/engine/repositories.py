@@ -9,6 +9,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from models.answers import ANSWERS
 from tests.support.engine import tiny
 from tests.support.engine.ended import ROOT, Run
 
@@ -34,10 +35,13 @@ def two_files(folder: Path) -> dict[str, bytes]:
 
 
 def lines_of(ended: Run, code: int = 0) -> list[dict[str, Any]]:
-    """The JSON objects that it printed, a line each, and nothing else."""
+    """The fields of the answers that it printed, a line each, and nothing else."""
     assert (ended.code, ended.err) == (code, ""), ended.out[-500:]
     assert ended.out.isascii()
-    return [json.loads(line) for line in ended.out.splitlines()]
+    lines = [line.encode() for line in ended.out.splitlines()]
+    assert all(ANSWERS.read(line) for line in lines)
+    fields = [ANSWERS.fields(line) for line in lines]
+    return [{key: each[key] for key in each if key != ANSWERS.tag} for each in fields]
 
 
 def answer_of(ended: Run) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An engine that plays what it is told: protocol 6 over a pair of streams, without a model.
+"""An engine that plays what it is told: protocol 7 over a pair of streams, without a model.
 
 Beside the tests in their own event loop, `scripted(play)`; or as a process of its own, which plays
 what the prompt says: the last message, or the text, is JSON such as

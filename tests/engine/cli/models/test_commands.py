@@ -103,7 +103,7 @@ def test_removing_asks_and_frees(
 ) -> None:
     assert_refused(run("models", "remove", "my model"), "my model", "Add --yes")
     (problem,) = lines_of(run("models", "remove", "my model", "--json"), code=2)
-    assert "--yes" in problem["problem"][1]
+    assert "--yes" in problem["remedy"]
 
     class Terminal:
         @staticmethod
@@ -191,7 +191,7 @@ def test_searching(run: Command, hub: HubServer) -> None:
 def test_a_hub_that_fails(run: Command, hub: HubServer) -> None:
     hub.refusals["/api/models"] = Refusal(500)
     (answer,) = lines_of(run("models", "search", "x", "--json"), code=2)
-    message, remedy = answer["problem"]
+    message, remedy = answer["message"], answer["remedy"]
     assert message
     assert remedy
     assert run("models", "search", "x").code == 2
@@ -307,14 +307,14 @@ def test_converting(run: Command, surroundings: Path, tmp_path: Path) -> None:
     source = tmp_path / "Tiny"
     tiny.write_folder("llama", source, dtype=mx.float16)
     *told, last = lines_of(run("models", "convert", source, "--bits", "8", "--json"))
-    done = [one["progress"] for one in told]
+    done = [[one["done"], one["total"]] for one in told]
     assert done[-1][0] == done[-1][1] > 0
     made = Installed(**last["installed"])
     assert (made.name, made.origin, made.quantization_bits) == ("Tiny-8bit", "imported", 8)
     ended = run("convert", source, tmp_path / "made", "--recipe", "mixed_4_6", "--group-size", 32)
     assert (ended.code, ended.out) == (0, f"{tmp_path / 'made'}\n")
     (refusal,) = lines_of(run("models", "convert", made.path, "--json"), code=2)
-    assert "quantized already" in refusal["problem"][0]
+    assert "quantized already" in refusal["message"]
     again = run("convert", source, tmp_path / "made")
     assert_refused(again, "exists already")
     assert_refused(run("convert", "nonsense"), "nonsense")
@@ -329,7 +329,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     before = signal.getsignal(number)
     source = surroundings / "Tiny"
     tiny.write_folder("llama", source)
-    monkeypatch.setattr(commands, "say", lambda **_: signal.raise_signal(number))
+    monkeypatch.setattr(commands, "say", lambda _: signal.raise_signal(number))
     ended = run("convert", source, surroundings / "made", "--json")
     assert (ended.code, ended.out) == (128 + number, "")
     assert "nothing was kept" in ended.err

@@ -126,9 +126,9 @@ def test_a_renamed_repository(run: Command, hub: HubServer) -> None:
 def test_what_is_not_there(run: Command, hub: HubServer) -> None:
     *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
     assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
-    assert "no/such" in last["problem"][0]
+    assert "no/such" in last["message"]
     failed = next(one for one in Queue().downloads() if one.status == "failed")
-    assert [failed.problem, failed.remedy] == last["problem"]
+    assert (failed.problem, failed.remedy) == (last["message"], last["remedy"])
     assert "no/such" in run("models", "list").out
     ended = run("models", "pull", "no/such")
     assert ended.code == 2
@@ -255,7 +255,7 @@ def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) ->
     files = dict.fromkeys(("another.gguf", "tiny.gguf"), path.read_bytes())
     hub.repositories["tiny/files"] = files | {"another.gguf": files["tiny.gguf"] + b"\0" * 32}
     refusal = lines_of(run("models", "pull", "tiny/files", "--json"), code=2)[-1]
-    assert "tiny.gguf" in " ".join(refusal["problem"])
+    assert "tiny.gguf" in refusal["message"] + refusal["remedy"]
     for name in ("tiny/files/another.gguf", "tiny/files/tiny.gguf"):
         *_, last = lines_of(run("models", "pull", name, "--json"))
         assert last["installed"]["name"] == name
@@ -280,7 +280,7 @@ def test_the_starter_goes_by_its_name(
     assert told[-1]["download"]["total_bytes"] == 10
     assert (last["installed"]["name"], last["installed"]["origin"]) == (STARTER.name, "starter")
     refusal = lines_of(run("models", "pull", f"{STARTER.name}@v1", "--json"), code=2)[-1]
-    assert "no revisions" in refusal["problem"][0]
+    assert "no revisions" in refusal["message"]
 
 
 def test_the_starter_can_be_paused(

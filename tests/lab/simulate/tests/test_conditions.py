@@ -50,10 +50,9 @@ def test_only_what_more_rows_cost_doubles_midway() -> None:
     assert draft(machine, 2, progress=0.5) == 0.5
 
 
-def test_watching_and_catching_up_cost() -> None:
-    machine = conditions(STEEP, step=0.25, watching=0.05, reading=0.1)
+def test_catching_up_costs() -> None:
+    machine = conditions(STEEP, step=0.25, reading=0.1)
     at = {"context": 0, "progress": 0.0}
-    assert machine.draft_seconds("head", 4, **at, watched=True) == pytest.approx(1.2)
     assert machine.draft_seconds("head", 4, **at, behind=20) == pytest.approx(1.5)
     assert machine.draft_seconds("unheard of", 2, **at) == pytest.approx(0.1)
 

@@ -1,9 +1,8 @@
-"""The options that name a pair, and the folder of its target."""
+"""The folders that commands need: a target's, and that of earlier answers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 
 from models.errors import Problem
@@ -12,36 +11,9 @@ if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
     from models.model_folder import ModelFolder
 
-Target = Annotated[
-    str | None,
-    typer.Option(help="The model that answers: a folder, a GGUF file, a hub id, or a name."),
-]
-Drafter = Annotated[
-    str,
-    typer.Option(
-        help="auto, none, lookup, suffix, lookahead[:W,N,G], recycling, head, "
-        "early-exit[:LAYERS], a model, or several joined with +."
-    ),
-]
-DraftLengthOption = Annotated[
-    str,
-    typer.Option(
-        "--draft-length", metavar="N|tree:N|auto", help="Tokens to draft a round, or a tree of N."
-    ),
-]
-Learn = Annotated[
-    bool,
-    typer.Option(
-        "--learn",
-        help="Draft from earlier answers too, and keep these for that, as tokens in a private file "
-        "on this machine. The drafter suffix does.",
-    ),
-]
-DEFAULT_DRAFTER = "auto"
-
 
 def learning_folder(learn: bool) -> Path | None:
-    """Where earlier answers are kept from now on, if they are to be. Raises Problem."""
+    """The folder in which answers are kept from now on; None without `learn`. Raises `Problem`."""
     from engine.earlier_answers import begin, earlier_answers_folder
 
     if not learn:
@@ -58,7 +30,7 @@ def learning_folder(learn: bool) -> Path | None:
 
 
 def target_folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
-    """The target's folder; the starter model's where no target is named."""
+    """The target's folder; without a target the starter's. Fetches and imports it, if need be."""
     from engine.cli.models.progress import Steps, bytes_bar
     from models.installed.resolve import open_target
     from models.starter import STARTER, Step

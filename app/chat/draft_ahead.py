@@ -1,0 +1,287 @@
+"""Shows the draft of a round in the answer, where its words would stand.
+
+The words lie over the message, behind its last line: nothing of the text is changed or moved for
+them. Of a tree the most promising branch is shown. Before the first round, says what is done.
+Knows rounds and a view; not when a round is shown (`app.rounds.pace`).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QHideEvent,
+    QPainter,
+    QPaintEvent,
+    QTextBlock,
+    QTextCharFormat,
+    QTextCursor,
+    QTextLayout,
+    QTextOption,
+)
+from PySide6.QtWidgets import QWidget
+
+from app.markdown.formats import SHAPE
+from app.markdown.page import utf16
+from app.markdown.view import TextView
+from app.rounds.lane import describe
+from app.rounds.marks import flat
+from app.theme.palette import Palette
+from engine.conversation.rounds import Fate, Round
+
+_FRAME_MS = 16
+_HELD_SECONDS, _FOLD_SECONDS = 0.12, 0.28  # a rejected draft, and its way out
+_BAR_WIDTH, _BAR_HEIGHT, _BAR_ABOVE = 220.0, 4.0, 8.0  # pixels
+_MOST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """The end of the text: where the next word would stand, and how lines go on there.
+
+    `first` is the rest of the last line, `rest` the first line below it; both are as high as a
+    line. `wraps` is False in code and tables.
+    """
+
+    first: QRectF
+    rest: QRectF
+    font: QFont
+    direction: Qt.LayoutDirection
+    wraps: bool
+
+
+class DraftAhead(QWidget):
+    """Lies over a message while its answer is written. The pointer reaches what is below it.
+
+    Attributes: `line`, the words before the first round; `round`, the round whose draft is shown,
+    or None; `calm`: nothing moves.
+    """
+
+    def __init__(
+        self,
+        view: TextView,
+        colours: Palette,
+        *,
+        over: QWidget,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`over` is the widget with the view; what lies below the view may be painted over."""
+        super().__init__(over)
+        self._over = over
+        self._view, self._colours, self._clock = view, colours, clock
+        self.line = ""
+        self._share: float | None = None
+        self.round: Round | None = None
+        self.calm = False
+        self._since = 0.0
+        self._laid: QTextLayout | None = None
+        self._timer = QTimer(self, interval=_FRAME_MS)
+        self._timer.timeout.connect(self._move)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleName("Draft")
+        over.installEventFilter(self)
+        self.hide()
+
+    def set_colours(self, colours: Palette) -> None:
+        """Use other colours."""
+        self._colours = colours
+        self.follow()
+
+    def say(self, line: str, *, share: float | None = None) -> None:
+        """Show this line where the text will begin; with a `share` of the work, also a bar."""
+        self.line, self._share = line, share
+        self.follow()
+
+    def show_round(self, round: Round | None) -> None:
+        """Show the draft of a round; after its verdict, what was not accepted."""
+        self.line, self._share = "", None
+        self.round, self._since = round, self._clock()
+        self.follow()
+
+    def follow(self) -> None:
+        """Lay out the words behind the text as it is now."""
+        words = self._words()
+        self._laid = None
+        self.setVisible(bool(words))
+        self._timer.stop()
+        if not words:
+            self.setAccessibleDescription("")
+            return
+        edge = self._edge()
+        top = round(self._view.y() + edge.first.top()) - 1
+        self.setGeometry(0, top, self._over.width(), self._over.height() - top)
+        self.raise_()
+        self._lay_out(words, edge)
+        self.setAccessibleDescription(describe(self.round) if self.round else self.line)
+        if self.round is not None and self.round.verdict is not None and not self.calm:
+            self._timer.start()
+        self.update()
+
+    def _words(self) -> list[tuple[str, Fate]]:
+        """Return the words that are not in the text, each with its fate."""
+        if self.round is None:
+            return [(self.line, "drafted")] if self.line else []
+        reasoning = self._view.text.reasoning
+        if reasoning and not reasoning.closed and self._view.text.hides(reasoning.start):
+            return []
+        kept = ("drafted", "rejected", "discarded")
+        return [(flat(t.text), t.fate) for t in self.round.best_path if t.fate in kept]
+
+    # Layout
+
+    def _edge(self) -> _Edge:
+        """Return where the text ends. A table ends in the last cell with words."""
+        document = self._view.document()
+        block = document.lastBlock()
+        while not block.text() and QTextCursor(block.previous()).currentTable() is not None:
+            block = block.previous()
+        in_table = QTextCursor(block).currentTable() is not None
+        layout = block.layout()
+        here = layout.position()
+        line = layout.lineAt(max(0, layout.lineCount() - 1))
+        shape = str(block.blockFormat().property(SHAPE))
+        font = _font_of(block) if shape in ("code", "heading") else document.defaultFont()
+        whole_block = document.documentLayout().blockBoundingRect(block)
+        pitch = max(QFontMetricsF(font).height(), whole_block.height() / max(1, layout.lineCount()))
+        if not line.isValid():  # not laid out, or an empty text
+            first = QRectF(here.x(), here.y(), self._view.viewport().width(), pitch)
+            return _Edge(first, first.translated(0, pitch), font, block.textDirection(), True)
+        indent = block.blockFormat().textIndent() if line.textStart() == 0 else 0.0
+        whole = QRectF(here.x() + line.x(), here.y() + line.y(), line.width(), pitch)
+        if in_table or shape == "code":
+            whole.setRight(max(whole.right(), float(self._view.viewport().width())))
+        used, first = line.naturalTextWidth(), QRectF(whole)
+        if block.textDirection() == Qt.LayoutDirection.RightToLeft:
+            first.setRight(whole.right() - used)
+        else:
+            first.setLeft(whole.left() + used)
+        rest = whole.adjusted(-indent, 0, 0, 0).translated(0, pitch)
+        wraps = not in_table and shape != "code"
+        return _Edge(first, rest, font, block.textDirection(), wraps)
+
+    def _lay_out(self, words: list[tuple[str, Fate]], edge: _Edge) -> None:
+        """Lay the words out behind the text, in lines as the text's."""
+        lead = self._lead(words[0][0], edge)
+        if lead == "\u2028":
+            words = [(words[0][0].lstrip("\n"), words[0][1]), *words[1:]]
+        text, formats = lead, list[QTextLayout.FormatRange]()
+        for word, fate in words:
+            shown = word.replace("\n", "\u2028")
+            space = len(shown) - len(shown.lstrip())  # it is not struck
+            made = QTextLayout.FormatRange()
+            made.start = utf16(text + shown[:space])
+            made.length = utf16(shown[space:])
+            text += shown
+            made.format = self._format(fate)
+            formats.append(made)
+        layout = QTextLayout(text, edge.font)
+        option = QTextOption()
+        option.setTextDirection(edge.direction)
+        mode = QTextOption.WrapMode
+        option.setWrapMode(mode.WrapAtWordBoundaryOrAnywhere if edge.wraps else mode.ManualWrap)
+        option.setFlags(QTextOption.Flag.IncludeTrailingSpaces)
+        layout.setTextOption(option)
+        layout.setFormats(formats)
+        layout.beginLayout()
+        place, pitch = edge.first, edge.first.height()
+        for number in range(_MOST_LINES):
+            line = layout.createLine()
+            if not line.isValid():
+                break
+            line.setLineWidth(max(1.0, place.width()))
+            line.setPosition(QPointF(place.left(), place.top() + number * pitch - edge.first.top()))
+            if number == 0:
+                place = QRectF(edge.rest.left(), edge.first.top(), edge.rest.width(), pitch)
+        layout.endLayout()
+        self._laid = layout
+
+    def _lead(self, word: str, edge: _Edge) -> str:
+        """Return what the layout puts before the first word: a line end where the text ended a line
+        that is not shown yet, a space, or a line end where the word has no room."""
+        if self.round is None:
+            return ""
+        given = self._view.text.last
+        last = self._view.document().lastBlock().text()
+        if given == "\n" and last:
+            return "\u2028"
+        space = " " if given == " " and not last.endswith(" ") else ""
+        head = (space + word).rstrip().split("\n")[0]
+        first = head[: len(head) - len(head.lstrip())] + (head.split() or [""])[0]
+        wide = QFontMetricsF(edge.font).horizontalAdvance(first)
+        return "\u2028" if edge.wraps and last and wide > edge.first.width() else space
+
+    def _format(self, fate: Fate) -> QTextCharFormat:
+        made = QTextCharFormat()
+        pale = fate in ("drafted", "discarded")
+        made.setForeground(QColor(self._colours.faded if pale else self._colours.of(fate)))
+        made.setFontStrikeOut(fate in ("rejected", "discarded"))
+        return made
+
+    # Motion and painting
+
+    def _gone(self) -> float:
+        """Return how far a rejected draft is folded away, from 0 to 1."""
+        if self.round is None or self.round.verdict is None or self.calm:
+            return 0.0
+        passed = self._clock() - self._since - _HELD_SECONDS
+        return min(1.0, max(0.0, passed / _FOLD_SECONDS))
+
+    def _move(self) -> None:
+        if self._gone() >= 1.0:
+            self._timer.stop()
+            self.hide()
+        else:
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self._laid is None:
+            return
+        gone = self._gone()
+        corner = QPointF(self._view.x(), 1.0)
+        with QPainter(self) as painter:
+            painter.setOpacity(1.0 - gone)
+            for number in range(self._laid.lineCount()):
+                line = self._laid.lineAt(number)
+                painter.save()
+                if gone:  # the line closes towards the text
+                    box = line.naturalTextRect().translated(corner)
+                    box.setWidth(box.width() * (1.0 - gone))
+                    painter.setClipRect(box.adjusted(-2, -2, 2, 2))
+                line.draw(painter, corner)
+                painter.restore()
+            if self._share is not None:
+                self._draw_bar(painter, corner)
+
+    def _draw_bar(self, painter: QPainter, corner: QPointF) -> None:
+        assert self._laid is not None
+        box = self._laid.lineAt(0).naturalTextRect().translated(corner)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for width, colour in ((1.0, self._colours.edge), (self._share, self._colours.link)):
+            painter.setBrush(QColor(colour))
+            bar = QRectF(
+                box.left(), box.bottom() + _BAR_ABOVE, (width or 0.0) * _BAR_WIDTH, _BAR_HEIGHT
+            )
+            painter.drawRoundedRect(bar, _BAR_HEIGHT / 2, _BAR_HEIGHT / 2)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and not self.isHidden():
+            self.follow()
+        return super().eventFilter(watched, event)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._timer.stop()
+
+    def sizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+
+def _font_of(block: QTextBlock) -> QFont:
+    """Return the font at the end of a block."""
+    cursor = QTextCursor(block)
+    cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock)
+    return cursor.charFormat().font().resolve(block.document().defaultFont())

@@ -1,0 +1,90 @@
+"""The messages that wait for the end of an answer, in lines above the message field.
+
+Knows texts, and why they wait; not what sends them. A person's wishes are sent as signals.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+
+from app.theme.labels import ShortenedLabel
+from models.in_words import one_line
+
+_LONGEST_TIP = 500  # characters
+
+
+class QueuedMessages(QWidget):
+    """Hidden while no message waits. Attribute: `texts`, in the order in which they are sent.
+
+    Signals:
+        edit_asked(int), removal_asked(int): take the message with this index back into the field,
+            or out of the queue.
+        sending_asked: send the first message now.
+    """
+
+    edit_asked = Signal(int)
+    removal_asked = Signal(int)
+    sending_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: tuple[str, ...] = ()
+        self._reason = ShortenedLabel(tone="muted", scale=0.9)
+        self._send = QPushButton("Send now")
+        self._send.setAccessibleName("Send the first queued message now")
+        self._send.clicked.connect(self.sending_asked)
+        self._lines: list[QWidget] = []
+        head = QHBoxLayout()
+        head.addWidget(self._reason, 1)
+        head.addWidget(self._send)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 6, 6)
+        self._column.setSpacing(2)
+        self._column.addLayout(head)
+        self.setAccessibleName("Queued messages")
+        self.hide()
+
+    @property
+    def reason(self) -> str:
+        """Why the messages wait."""
+        return self._reason.words
+
+    def show_queue(self, texts: Sequence[str], reason: str, *, sends: bool) -> None:
+        """Show these messages, why they wait, and whether a person can send the first one."""
+        if tuple(texts) != self.texts:
+            self.texts = tuple(texts)
+            for line in self._lines:
+                self._column.removeWidget(line)
+                line.hide()
+                line.deleteLater()
+            self._lines = [self._line(place, text) for place, text in enumerate(texts)]
+            for line in self._lines:
+                self._column.addWidget(line)
+                line.show()
+        self._reason.say(reason)
+        self._send.setVisible(sends)
+        self.setVisible(bool(texts))
+
+    def _line(self, place: int, text: str) -> QWidget:
+        line = QWidget()
+        words = ShortenedLabel()
+        words.say(one_line(text), tip=text[:_LONGEST_TIP])
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2)
+        row.addWidget(words, 1)
+        for label, name, signal in (
+            ("Edit", f"Edit queued message {place + 1}", self.edit_asked),
+            ("Remove", f"Remove queued message {place + 1}", self.removal_asked),
+        ):
+            button = QToolButton()
+            button.setText(label)
+            button.setAutoRaise(True)
+            button.setAccessibleName(name)
+            button.setToolTip(name)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.clicked.connect(partial(signal.emit, place))
+            row.addWidget(button)
+        return line

@@ -1,0 +1,97 @@
+"""The dialog for what new conversations in a folder begin with: an instruction, and files.
+
+Knows texts and paths; reads no file, and stores nothing.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import files
+from app.conversations.records import Folder
+from app.theme.labels import plain_label
+from models.in_words import one_line
+
+_WORDS = (
+    "New conversations in this folder begin with these. Conversations that exist stay as they are."
+)
+
+
+class FolderDialog(QDialog):
+    """Attributes: `instruction` and `files`, the paths, as a person has them now."""
+
+    def __init__(self, folder: Folder, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(f"{one_line(folder.name) or 'Folder'}: instruction and files")
+        self._instruction, self._list = QPlainTextEdit(), QListWidget()
+        self._instruction.setPlainText(folder.instruction)
+        self._instruction.setTabChangesFocus(True)
+        self._instruction.setAccessibleName("Instruction")
+        self._instruction.setPlaceholderText("For example: Answer in German, briefly.")
+        self._list.setAccessibleName("Files")
+        self._remove = QPushButton("Remove")
+        self._remove.setAutoDefault(False)
+        add = QPushButton("Add files…")
+        add.setAutoDefault(False)
+        self.add(folder.files)
+        add.clicked.connect(self._ask)
+        self._remove.clicked.connect(self._remove_chosen)
+        self._list.itemSelectionChanged.connect(self._enable)
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        beside = QHBoxLayout()
+        beside.addWidget(add)
+        beside.addWidget(self._remove)
+        beside.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setSpacing(8)
+        column.addWidget(plain_label(_WORDS, wraps=True))
+        column.addWidget(plain_label("Instruction (system prompt)", buddy=self._instruction))
+        column.addWidget(self._instruction, 2)
+        column.addWidget(plain_label("Files", buddy=self._list))
+        column.addWidget(self._list, 1)
+        column.addLayout(beside)
+        column.addWidget(buttons)
+        self.resize(520, 460)
+        self._enable()
+
+    @property
+    def instruction(self) -> str:
+        return self._instruction.toPlainText().strip()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(self._list.item(row).toolTip() for row in range(self._list.count()))
+
+    def add(self, paths: Sequence[str]) -> None:
+        """Add the files at these paths that are not listed yet."""
+        for path in dict.fromkeys(paths):
+            if path not in self.files:
+                item = QListWidgetItem(one_line(Path(path).name) or path)
+                item.setToolTip(path)
+                self._list.addItem(item)
+
+    def _ask(self) -> None:
+        files.ask_to_open_several(
+            self, "Add files to the folder", lambda paths: self.add([*map(str, paths)])
+        )
+
+    def _remove_chosen(self) -> None:
+        for item in self._list.selectedItems():
+            self._list.takeItem(self._list.row(item))
+
+    def _enable(self) -> None:
+        self._remove.setEnabled(bool(self._list.selectedItems()))

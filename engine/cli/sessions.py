@@ -1,0 +1,118 @@
+"""The session of a command that answers: in this process, or in a child where several Macs hold the
+target.
+
+Knows how a pair is found and loaded, and reports the steps that take time.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import uuid4
+
+from rich.console import Console
+
+from engine.cli.child_session import ChildSession
+from engine.cli.folders import learning_folder, target_folder
+from engine.cli.models.progress import Steps
+from engine.cli.options import AnswerOptions
+from engine.conversation.loading import load
+from engine.conversation.pair import make_policy, require_pair
+from engine.conversation.session import Session
+from engine.draft_length.calibrations import CalibrationStore, calibration_folder
+from engine.earlier_answers import earlier_answers_folder
+from engine.process.host import kept_blocks, quantized_caches
+from engine.process.protocol import Load
+from models.installed.last_used import mark_used
+from models.installed.resolve import resolve_drafters
+from models.memory.fit import DEFAULT_CONTEXT
+from models.model_folder import ModelFolder
+
+
+class LocalSession(Session):
+    """A session in this process that changes its drafting as a `ChildSession` does."""
+
+    def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
+        """Draft otherwise from now on. Returns a remark for people, mostly empty. Raises
+        `Problem`."""
+        if drafter is not None:
+            self.use_drafter(drafter)
+        if draft_length is not None:
+            self.policy = make_policy(draft_length)
+        return " ".join(remark.value for remark in self.calibrate())
+
+    def close(self) -> None:
+        """End nothing: there is no other process."""
+
+
+AnySession = LocalSession | ChildSession
+
+
+def open_session(options: AnswerOptions, *, quiet: bool = False) -> AnySession:
+    """A session with the pair of these options, loaded. Raises `Problem`.
+
+    Steps that take time are reported on standard error, unless `quiet`.
+    """
+    make_policy(options.draft_length)  # refused before anything is fetched
+    console = Console(stderr=True, quiet=quiet)
+    steps = Steps(console)
+    folder = target_folder(options.target, steps)
+    learning_folder(options.learn)
+    command = options.load(
+        folder, id=uuid4().hex, parallel=1, keep_bytes=None if options.keep else 0
+    )
+    if command.macs.hosts:
+        tell: Callable[[str], None] = (lambda line: None) if quiet else show_remarks
+        with console.status("Loading the target on several Macs"):
+            return ChildSession(command, folder, tell=tell)
+    return _load_here(command, folder, steps, roomy=bool(options.attach))
+
+
+def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool) -> LocalSession:
+    """The pair in this process. `roomy`: the context is as long as memory has room for, unless it
+    was given."""
+    drafters = resolve_drafters(command.drafter, folder)
+    caches, memory = quantized_caches(folder, command.memory), command.memory
+    fit = require_pair(
+        folder,
+        drafters,
+        context=memory.context or DEFAULT_CONTEXT,
+        cache_bits=memory.cache_bits or None,
+    )
+    steps.begin("loading")
+    model = load(folder)
+    mark_used(folder.path)
+    longest = fit.largest_context if roomy and fit is not None else model.context_length
+    model = replace(
+        model,
+        context_length=min(memory.context or longest, model.context_length),
+        sampling=command.sampling or model.sampling,
+    )
+    session = LocalSession(
+        model,
+        drafter=drafters,
+        policy=make_policy(command.draft_length),
+        quantized=caches,
+        calibrations=CalibrationStore(calibration_folder()),
+        earlier=earlier_answers_folder() if command.learn else None,
+        kept=kept_blocks(command.keep_bytes),
+    )
+    with steps.console.status("Reading what drafting costs here") as status:
+        measuring = False
+
+        def show(share: float) -> None:
+            nonlocal measuring
+            if not measuring:  # which takes a few seconds: no need to report it to a file
+                line = "Measuring what drafting costs on this machine, once"
+                steps.begin("measuring", line if steps.console.is_terminal else "")
+            measuring = True
+            status.update(f"{share:.0%}")
+
+        remarks = session.calibrate(progress=show, again=command.measure)
+    steps.end()
+    show_remarks(*filter(None, [model.remark]), *(remark.value for remark in remarks))
+    return session
+
+
+def show_remarks(*remarks: str) -> None:
+    """Print on standard error what a person should know beside the answer."""
+    for remark in remarks:
+        Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)

@@ -1,0 +1,110 @@
+"""When a child process starts, is given up, and starts again after a death.
+
+Pure: no process, no clock. A driver reports what happens, and starts a child when one is `due`:
+`app.engine_client.child_process` for the window, `engine.server.child` for the server.
+
+Laws, in whatever order requests, starts and ends come:
+
+- There is never a second child: none is due before the last one has ended, even if it was killed.
+- A stop is final: none is due until the next `start`.
+- Each child has one end. It is a `Death` unless it was asked for.
+- Deaths in a row have longer and longer pauses, and a limit, unless the last pause repeats.
+
+A child is asked to end by the end of its input, and killed if it has not ended soon after; the end
+of its input is also how it ends with its parent (`engine.process.interrupts`).
+"""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+GRACE_SECONDS = 5  # from the end of its input until the engine ends itself, or is killed
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The end of a child that nobody asked for.
+
+    `count`: deaths in a row, this one included; `pause_seconds`: until the next child is due, None
+    if none follows.
+    """
+
+    count: int
+    pause_seconds: float | None
+
+
+class Supervisor:
+    """Attributes: `child`, of which there is one at most: it is "ending" once it was asked to end,
+    was killed or failed; `plan`, whether there is to be one: "waiting" after a death, "given up"
+    after too many.
+    """
+
+    def __init__(self, pauses_seconds: Sequence[float] = (), *, endless: bool = False) -> None:
+        """`pauses_seconds` follow the first death in a row, the second and so on. One death more is
+        too many, unless it is `endless`: then the last pause repeats."""
+        self._pauses_seconds = tuple(pauses_seconds)
+        self._last = self._pauses_seconds[-1] if endless else None
+        self._deaths = 0
+        self.child: Literal["none", "running", "ending"] = "none"
+        self.plan: Literal["stopped", "on", "waiting", "given up"] = "stopped"
+
+    @property
+    def due(self) -> bool:
+        """Whether a child is to be started now."""
+        return self.plan == "on" and self.child == "none"
+
+    # What is asked for
+
+    def start(self) -> None:
+        """There is to be a child, in place of one that is ending; deaths are forgotten."""
+        self.plan, self._deaths = "on", 0
+
+    def stop(self) -> None:
+        """There is to be none: the child is asked to end."""
+        self.plan = "stopped"
+        if self.child == "running":
+            self.child = "ending"
+
+    # What happens
+
+    def begin(self) -> None:
+        """The child that was due was started."""
+        assert self.due
+        self.child = "running"
+
+    def forget(self) -> None:
+        """The child has proved itself: deaths before are not counted with the next one."""
+        self._deaths = 0
+
+    def fail(self, *, for_good: bool = False) -> Death | None:
+        """The child is of no use: it died, or is to be killed. `for_good`: another would not help.
+
+        Returns None if its end was asked for, or it has failed before.
+        """
+        if self.child != "running":
+            return None
+        self.child = "ending"
+        pause = None if for_good else next(iter(self._pauses_seconds[self._deaths :]), self._last)
+        self.plan = "given up" if pause is None else "waiting"
+        self._deaths += 1
+        return Death(self._deaths, pause)
+
+    def end(self) -> Death | None:
+        """The child has ended, or could not be started. Returns as `fail`."""
+        death = self.fail()
+        self.child = "none"
+        return death
+
+    def resume(self) -> None:
+        """The pause after a death is over."""
+        if self.plan == "waiting":
+            self.plan = "on"
+
+
+def how_it_ended(status: int) -> str:
+    """How a process ended, as a sentence; `status` as `subprocess` has it: of signal 9 it is -9."""
+    if status >= 0:
+        return f"It ended with status {status}."
+    names = (each.name for each in signal.Signals if each == -status)
+    return f"It was ended by {next(names, f'signal {-status}')}."

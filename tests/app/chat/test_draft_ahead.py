@@ -1,0 +1,188 @@
+"""A draft is painted where its words would stand, and nothing of the text moves for it."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.draft_ahead import DraftAhead
+from app.markdown.formats import Formats
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextView
+from app.theme.palette import LIGHT
+from tests.support.app.traces import made_round, tree_round
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+
+
+class Clock:
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Page(QWidget):
+    """A text with room below it, and the draft ahead of it."""
+
+    def __init__(self, formats: Formats, text: str) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.view = TextView(formats, StreamingMarkdown())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 60)
+        column.addWidget(self.view)
+        column.addStretch(1)
+        self.ahead = DraftAhead(self.view, LIGHT, over=self, clock=self.clock)
+        self.resize(420, 260)
+        self.show()
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        self.view.text.append(text)
+        while self.view.step():
+            pass
+        self.layout().activate()  # type: ignore[union-attr]
+        self.ahead.follow()
+
+    def picture(self) -> QImage:
+        return self.grab().toImage()
+
+    def painted(self, colour: str) -> QRect:
+        """The smallest rectangle with all pixels of this colour."""
+        image, found = self.picture(), QRect()
+        wanted = QColor(colour).rgb()
+        for x in range(image.width()):
+            for y in range(image.height()):
+                if image.pixel(x, y) == wanted:
+                    found = found.united(QRect(x, y, 1, 1))
+        return found
+
+
+Make = Callable[[str], Page]
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+@pytest.fixture
+def make(qtbot: QtBot, formats: Formats) -> Make:
+    def made(text: str) -> Page:
+        page = Page(formats, text)
+        qtbot.addWidget(page)
+        return page
+
+    return made
+
+
+def different(before: QImage, after: QImage) -> QRect:
+    """The smallest rectangle with all pixels that differ."""
+    found = QRect()
+    for x in range(before.width()):
+        for y in range(before.height()):
+            if before.pixel(x, y) != after.pixel(x, y):
+                found = found.united(QRect(x, y, 1, 1))
+    return found
+
+
+def test_a_draft_stands_behind_the_last_word_and_nothing_moves(make: Make) -> None:
+    page = make("Some words of an answer that goes on for more than a line, and then some")
+    before, size = page.picture(), page.view.size()
+    page.ahead.show_round(made_round(1, " more", " words")[0])
+    changed = different(before, page.picture())
+    last = page.view.line_of(len(page.view.text.given) - 1)
+    line = last.toRect().translated(page.view.pos())
+    assert changed.top() >= line.top() - 2
+    assert changed.left() > line.left(), "behind the last word"
+    assert page.view.size() == size
+    page.ahead.show_round(None)
+    assert page.picture() == before
+
+
+def test_a_draft_that_has_no_room_in_the_line_goes_on_in_the_next(make: Make) -> None:
+    page = make("word " * 9 + "word")
+    height = page.view.height()
+    page.ahead.show_round(made_round(1, *[" draft"] * 12)[0])
+    changed = page.painted(LIGHT.faded)
+    assert changed.height() > 20, "several lines"
+    assert changed.bottom() > page.view.geometry().bottom(), "below the text"
+    assert page.view.height() == height, "no line is taken for it"
+
+
+@pytest.mark.parametrize("text", ["- item", "```python\nx = 1", "| a | b |\n|-|-|\n| c", "# Head"])
+def test_it_stands_at_the_end_of_any_block(make: Make, text: str) -> None:
+    page = make(text)
+    before = page.picture()
+    page.ahead.show_round(made_round(1, " more")[0])
+    changed = different(before, page.picture())
+    assert changed.isValid()
+    assert changed.top() >= page.view.y()
+
+
+def test_from_right_to_left_it_stands_at_the_left(make: Make) -> None:
+    page = make("\u05e9\u05dc\u05d5\u05dd")
+    text = page.picture()
+    word = different(make("").picture(), text)
+    page.ahead.show_round(made_round(1, " \u05e2\u05d5\u05dc\u05dd")[0])
+    assert different(text, page.picture()).right() <= word.left() + 2
+
+
+def test_a_rejected_draft_is_struck_in_red_and_folds_away(make: Make) -> None:
+    page = make("The sky")
+    _, judged = made_round(1, " is", " was", " not", accepted=1)
+    page.write(" is")
+    page.ahead.show_round(judged)
+    assert page.painted(LIGHT.rejected).isValid()
+    page.clock.now += 0.3
+    half = different(make("The sky is").picture(), page.picture())
+    page.clock.now += 1.0
+    assert half.isValid()
+    assert not different(make("The sky is").picture(), page.picture()).isValid()
+
+
+def test_with_less_motion_it_stays_until_the_next_draft(make: Make) -> None:
+    page = make("The sky")
+    page.ahead.calm = True
+    page.ahead.show_round(made_round(1, " was")[1])
+    page.clock.now += 5.0
+    assert page.painted(LIGHT.rejected).isValid()
+
+
+def test_of_an_accepted_draft_nothing_is_left(make: Make) -> None:
+    page = make("The sky")
+    page.ahead.show_round(made_round(1, " is", " blue", accepted=2)[1])
+    assert page.ahead.isHidden()
+
+
+def test_of_a_tree_the_best_branch_is_shown(make: Make) -> None:
+    page = make("The")
+    drafted = tree_round(1, (" sky", -1, 0.9), (" sea", -1, 0.1), (" is", 0, 0.9), path=())[0]
+    page.ahead.show_round(drafted)
+    assert "sky" in page.ahead.accessibleDescription()
+    assert page.ahead.isVisible()
+
+
+def test_before_the_text_it_says_what_is_done(make: Make) -> None:
+    page = make("")
+    page.ahead.say("Reading the prompt\u2026", share=0.4)
+    assert page.ahead.accessibleDescription() == "Reading the prompt\u2026"
+    assert page.painted(LIGHT.link).isValid(), "a bar"
+    page.ahead.show_round(None)
+    assert page.ahead.isHidden()
+
+
+def test_the_pointer_reaches_the_text(make: Make) -> None:
+    page = make("Words")
+    page.ahead.show_round(made_round(1, " more")[0])
+    place = page.view.geometry().center()
+    assert page.ahead.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    assert page.childAt(QPoint(place.x(), page.view.y() + 4)) is not page.ahead
+
+
+def test_in_folded_reasoning_nothing_is_shown(make: Make) -> None:
+    page = make("<think>Some thoughts")
+    page.ahead.show_round(made_round(1, " more")[0])
+    assert page.ahead.isVisible()
+    page.view.text.fold_reasoning()
+    page.write("")
+    assert page.ahead.isHidden()

@@ -1,0 +1,112 @@
+"""Keys scroll the conversation from wherever the focus is, and letters go into the composer."""
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+
+from app.conversations.records import Entry, ExportedChat
+from app.window import Window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import answered, send, texts, visible_list
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+KEY, CONTROL = Qt.Key, Qt.KeyboardModifier.ControlModifier
+LONG = "\n\n".join(f"Paragraph {number}." for number in range(60))
+
+
+@pytest.fixture
+def window(open_window: Open, until: Until) -> Window:
+    """A window with a long conversation, at its end."""
+    window = open_window()
+    entries = [
+        Entry(number - 1 if number else None, "assistant" if number % 2 else "user", LONG)
+        for number in range(4)
+    ]
+    (record,) = window.store.add([ExportedChat("Long", tuple(entries), leaf=3)]).result()
+    window.show_conversation(record.id)
+    until(lambda: len(texts(window)) == 4)
+    window.transcript.write_all()
+    until(lambda: value(window) > 1000)
+    return window
+
+
+def value(window: Window) -> int:
+    return window.transcript.verticalScrollBar().value()
+
+
+def scrolls(window: Window, at: QWidget) -> None:
+    """Check all keys at a widget, from the end of the conversation to its start and back."""
+    bar = window.transcript.verticalScrollBar()
+    end, page = bar.maximum(), window.transcript.viewport().height()
+    QTest.keyClick(at, KEY.Key_PageUp)
+    assert end - page < value(window) < end - page // 2
+    assert not window.transcript.pinned
+    QTest.keyClick(at, KEY.Key_PageDown)
+    assert value(window) == bar.maximum()
+    assert window.transcript.pinned
+    for start, stop, modifier in (
+        (KEY.Key_Home, KEY.Key_End, Qt.KeyboardModifier.NoModifier),
+        (KEY.Key_Home, KEY.Key_End, CONTROL),
+        (KEY.Key_Up, KEY.Key_Down, CONTROL),
+    ):
+        QTest.keyClick(at, start, modifier)
+        assert value(window) == 0
+        QTest.keyClick(at, stop, modifier)
+        assert value(window) == bar.maximum()
+
+
+def test_keys_scroll_from_the_empty_composer_and_from_a_message(window: Window) -> None:
+    window.composer.setFocus()
+    scrolls(window, window.composer.field)
+    view = window.transcript.messages[-1].view
+    view.setFocus()
+    scrolls(window, view)
+    QTest.keyClick(view, KEY.Key_Home, Qt.KeyboardModifier.ShiftModifier)
+    assert window.transcript.pinned, "Shift selects text"
+
+
+def test_in_a_written_message_only_pages_scroll(window: Window) -> None:
+    end = value(window)
+    field = window.composer.field
+    field.setFocus()
+    QTest.keyClicks(field, "some words")
+    QTest.keyClick(field, KEY.Key_Home)
+    assert (field.textCursor().position(), value(window)) == (0, end)
+    QTest.keyClick(field, KEY.Key_PageUp)
+    assert value(window) < end
+    above = value(window)
+    window.composer.set_text("line\n" * 30)
+    QTest.keyClick(field, KEY.Key_PageUp)
+    assert value(window) == above, "a message that scrolls itself does"
+
+
+def test_letters_belong_into_the_composer(window: Window, until: Until) -> None:
+    view = window.transcript.messages[-1].view
+    view.setFocus()
+    QTest.keyClicks(view, "hi there")
+    assert window.composer.field.hasFocus()
+    assert window.composer.text.startswith("h")
+    window.composer.set_text("")
+    send(window, "new")
+    until(answered(window, 6))
+
+
+def test_after_a_click_on_a_conversation_words_go_into_the_composer(
+    window: Window, until: Until
+) -> None:
+    window.menus.actions["new"].trigger()
+    window.application.listing.refresh()
+    listed = visible_list(window)
+    until(lambda: listed.model().rowCount() == 1)
+    line = listed.visualRect(listed.model().index(0, 0))
+    QTest.mouseClick(
+        listed.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=QPoint(line.center().x(), line.bottom() - 8),
+    )
+    until(lambda: len(texts(window)) == 4)
+    assert window.composer.field.hasFocus()
+    listed.setFocus()
+    QTest.keyClick(listed, KEY.Key_Return)
+    assert listed.hasFocus(), "the keyboard stays in the list"

@@ -1,0 +1,117 @@
+"""Messages are deleted and put back, answers edited, and conversations copied."""
+
+import pytest
+
+from app.conversations.records import ExportedChat, Message
+from app.conversations.store import Store
+from models.errors import Problem
+from tests.support.app.store_samples import answered, asked, contents, round_of
+
+Branch = tuple[Message, ...]
+
+
+@pytest.fixture
+def branch(store: Store) -> Branch:
+    """Two questions with their answers."""
+    question = asked(store, "One?")
+    answer = answered(store, question, "One.")
+    second = store.say(question.conversation, "Two?").result()
+    return (question, answer, second, answered(store, second, "Two."))
+
+
+def shown(store: Store, branch: Branch) -> list[str]:
+    return contents(store.branch(branch[0].conversation).result())
+
+
+def everything(store: Store, branch: Branch) -> tuple[ExportedChat, Branch, list[object]]:
+    """The whole conversation, its shown branch, and the traces."""
+    conversation = branch[0].conversation
+    traces: list[object] = [store.trace(message.id).result() for message in branch]
+    return store.chat(conversation).result(), store.branch(conversation).result(), traces
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_message_goes_alone_and_comes_back(store: Store, branch: Branch, place: int) -> None:
+    before = everything(store, branch)
+    change = store.delete_message(branch[place].id).result()
+    left = ["One?", "One.", "Two?", "Two."]
+    del left[place]
+    assert shown(store, branch) == left
+    assert change.in_words == "Deleted a message"
+    with pytest.raises(Problem):
+        store.message(branch[place].id).result()
+    hits = store.search(branch[place].content).result()
+    assert branch[place].id not in [hit.message for hit in hits]
+    store.undo(change).result()
+    assert everything(store, branch) == before
+
+
+def test_one_of_several_versions_goes_with_what_was_said_to_it(
+    store: Store, branch: Branch
+) -> None:
+    before = everything(store, branch)
+    other = store.edit(branch[1].id, "Uno.").result()
+    store.switch(branch[3].id).result()
+    change = store.delete_message(branch[1].id).result()
+    assert shown(store, branch) == ["One?", "Uno."]
+    assert change.in_words == "Deleted a version and the 2 messages after it"
+    store.undo(change).result()
+    assert shown(store, branch) == ["One?", "One.", "Two?", "Two."]
+    store.delete_message(other.id).result()
+    chat, shown_now, traces = everything(store, branch)
+    assert (shown_now, traces) == before[1:], "a version that is not shown"
+    assert chat.entries == before[0].entries
+
+
+def test_deletions_are_undone_in_turn_down_to_nothing(store: Store, branch: Branch) -> None:
+    before = everything(store, branch)
+    changes = [store.delete_message(message.id).result() for message in branch]
+    assert shown(store, branch) == []
+    for change in reversed(changes):
+        store.undo(change).result()
+    assert everything(store, branch) == before
+
+
+def test_what_is_written_is_not_deleted(store: Store, branch: Branch) -> None:
+    answer = store.begin_answer(branch[2].id, target="t", drafter="d").result()
+    with pytest.raises(Problem, match="being written"):
+        store.delete_message(answer.id).result()
+    assert shown(store, branch)[-1] == ""
+
+
+def test_an_undo_of_what_is_gone_is_refused_whole(store: Store, branch: Branch) -> None:
+    change = store.delete_message(branch[1].id).result()
+    store.delete_message(branch[0].id).result()
+    with pytest.raises(Problem):
+        store.undo(change).result()
+    assert shown(store, branch) == ["Two?", "Two."]
+
+
+def test_an_edited_answer_is_marked_and_claims_no_rounds(store: Store, branch: Branch) -> None:
+    edited = store.edit(branch[3].id, "<think>hm</think>Two, I say.").result()
+    assert (edited.role, edited.edited, edited.place) == ("assistant", True, 2)
+    assert (edited.target, edited.figures) == ("Qwen3", None)
+    assert store.trace(edited.id).result() == ()
+    assert store.trace(branch[3].id).result() == round_of(0), "nothing is overwritten"
+    assert not store.edit(branch[2].id, "Twice?").result().edited
+    chat = store.chat(branch[0].conversation).result()
+    assert [entry.edited for entry in chat.entries] == [False] * 4 + [True, False]
+    (copy,) = store.add([chat]).result()
+    assert store.chat(copy.id).result().entries == chat.entries
+
+
+def test_a_conversation_is_copied_whole_or_up_to_a_message(store: Store, branch: Branch) -> None:
+    conversation = branch[0].conversation
+    store.edit(branch[3].id, "Two!").result()
+    copy = store.duplicate(conversation).result()
+    assert copy.title == "One? (copy)"
+    whole, other = store.chat(conversation).result(), store.chat(copy.id).result()
+    assert (other.entries, other.leaf) == (whole.entries, whole.leaf)
+    part = store.duplicate(conversation, message=branch[1].id).result()
+    copies = store.branch(part.id).result()
+    assert contents(copies) == ["One?", "One."]
+    assert store.trace(copies[1].id).result() == round_of(0)
+    assert copies[1].figures == branch[1].figures
+    store.say(part.id, "Other?").result()
+    assert shown(store, branch) == ["One?", "One.", "Two?", "Two!"]
+    assert store.undo(store.delete(part.id).result()).result() is None

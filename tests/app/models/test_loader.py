@@ -1,0 +1,126 @@
+"""A command prepares a target: its progress, its folder, its problems."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.commands import CommandRunner
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess
+from app.models.loader import ModelLoader
+from app.settings import Pair, Settings
+from models.errors import Problem
+from models.files import HOME_VARIABLE
+from models.starter import GGUF_VARIABLE
+from tests.support.app.window_maker import Until
+from tests.support.children import children_with
+from tests.support.models.tiny_gguf import TinyGguf
+
+
+class Recorder(EngineProcess):
+    """Attribute: `asked`, the folders that it was asked to load."""
+
+    def __init__(self, log: EngineLog) -> None:
+        super().__init__(log, command=("no", "such", "engine"))
+        self.asked: list[Path] = []
+
+    def load(self, target: Path, **options: Any) -> str:
+        self.asked.append(target)
+        return ""
+
+
+class Loading:
+    """A loader without an engine. Attributes: `loader`; `asked`, `progress` and `failed` so far."""
+
+    def __init__(self, folder: Path, commands: CommandRunner) -> None:
+        engine = Recorder(EngineLog(folder))
+        settings = Settings(QSettings(str(folder / "ini"), QSettings.Format.IniFormat))
+        self.asked = engine.asked
+        self.progress: list[tuple[int, int]] = []
+        self.failed: list[Problem] = []
+        self.loader = ModelLoader(engine, settings, commands=commands)
+        self.loader.fetch_progress.connect(lambda *parts: self.progress.append(parts))
+        self.loader.failed.connect(self.failed.append)
+
+
+Load = Callable[..., Loading]
+
+
+@pytest.fixture
+def load(qtbot: QtBot, tmp_path: Path) -> Load:
+    def load(target: str, code: str = "") -> Loading:
+        """Loads it by a command that runs this code; by the real one where there is no code."""
+        command = (sys.executable, "-c", code) if code else ()
+        loading = Loading(tmp_path, CommandRunner(command))
+        loading.loader.load(Pair(target, "none", "auto"))
+        return loading
+
+    return load
+
+
+def test_progress_and_folder(load: Load, until: Until) -> None:
+    code = """
+print('{"answer": "progressed", "done": 1, "total": 2}'); print('a library prints'); print('3')
+print('{"answer": "progressed", "done": 2, "total": 2}')
+print('{"answer": "opened", "folder": "/models/a"}')
+"""
+    one = load("", code)
+    assert one.loader.fetching
+    until(lambda: one.asked)
+    assert one.asked == [Path("/models/a")]
+    assert one.progress == [(1, 2), (2, 2)]
+    assert not one.loader.fetching
+
+
+def test_what_is_not_chosen_any_more_is_not_loaded(load: Load, until: Until) -> None:
+    one = load("a.gguf", """print('{"answer": "opened", "folder": "/models/a"}')""")
+    one.loader.load(Pair("/models/b", "none", "auto"))
+    until(lambda: not children_with("a.gguf"))
+    QApplication.processEvents()
+    assert one.asked == [Path("/models/b")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.abort()",
+        """print('{"answer": "progressed", "done": 1, "total": 2}')""",
+        "raise SystemExit(1)",
+    ],
+)
+def test_a_process_without_a_folder_is_a_problem(code: str, load: Load, until: Until) -> None:
+    one = load("", code)
+    until(lambda: one.failed)
+    assert one.failed[0].remedy
+    assert one.loader.problem is one.failed[0]
+    assert not one.loader.fetching
+
+
+def test_the_real_command_reports_real_problems(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load: Load, until: Until
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
+    one = load("")
+    until(lambda: one.failed)
+    assert GGUF_VARIABLE in one.failed[0].message
+    assert one.failed[0].remedy
+
+
+def test_the_real_command_imports_a_gguf_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load: Load, until: Until
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    TinyGguf().write(tmp_path / "a.gguf")
+    one = load(str(tmp_path / "a.gguf"))
+    until(lambda: one.asked)
+    (folder,) = one.asked
+    assert folder.parent == tmp_path / "home" / "models"
+    assert (folder / "config.json").is_file()
+    assert one.progress

@@ -1,0 +1,89 @@
+"""A replay as a page: whole, by itself, and harmless whatever its texts are."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+from app.rounds.replay_page import replay_page
+from app.rounds.trace import Replay
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Event,
+    Span,
+    Text,
+    TokenVerdict,
+    Verdict,
+    WrittenToken,
+)
+from tests.support.app.traces import recorded, text_of
+
+EVENTS = recorded("stories_early_exit.jsonl")
+
+
+class Page(HTMLParser):
+    """Reads a page: its tags, and the text of its script with the data."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.data = ""
+        self._inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        self._inside = ("id", "data") in attrs
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.data += data
+            self._inside = False
+
+
+def test_it_has_every_round_with_its_tokens() -> None:
+    page = Page(replay_page(Replay(EVENTS), title="A story", question="Tell a story"))
+    data = json.loads(page.data)
+    written = "".join(
+        text
+        for one in data["rounds"]
+        for text, kind in one["pieces"]
+        if kind not in ("rejected", "discarded")
+    )
+    assert written == text_of(EVENTS)
+    assert len(data["rounds"]) == len(Replay(EVENTS))
+    assert {kind for one in data["rounds"] for _, kind in one["pieces"]} > {"accepted", "rejected"}
+    assert all(one["seconds"] > 0 for one in data["rounds"])
+    assert (data["title"], data["question"]) == ("A story", "Tell a story")
+    assert "tokens/s" in f"{data['gain']} {data['under']}"
+
+
+def test_it_needs_nothing_else() -> None:
+    text = replay_page(Replay(EVENTS), title="A story")
+    assert Page(text).addresses == []
+    assert not re.search(r"https?:|@import|url\(", text)
+    assert "default-src 'none'" in text
+
+
+def test_texts_stay_texts() -> None:
+    hostile = "</script><script>alert(1)</script><!-- \u202e \u2028 &amp;"
+    drafted = (DraftedToken(1, hostile, 0.5),)
+    own = WrittenToken(2, hostile, 0.5, "correction")
+    events: list[Event] = [
+        Draft("g", 1, drafted, "model"),
+        Verdict("g", 1, 0, (TokenVerdict(0.1, 0.2),), own, 0, 1, 1, "r"),
+        Text("g", hostile, (Span(1, 0, len(hostile)),)),
+    ]
+    usual = Page(replay_page(Replay(EVENTS), title="t"))
+    page = Page(replay_page(Replay(events), title=hostile, question=hostile))
+    assert page.tags == usual.tags
+    ((first, _), (second, _)) = json.loads(page.data)["rounds"][0]["pieces"]
+    assert first == second
+    assert "<script>" in first
+    assert "\u202e" not in page.data
+
+
+def test_an_answer_without_rounds_has_a_page_too() -> None:
+    assert json.loads(Page(replay_page(Replay(()), title="")).data)["rounds"] == []

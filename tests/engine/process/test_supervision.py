@@ -1,0 +1,133 @@
+"""When a child is due, in whatever order requests, starts and ends come. No process."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engine.process.supervision import Death, Supervisor, how_it_ended
+
+PAUSES = (0.5, 1.0, 4.0)
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A driver that is late with everything. `told`: a child's end was asked for or reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.supervisor = Supervisor(PAUSES)
+        self.alive = False
+        self.told = False
+        self.wanted = False
+        self.begun = 0  # since deaths were forgotten
+        self.deaths = 0
+
+    @rule()
+    def start(self) -> None:
+        self.supervisor.start()
+        self.wanted, self.begun, self.deaths = True, 0, 0
+
+    @rule()
+    def stop(self) -> None:
+        self.supervisor.stop()
+        self.wanted, self.told = False, True
+
+    @precondition(lambda self: self.supervisor.due)
+    @rule()
+    def begin(self) -> None:
+        assert not self.alive, "never two"
+        assert self.wanted, "a stop is final"
+        self.supervisor.begin()
+        self.alive, self.told = True, False
+        self.begun += 1
+        assert self.begun <= len(PAUSES) + 1, "restarts are bounded"
+
+    @precondition(lambda self: not self.supervisor.due)
+    @rule()
+    def begin_anyway(self) -> None:
+        with pytest.raises(AssertionError):
+            self.supervisor.begin()
+
+    @precondition(lambda self: self.alive)
+    @rule()
+    def prove(self) -> None:
+        self.supervisor.forget()
+        self.begun, self.deaths = 0, 0
+
+    @precondition(lambda self: self.alive)
+    @rule(for_good=st.booleans())
+    def fail(self, for_good: bool) -> None:
+        self.check(self.supervisor.fail(for_good=for_good), for_good=for_good)
+
+    @precondition(lambda self: self.alive)
+    @rule()
+    def end(self) -> None:
+        self.check(self.supervisor.end())
+        self.alive = False
+
+    @rule()
+    def resume(self) -> None:
+        self.supervisor.resume()
+
+    def check(self, death: Death | None, *, for_good: bool = False) -> None:
+        """One death a child, and none if its end was asked for."""
+        assert (death is None) == self.told
+        self.told = True
+        if death is None:
+            return
+        pause = None if for_good or self.deaths == len(PAUSES) else PAUSES[self.deaths]
+        self.deaths += 1
+        assert death == Death(self.deaths, pause)
+        assert self.supervisor.plan == ("given up" if pause is None else "waiting")
+
+    @invariant()
+    def what_it_says_of_the_child(self) -> None:
+        running = {"none": False, "running": True, "ending": False}[self.supervisor.child]
+        assert (self.supervisor.child != "none") == self.alive
+        assert running == (self.alive and not self.told)
+
+    @invariant()
+    def what_it_says_of_the_plan(self) -> None:
+        assert (self.supervisor.plan != "stopped") == self.wanted
+        assert self.supervisor.due <= self.wanted
+
+
+TestAnyOrder = AnyOrder.TestCase
+
+
+def died(supervisor: Supervisor) -> Death | None:
+    """A child is started, and dies."""
+    supervisor.resume()
+    supervisor.begin()
+    return supervisor.end()
+
+
+def test_the_last_pause_repeats_without_an_end() -> None:
+    supervisor = Supervisor(PAUSES, endless=True)
+    supervisor.start()
+    pauses = [death.pause_seconds for _ in range(5) if (death := died(supervisor))]
+    assert pauses == [*PAUSES, PAUSES[-1], PAUSES[-1]]
+
+
+def test_deaths_before_a_child_that_worked_are_not_counted() -> None:
+    supervisor = Supervisor(PAUSES)
+    supervisor.start()
+    assert died(supervisor) == Death(1, PAUSES[0])
+    assert died(supervisor) == Death(2, PAUSES[1])
+    supervisor.forget()
+    assert died(supervisor) == Death(1, PAUSES[0])
+
+
+def test_without_pauses_the_first_death_is_the_last() -> None:
+    supervisor = Supervisor()
+    supervisor.start()
+    assert died(supervisor) == Death(1, None)
+    assert not supervisor.due
+    supervisor.start()
+    assert supervisor.due
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(0, "status 0"), (3, "status 3"), (-9, "SIGKILL"), (-99, "signal 99")]
+)
+def test_how_a_process_ended(status: int, said: str) -> None:
+    assert said in how_it_ended(status)
