@@ -7,9 +7,10 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from models.architectures import known_to_mlx
 from models.errors import Problem
 from models.files import read_json_object
 from models.gguf.importing import import_gguf
+from models.in_words import one_line
 from models.safetensors_file import TensorLayout, check_safetensors
 from models.token_tables import TokenTable, read_table
 
@@ -25,6 +27,8 @@ MOST_LAYERS = 4096  # and most of everything else that mlx-lm builds one by one
 _COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
 _LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
 _MLX_WEIGHTS = "model*.safetensors"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"  # mlx-lm's
+_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,6})-of-(?P<total>\d{1,6})\.safetensors", re.ASCII)
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
 _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
@@ -62,6 +66,7 @@ class ModelFolder:
             raise Problem(f"There is no model folder at {self.path}.", "Check the path.")
         config_path = self.path / "config.json"
         if not config_path.is_file():
+            self._refuse_adapter()
             raise Problem(
                 f"The folder {self.path} holds no model: it has no config.json.",
                 "Choose one with config.json, tokenizer.json and .safetensors files, or a GGUF "
@@ -96,6 +101,15 @@ class ModelFolder:
         return _number(self.config, "max_position_embeddings", "n_positions")
 
     @property
+    def ends(self) -> frozenset[int]:
+        """The ids of the tokens that end a text, as config.json and generation_config.json say."""
+        nested = self.config.get("text_config")
+        tables = (self.config, nested if isinstance(nested, dict) else {}, self.generation_config)
+        stated = [table.get("eos_token_id") for table in tables]
+        ids = [one for each in stated for one in (each if isinstance(each, list) else [each])]
+        return frozenset(one for one in ids if type(one) is int and one >= 0)
+
+    @property
     def quantization_bits(self) -> int | None:
         """The commonest width; None for a float model."""
         for key in ("quantization", "quantization_config"):
@@ -105,27 +119,83 @@ class ModelFolder:
         return None
 
     @cached_property
-    def indexed(self) -> frozenset[str]:
-        """The weight files that the index names; none without an index."""
+    def _index(self) -> Mapping[str, str]:
+        """The weight file of each tensor, as the index says; nothing without an index."""
         path = self.path / "model.safetensors.index.json"
-        places = read_json_object(path).get("weight_map") if path.is_file() else None
-        return frozenset(map(_text, places.values())) if isinstance(places, dict) else frozenset()
+        files = read_json_object(path).get("weight_map") if path.is_file() else None
+        known = files if isinstance(files, dict) else {}
+        return MappingProxyType({name: _text(file) for name, file in known.items()})
 
     @cached_property
+    def lacks(self) -> str:
+        """A missing file that holds a part of the weights; empty where the weights are whole.
+
+        A converted model may still have the index of its original, so an index proves nothing.
+        Weights are whole if the numbers of their files are complete, or if the files hold all
+        tensors of the index. Example: 1-of-2 and 2-of-2 are whole, whatever the index names.
+        """
+        here = {path.name for path in self._weight_files}
+        if self.weights_pattern != _MLX_WEIGHTS or (here and self._drafter_weights):
+            return _missing_part(here)
+        files = set(self._index.values())
+        missing = _missing_part(here) or min(files - here, default="")
+        complete = any(map(_PART.fullmatch, here)) or "model.safetensors" in here - files
+        if not missing or (complete and not _missing_part(here)):
+            return ""
+        tensors = {name for header in self._headers.values() for name in header}
+        return "" if here and self._index and tensors >= self._index.keys() else missing
+
+    @property
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
         """The tensors of each weight file; none of the files is missing.
 
         They are those that mlx-lm would load. Where there are none, a drafter's have any name.
         """
-        files = self._drafter_weights() or _weights(self.path, self.weights_pattern, self.indexed)
+        if not self._weight_files:
+            self._refuse_adapter()
+            raise self._no_weights()
+        if self.lacks:
+            raise Problem(
+                f"{self.path} lacks {repr(self.lacks)[:120]}, which holds a part of the weights.",
+                "Download the model again; what is there is kept.",
+            )
+        return self._headers
+
+    @cached_property
+    def _headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
+        files = self._weight_files
         return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
 
+    @cached_property
+    def _weight_files(self) -> list[Path]:
+        return self._drafter_weights or sorted(self.path.glob(self.weights_pattern))
+
+    @cached_property
     def _drafter_weights(self) -> list[Path]:
         """The weight files of a drafter that are not named as mlx-lm wants them."""
         found = sorted(self.path.glob("*.safetensors"))
         if not found or any(path.match(self.weights_pattern) for path in found):
             return []
         return [] if known_to_mlx(str(self.config.get("model_type"))) else found
+
+    def _refuse_adapter(self) -> None:
+        """Raises Problem if this is a LoRA adapter, which changes a model and is none."""
+        place = self.path / ADAPTER_CONFIG
+        if place.is_file():
+            base = adapted_model(self.path)
+            raise Problem(
+                f"{self.path} is an adapter for {base or 'a model'}, not a whole model.",
+                "Fuse it into that model: "
+                f"slipstream convert {'' if base else 'MODEL '}--adapter {self.path}",
+            )
+
+    def _no_weights(self) -> Problem:
+        if any(path.suffix in PICKLE_SUFFIXES for path in self.path.glob("*")):
+            return Problem(
+                f"The weights in {self.path} are pickled, and unpickling can run any code.",
+                _OTHER_VERSION,
+            )
+        return Problem(f"{self.path} has no weights ({self.weights_pattern}).", _OTHER_VERSION)
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
@@ -167,6 +237,13 @@ def inspect(path: Path) -> ModelFolder:
     folder = ModelFolder(path)
     folder.check()
     return folder
+
+
+def adapted_model(adapter: Path) -> str:
+    """The name of the model that an adapter is for; empty where it does not say. Raises Problem."""
+    config = read_json_object(adapter / ADAPTER_CONFIG)
+    names = (config.get("model"), config.get("base_model_name_or_path"))  # mlx-lm's, and PEFT's
+    return next((one_line(name)[:200] for name in names if name and isinstance(name, str)), "")
 
 
 def open_model(
@@ -229,23 +306,17 @@ def _is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
-def _weights(folder: Path, pattern: str, indexed: frozenset[str]) -> list[Path]:
-    """The weight files. Raises Problem where there are none, or too few."""
-    weights = sorted(folder.glob(pattern))
-    if not weights:
-        if any(path.suffix in PICKLE_SUFFIXES for path in folder.glob("*")):
-            raise Problem(
-                f"The weights in {folder} are pickled, and unpickling can run any code.",
-                _OTHER_VERSION,
-            )
-        raise Problem(f"{folder} has no weights ({pattern}).", _OTHER_VERSION)
-    missing = sorted(indexed - {path.name for path in weights})
-    if missing and pattern == _MLX_WEIGHTS:
-        raise Problem(
-            f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
-            "Download the model again; what is there is kept.",
-        )
-    return weights
+def _missing_part(names: Iterable[str]) -> str:
+    """A part that the numbers in `names` prove missing, such as 2-of-3 beside 1-of-3 and 3-of-3;
+    empty if none is. Some makers count from 0."""
+    families: dict[tuple[str, str], set[int]] = {}
+    for part in filter(None, map(_PART.fullmatch, names)):
+        families.setdefault((part["stem"], part["total"]), set()).add(int(part["number"]))
+    for (stem, total), numbers in sorted(families.items()):
+        if len(numbers) < int(total):
+            lost = next(number for number in count(1) if number not in numbers)
+            return f"{stem}-{lost:0{len(total)}}-of-{total}.safetensors"
+    return ""
 
 
 def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:

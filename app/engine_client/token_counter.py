@@ -95,7 +95,8 @@ def load_count(target: Path) -> Count:
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
+        text = (target / "tokenizer.json").read_text(encoding="utf-8-sig")
+        tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # it raises nothing more exact
         raise Problem(
             f"{target} has no tokenizer that can be read.", "Import the model again."

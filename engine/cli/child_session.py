@@ -33,6 +33,7 @@ from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
 from engine.process.supervision import GRACE_SECONDS
 from engine.request import ChatMessage, Prompt, Request, Sampling, chat
 from models.errors import Problem
+from models.files import without_byte_order_marks
 from models.model_folder import ModelFolder
 
 _LAST_WORDS_SECONDS = 0.5  # in which a process that fails for good ends
@@ -75,7 +76,8 @@ class ChildSession:
         self._pending = b""  # the beginning of a line
         self._why = ""  # the process ended, where nobody was told
         loaded = self._begin()
-        tokenizer = load_tokenizer(folder.path, {"trust_remote_code": False})
+        with without_byte_order_marks(folder.path) as place:
+            tokenizer = load_tokenizer(place, {"trust_remote_code": False})
         self.target = FarTarget(tokenizer, loaded.context_length, loaded.sampling)
 
     @property

@@ -169,7 +169,7 @@ class ModelOptions(PairOptions, MacsOptions):
         given = self._given
         if not given:
             return None
-        default = default_sampling(folder) if given.keys() == {"seed"} else Sampling()
+        default = default_sampling(folder)[0] if given.keys() == {"seed"} else Sampling()
         return replace(default, **given, repeatable=self.seed is not None)
 
 

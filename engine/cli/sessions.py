@@ -108,7 +108,7 @@ def _load_here(command: Load, folder: ModelFolder, steps: Steps, *, roomy: bool)
 
         remarks = session.calibrate(progress=show, again=command.measure)
     steps.end()
-    show_remarks(*(remark.value for remark in remarks))
+    show_remarks(*filter(None, [model.remark]), *(remark.value for remark in remarks))
     return session
 
 

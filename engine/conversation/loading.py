@@ -15,12 +15,14 @@ from mlx_lm.utils import load_model as load_weights
 from mlx_lm.utils import load_tokenizer
 
 from engine.conversation.default_sampling import default_sampling
+from engine.conversation.template import ends_of_answers
 from engine.core.decoder import Decoder
 from engine.cpu import weights
 from engine.cpu.rotary import with_rotary
 from engine.device import backend
 from engine.request import BALANCED, Sampling
 from models.errors import Problem
+from models.files import without_byte_order_marks
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder
 
@@ -33,7 +35,8 @@ class LoadedModel:
 
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
     `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
-    sampled where nothing was chosen. `decoder` makes what reads with it: here, or on several Macs.
+    sampled where nothing was chosen; `remark`: what of its makers' sampling cannot be used, mostly
+    empty. `decoder` makes what reads with it: here, or on several Macs.
     """
 
     folder: ModelFolder
@@ -43,6 +46,7 @@ class LoadedModel:
     context_length: int
     precision: str
     sampling: Sampling = BALANCED
+    remark: str = ""
     decoder: Callable[..., Decoder] = Decoder
 
     @property
@@ -65,8 +69,14 @@ def load(
     """
     folder.check()
     try:
-        with redirect_stdout(StringIO()) as printed:  # some modules print and exit
-            model, config = load_weights(folder.path, lazy=True)
+        with (
+            redirect_stdout(StringIO()) as printed,  # some modules print and exit
+            without_byte_order_marks(folder.path) as place,
+        ):
+            model, _ = load_weights(place, lazy=True)
+            tokenizer = load_tokenizer(
+                place, {"trust_remote_code": False}, eos_token_ids=sorted(folder.ends) or None
+            )
         own = backend().own_functions
         if own and (_has_room(model) if expand is None else expand):
             precision = _expand(model)
@@ -79,9 +89,6 @@ def load(
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
             mx.eval(array)
-        tokenizer = load_tokenizer(
-            folder.path, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
-        )
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
@@ -89,14 +96,16 @@ def load(
             f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
             "Choose a model that mlx-lm supports, or fetch it again.",
         ) from error
+    sampling, remark = default_sampling(folder)
     return LoadedModel(
         folder=folder,
         model=model,
         tokenizer=tokenizer,
-        ends=frozenset(tokenizer.eos_token_ids),
+        ends=frozenset(tokenizer.eos_token_ids) | ends_of_answers(tokenizer),
         context_length=folder.context_length or _UNKNOWN_CONTEXT,
         precision=precision,
-        sampling=default_sampling(folder),
+        sampling=sampling,
+        remark=remark,
     )
 
 

@@ -253,6 +253,11 @@ class Session:
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         messages = prompt.messages
         if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
+            if messages[-1].tool_calls:
+                raise Problem(
+                    "The last message calls tools, and their results are missing.",
+                    "Send the result of each call, or what the user says next.",
+                )
             raise Problem("The prompt is empty.", "Write something to answer.")
         tokenizer = self.target.tokenizer
         encode_text = partial(tokenizer.encode, add_special_tokens=False, verbose=False)

@@ -128,7 +128,7 @@ class AlignedCache(KVCache):
         self.values = self._put(self.values, values, base, end - base)
         self.base = base
         self.offset += keys.shape[2]
-        return self.keys_and_values()
+        return self.keys, self.values
 
     def _put(self, old: mx.array | None, new: mx.array, base: int, size: int) -> mx.array:
         """`size` positions from `base` on: those of `old`, with `new` written at `offset`."""
@@ -145,8 +145,14 @@ class AlignedCache(KVCache):
         return old
 
     def keys_and_values(self) -> tuple[Any, Any]:
-        """The keys and values that the latest pass saw, (batch, heads, end - base, dim) each."""
-        return self.keys, self.values
+        """The keys and values for a layer that shares them, (batch, heads, positions, dim) each.
+
+        Without a window these are the positions read so far, as in mlx-lm's cache: AFM computes
+        positions from their number. Otherwise they are what the latest pass saw.
+        """
+        if self.window is not None or self.keys is None or self.values is None:
+            return self.keys, self.values
+        return self.keys[..., : self.offset, :], self.values[..., : self.offset, :]
 
     def make_mask(
         self, rows: int, window_size: int | None = None, return_array: bool = False

@@ -63,11 +63,24 @@ def _attention(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:
     def attention(
         queries: mx.array, keys: Any, values: Any, cache: Any, scale: float, mask: Any, **more: Any
     ) -> mx.array:
+        if isinstance(mask, mx.array) and isinstance(keys, mx.array):
+            keys, values = _as_long_as(mask, keys), _as_long_as(mask, values)
         if can_attend(queries, keys, values, mask, **more):
             return attend(queries, keys, values, scale, mask)
         return stock(queries, keys, values, cache=cache, scale=scale, mask=mask, **more)
 
     return attention
+
+
+def _as_long_as(mask: mx.array, held: mx.array) -> mx.array:
+    """`held`, (..., positions, dim), with zeros at the last positions of `mask`, which hides them.
+
+    Keys that a layer shares end with the last one read; a mask ends with the cache's block.
+    """
+    missing = mask.shape[-1] - held.shape[-2]
+    return (
+        mx.pad(held, [(0, 0)] * (held.ndim - 2) + [(0, missing), (0, 0)]) if missing > 0 else held
+    )
 
 
 def _swiglu(stock: Callable[..., mx.array]) -> Callable[..., mx.array]:

@@ -341,6 +341,7 @@ class Host:
             kept=kept_blocks(command.keep_bytes),
         )
         remark = self._calibrate(session, loading, again=command.measure)
+        remark = " ".join(filter(None, (target.remark, remark)))
         if self._led.cluster is not None:
             remark = " ".join(filter(None, (divided(self._led.cluster.ranks), remark)))
         self._target, self._memory, self._macs = target, command.memory, command.macs

@@ -22,7 +22,7 @@ from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.hub.watching import watch
 from models.in_words import size
-from models.model_folder import refuse_absurd, refuse_code
+from models.model_folder import ModelFolder, refuse_absurd, refuse_code
 from models.records import Download
 
 PARALLEL = 4
@@ -61,6 +61,8 @@ def fetch(
             work = _Work(repository, hub=hub, storage=storage, wait_seconds=wait_seconds)
             _bring_all(work, files, progress=progress, cancelled=cancelled)
             _publish(repository, files, storage)
+            if gguf is None:
+                _require_weights(repository, path)
             mark(path, {file.name: file.digest for file in files}, home=home)
         if repository.reference:
             put_reference(storage, repository.reference, repository.revision)
@@ -135,6 +137,16 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
     refuse_absurd(config)
     if kind not in ("model", "head"):
         classify(config, {}, name=repository.name)
+
+
+def _require_weights(repository: Repository, snapshot: Path) -> None:
+    """Raises Problem where all files came, but the repository itself lacks a part of the weights:
+    another download would not mend it."""
+    if missing := ModelFolder(snapshot).lacks:
+        raise Problem(
+            f"{repository.name} is not whole on the hub: it lacks {repr(missing)[:120]}.",
+            "Choose another version of the model.",
+        )
 
 
 @dataclass

@@ -177,6 +177,8 @@ class _Work:
             raise Problem(
                 f"The index of {self.repository.name} cannot be read.", "Choose another model."
             ) from error
+        if not {file.name for file in listed}.issuperset(names.values()):
+            return listed  # the index is of other files
         within = prefixes(config, names)
         if not within:
             raise self._no_module()

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from models.errors import Problem
 from models.files import data_folder, read_json_object, write_json
+from models.model_folder import ADAPTER_CONFIG
 
 FILE_NAME = "model-folders.json"
 LEVELS = 2  # LM Studio and others have folders publisher/model
@@ -66,7 +67,8 @@ def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 
 
 def places(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(name, path) of what may be a model in `folder`: folders with config.json, GGUF files.
+    """(name, path) of what may be a model in `folder`: folders with config.json, adapters, GGUF
+    files.
 
     The name is the path below `folder`, or `folder`'s own name. Everything inside a model's folder
     belongs to it. Hidden and unreadable folders are left out.
@@ -76,7 +78,7 @@ def places(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _places(folder: Path, name: str, levels: int) -> Iterator[tuple[str, Path]]:
     try:
-        if (folder / "config.json").is_file():
+        if any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
             yield name, folder
             return
         children = sorted(folder.iterdir())

@@ -258,9 +258,8 @@ def in_caches(folder: Path) -> Iterator[CachedRepository]:
 
 
 def _lacks_weights(folder: ModelFolder) -> bool:
-    """Whether the index names files that are not there."""
     try:
-        return any(not (folder.path / name).is_file() for name in folder.indexed)
+        return bool(folder.lacks)
     except Problem:
         return False  # the same Problem becomes its reason
 

@@ -356,6 +356,30 @@ def test_window_with_the_usual_block() -> None:
     assert 0 < run.accepted < run.proposed
 
 
+SHARING = {
+    "hidden_dim": 64, "num_layers": 4, "num_hidden_layers": 4, "num_kv_reuse_layers": 2,
+    "num_heads": 4, "num_kv_heads": 2,
+}  # fmt: skip
+MLX_LMS_OWN = SHARING | {
+    "hidden_dim": 256, "num_layers": 16, "num_hidden_layers": 16, "num_kv_reuse_layers": 8,
+    "num_heads": 8, "num_kv_heads": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", mostly_slow([SHARING, MLX_LMS_OWN], quick=[SHARING]))
+def test_layers_that_count_the_keys_of_another(sizes: dict[str, int]) -> None:
+    """Apple's AFM computes the positions of its last layers from how many keys there are."""
+    model = build("afm7", sizes=sizes)
+    expected = plainly(model, count=COUNT, block=256)
+    theirs = generate_step(mx.array(PROMPT), model, max_tokens=COUNT)
+    assert expected == [int(token) for token, _ in theirs]
+
+    drafter = Known([*PROMPT, *expected], wrong=now_and_then(1))
+    run = run_greedily(model, lambda _: drafter, 7, count=COUNT, block=256)
+    assert run.tokens == expected
+    assert 0 < run.accepted < run.proposed
+
+
 @pytest.mark.parametrize("architecture", mostly_slow(CORE, quick=["llama"]))
 def test_long_copies(architecture: str) -> None:
     """As long as the longest, which stand whole, in part, or not at all."""

@@ -1,5 +1,6 @@
 """From the hub through the queue onto the shelf, and off it again, with all the parts joined."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +121,37 @@ def test_a_broken_download_beside_an_older_revision(client: Client):
     assert left_over(client) == []
     assert names(client) == [NAME]
     assert completed(Path(model.path), home=client.home)
+
+
+def with_index(files: dict[str, bytes], *, shards: int) -> dict[str, bytes]:
+    """The files with an index of `shards` others, as a conversion may leave it there."""
+    places = {f"t{n}": f"model-{n}-of-{shards}.safetensors" for n in range(1, shards + 1)}
+    return files | {"model.safetensors.index.json": json.dumps({"weight_map": places}).encode()}
+
+
+def test_an_index_of_other_files_changes_nothing(client: Client):
+    served = client.server.repositories[NAME]
+    single = {name: data for name, data in served.items() if "-of-2" not in name}
+    single |= {"model.safetensors": safetensors(1, 1_000)}
+    for files in (with_index(served, shards=5), with_index(single, shards=2)):
+        client.server.repositories[NAME] = files
+        snapshot = client.fetch()
+        assert completed(snapshot, home=client.home)
+        (model,) = store.installed(home=client.home, cache=client.cache)
+        assert (model.name, model.problem, model.path) == (NAME, "", str(snapshot))
+        assert left_over(client) == []
+        assert resolve_target(NAME, home=client.home, cache=client.cache).path == snapshot
+        store.remove(model, home=client.home, cache=client.cache)
+
+
+def test_a_model_that_is_not_whole_on_the_hub_is_not_called_complete(client: Client):
+    del client.server.repositories[NAME]["model-1-of-2.safetensors"]
+    queue = Queue(home=client.home)
+    queue.enqueue(NAME)
+    queue.run(fetch_from(client))
+    (failed,) = queue.downloads()
+    assert failed.status == "failed"
+    assert "model-1-of-2.safetensors" in failed.problem
+    assert "version" in failed.remedy
+    assert not completed(client.snapshot, home=client.home)
+    assert names(client) == []

@@ -3,16 +3,20 @@
 import contextlib
 import json
 import shutil
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from models.errors import Problem
 from models.gguf.importing import import_gguf
-from models.model_folder import inspect, open_model
+from models.model_folder import ModelFolder, inspect, open_model
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 
@@ -123,11 +127,85 @@ def test_an_incomplete_folder(folder: Path, missing: str, named: str):
         inspect(folder)
 
 
-def test_a_missing_shard(folder: Path):
-    index = {"weight_map": {"x": "model.safetensors", "y": "model-00002-of-00002.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(Problem, match="00002"):
+def shards(folder: Path, *, here: Sequence[str], index: Sequence[str] | dict[str, str]) -> None:
+    """Make `here` the weight files, with tensors t0, t1, ...; the index puts those into `index`."""
+    for path in folder.glob("*.safetensors*"):
+        path.unlink()
+    for number, name in enumerate(here):
+        save_file({f"t{number}": numpy.zeros(1)}, folder / name)
+    if index:
+        named = {f"t{number}": name for number, name in enumerate(index)}
+        places = index if isinstance(index, dict) else named
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def numbered(numbers: Iterable[int], total: int) -> list[str]:
+    return [f"model-{number:05d}-of-{total:05d}.safetensors" for number in numbers]
+
+
+WHOLE = "model.safetensors"
+
+
+def test_weights_are_whole_whatever_an_old_index_names(folder: Path, subtests: pytest.Subtests):
+    for here, index in [
+        (numbered([1, 2], 2), numbered([1, 2, 3, 4, 5], 5)),  # gemma-3-12b-it-4bit
+        ([WHOLE], numbered([1, 2], 2)),  # Qwen3-VL-4B-Instruct-4bit
+        (numbered([1, 2], 2), []),
+        (numbered([0, 1, 2], 3), []),
+        (numbered([1, 2, 3], 3), numbered([1, 2], 2)),
+        (numbered([1], 2), {"t0": numbered([1], 1)[0]}),  # every tensor is there
+        (["model_a.safetensors"], {"t0": "model_b.safetensors"}),
+        (["model_a.safetensors"], []),
+    ]:
+        with subtests.test(here=here, index=index):
+            shards(folder, here=here, index=index)
+            assert ModelFolder(folder).lacks == ""
+            assert {path.name for path in inspect(folder).headers} == set(here)
+
+
+def test_missing_weights(folder: Path, subtests: pytest.Subtests):
+    for here, index, missing in [
+        (numbered([1], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
+        (numbered([1, 3], 3), numbered([1, 2, 3], 3), numbered([2], 3)[0]),
+        (numbered([3], 3), [], numbered([1], 3)[0]),
+        (numbered([1], 2), numbered([1, 2, 3], 3), numbered([2], 2)[0]),
+        ([WHOLE], [WHOLE, *numbered([2], 2)], numbered([2], 2)[0]),
+        (["model_a.safetensors"], ["model_a.safetensors", "model_b.safetensors"], "model_b"),
+        (["model-1-of-999999.safetensors"], [], "model-000002-of-999999"),
+    ]:
+        with subtests.test(here=here, index=index):
+            shards(folder, here=here, index=index)
+            assert missing in ModelFolder(folder).lacks
+            with pytest.raises(Problem, match=missing):
+                inspect(folder)
+
+
+def test_an_adapter_says_for_which_model_it_is(tmp_path: Path, subtests: pytest.Subtests):
+    for stated, base in [
+        ({"model": "org/Base-4bit", "fine_tune_type": "lora"}, "org/Base-4bit"),
+        ({"base_model_name_or_path": "org/Base", "peft_type": "LORA"}, "org/Base"),
+        ({"model": None}, "a model"),
+    ]:
+        with subtests.test(base=base):
+            (tmp_path / "adapter_config.json").write_text(json.dumps(stated))
+            (tmp_path / "adapters.safetensors").write_bytes(b"")
+            with pytest.raises(Problem, match=f"is an adapter for {base}") as problem:
+                inspect(tmp_path)
+            assert "--adapter" in problem.value.remedy
+
+
+def test_an_adapter_beside_the_config_of_its_model(folder: Path):
+    (folder / "model.safetensors").unlink()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/Base"}')
+    with pytest.raises(Problem, match="is an adapter for org/Base"):
         inspect(folder)
+
+
+def test_json_with_a_byte_order_mark(folder: Path):
+    for path in folder.glob("*.json"):
+        path.write_bytes(BOM_UTF8 + path.read_bytes())
+    assert inspect(folder).model_type == "llama"
+    assert len(inspect(folder).tokens.tokens) == len(TOKENS)
 
 
 def test_damaged_weights(folder: Path):
@@ -192,6 +270,7 @@ def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
 
 
 def test_an_index_may_name_anything(folder: Path, subtests: pytest.Subtests):
+    (folder / "model.safetensors").rename(folder / "model_a.safetensors")
     for name in ["\ud800\x1b[31m" * 500, ["x"], None]:
         with subtests.test(name=name):
             index = folder / "model.safetensors.index.json"

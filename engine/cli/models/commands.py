@@ -216,7 +216,9 @@ def open_model(*, target: Annotated[str, typer.Argument()] = "") -> None:
 @app.command(epilog=CONVERT_EXAMPLES)
 def convert(
     *,
-    source: Annotated[str, argument("A float model or drafter: folder, name, GGUF file.", "MODEL")],
+    source: Annotated[
+        str, argument("A float model or drafter: folder, name, GGUF file.", "MODEL")
+    ] = "",
     folder: Annotated[
         Path | None, argument("The folder to make; else one of our own.", "FOLDER")
     ] = None,
@@ -227,10 +229,11 @@ def convert(
         described("Bits where they matter: mixed_2_6, _3_4, _3_6 or _4_6.", "NAME"),
     ] = "",
     mtp: Annotated[bool, described("Only its MTP module, as a drafter.", "", "--mtp")] = False,
+    adapter: Annotated[Path | None, described("A LoRA adapter, fused into it.", "FOLDER")] = None,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Quantize a float model or drafter, or import a GGUF file."""
+    """Quantize a float model or drafter, import a GGUF file, or fuse an adapter."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
@@ -240,7 +243,7 @@ def convert(
     with (
         problems_as_lines(json),
         stoppable(with_parent=with_parent) as interruption,
-        bytes_bar(f"Converting {source}", quiet=json) as show,
+        bytes_bar(f"Converting {source or adapter}", quiet=json) as show,
     ):
 
         def progress(done: int, total: int) -> None:
@@ -250,7 +253,14 @@ def convert(
             show(done, total)
 
         try:
-            made = convert_source(source, folder, quantization, progress=progress, module_only=mtp)
+            made = convert_source(
+                source,
+                folder,
+                quantization,
+                progress=progress,
+                module_only=mtp,
+                adapter=adapter,
+            )
         except Interrupted:
             print("Stopped; nothing was kept.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None

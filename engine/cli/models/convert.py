@@ -1,8 +1,8 @@
-"""`slipstream convert`: quantizes a float model, or imports a GGUF file.
+"""`slipstream convert`: quantizes a float model, or fuses an adapter into a model.
 
-Knows how mlx-lm quantizes, and its mixed recipes. Tensors are read, quantized and written one
-after another, so that memory holds one of them at a time. Runs no code of the model and does not
-open its tokenizer, whose files are copied.
+Knows how mlx-lm quantizes, its mixed recipes, and its adapters. Tensors are read, quantized and
+written one after another, so that memory holds one of them at a time. Runs no code of the model and
+does not open its tokenizer, whose files are copied.
 """
 
 import shutil
@@ -15,15 +15,15 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten, tree_map_with_path
+from mlx.utils import tree_flatten, tree_map_with_path, tree_unflatten
 from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builder
-from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
+from mlx_lm.utils import load_adapters, load_model, make_shards, quantize_model, save_config
 
 from engine.device import raw_bytes
 from models.errors import Problem
-from models.files import new_folder
+from models.files import new_folder, without_byte_order_marks
 from models.in_words import size
-from models.model_folder import ModelFolder, inspect
+from models.model_folder import ADAPTER_WEIGHTS, ModelFolder, adapted_model, inspect
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 BITS = (2, 3, 4, 5, 6, 8)
@@ -85,25 +85,32 @@ class Quantization:
 def convert(
     source: Path,
     folder: Path,
-    quantization: Quantization,
+    quantization: Quantization | None,
     *,
+    adapter: Path | None = None,
     available_bytes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     beside: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
     """Quantize the model folder `source` into the new `folder`; return `folder`.
 
+    The LoRA `adapter` is fused into it first. Without a `quantization` weights keep their types.
     `folder` appears complete or not at all. `beside` is called to write more files into it, such as
     an MTP module. `available_bytes`: the memory that may be used; None for no limit.
     `progress(done, total)` is called with bytes written. Raises `Problem` if `source` is no float
     model that mlx-lm knows, or if memory or disk are too small.
     """
-    quantization.check()
-    _refuse_quantized(inspect(source))
+    files = inspect(source)
+    if quantization is not None:
+        quantization.check()
+        _refuse_quantized(files)
     with new_folder(folder) as partial, no_cache():
         model, config = _load(source)
+        if adapter is not None:
+            _fuse(model, adapter)
         _require_memory(model, source, available_bytes)
-        model, config = _quantize(model, config, quantization, source)
+        if quantization is not None:
+            model, config = _quantize(model, config, quantization, source)
         keep_vision = "vision_tower" in getattr(model, "model", {})
         weights = _tensors(model)
         del model  # nothing but `weights` holds a tensor now
@@ -142,8 +149,8 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
     """The model, whose tensors are read when they are used."""
     said = StringIO()
     try:
-        with redirect_stdout(said):  # some modules print and exit
-            model, config = load_model(source, lazy=True)
+        with redirect_stdout(said), without_byte_order_marks(source) as place:
+            model, config = load_model(place, lazy=True)  # some modules print and exit
     except (Exception, SystemExit) as error:  # mlx-lm checks little
         reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
@@ -152,6 +159,27 @@ def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
             "Choose a model that mlx-lm supports, or fetch it again.",
         ) from error
     return model, config
+
+
+def _fuse(model: nn.Module, adapter: Path) -> None:
+    """As `mlx_lm.fuse` does; nothing is computed before it is written."""
+    name = adapted_model(adapter)
+    if not (adapter / ADAPTER_WEIGHTS).is_file():
+        raise Problem(
+            f"{adapter} has no {ADAPTER_WEIGHTS}: it is no adapter that mlx-lm has trained.",
+            "Fuse it with the program that made it, and convert the model that comes of it.",
+        )
+    try:
+        with redirect_stdout(StringIO()), without_byte_order_marks(adapter) as place:
+            load_adapters(model, str(place))
+    except (Exception, SystemExit) as error:  # mlx-lm checks little
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise Problem(
+            f"{adapter} does not fit the model: {reason.rstrip('.')}.",
+            f"It was made for {name}." if name else "Name the model that it was made for.",
+        ) from error
+    fused = [(name, each.fuse()) for name, each in model.named_modules() if hasattr(each, "fuse")]
+    model.update_modules(tree_unflatten(fused))
 
 
 def _quantize(

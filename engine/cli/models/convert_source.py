@@ -19,7 +19,7 @@ from models.installed.inventory import ModelPlace, describe
 from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
-from models.model_folder import ModelFolder, inspect
+from models.model_folder import ModelFolder, adapted_model, inspect
 from models.records import Installed
 
 
@@ -30,14 +30,20 @@ def convert_source(
     *,
     progress: Callable[[int, int], None],
     module_only: bool = False,
+    adapter: Path | None = None,
 ) -> Path:
     """The new folder, of a model or a drafter. Raises `Problem`.
 
     `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
-    Slipstream's own, is named after both. `module_only`: of the model only its MTP module. An
+    Slipstream's own, is named after both. `module_only`: of the model only its MTP module.
+    `adapter`: a folder, fused into the model, by default into the one that it names. An
     exception from `progress` ends the work, and nothing is left of it.
     """
     quantization.check()
+    if adapter is not None and not source:
+        source = adapted_model(adapter)
+    if not source:
+        raise Problem("No model is named.", "Name the model to convert.")
     found = _find(source)
     is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
     if is_gguf and quantization != Quantization():
@@ -45,9 +51,25 @@ def convert_source(
             "A GGUF file is quantized already, and is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
         )
+    if adapter is not None and (is_gguf or module_only):
+        raise Problem(
+            "An adapter is fused into a whole MLX model only.", "Name such a model, without --mtp."
+        )
     if is_gguf:
         return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
     files = ModelFolder(found)
+    if adapter is not None:
+        kept = quantization == Quantization()  # nothing was asked for
+        ending = f"-{adapter.resolve().name}"
+        name = f"{_published(found)}{ending}" if kept else _name(found, quantization, part=ending)
+        return convert(
+            found,
+            folder or models_folder() / name,
+            None if kept else quantization,
+            adapter=adapter,
+            available_bytes=this_machine().available_bytes,
+            progress=progress,
+        )
     drafter = _module(files) if module_only else read_drafter(files)
     if drafter is not None and not drafter.description.is_whole_model:
         name = _name(found, for_drafters(quantization), part="-MTP" if module_only else "")
@@ -86,13 +108,17 @@ def _find(source: str) -> Path:
     return path if path.exists() else Path(find(source, models=installed()).path)
 
 
-def _name(source: Path, quantization: Quantization, *, part: str = "") -> str:
-    """A name as repositories of converted models have it; a snapshot's own name is a hash."""
+def _published(source: Path) -> str:
+    """The name without its organization; a snapshot's own name is a hash."""
     folder = source.resolve()
     found = storage_of(folder)
-    name = found[0].name.rpartition("/")[2] if found else folder.name
+    return found[0].name.rpartition("/")[2] if found else folder.name
+
+
+def _name(source: Path, quantization: Quantization, *, part: str = "") -> str:
+    """A name as repositories of converted models have it."""
     recipe = quantization.recipe.replace("_", "-")
-    return f"{name}{part}-{recipe or f'{quantization.low_bits}bit'}"
+    return f"{_published(source)}{part}-{recipe or f'{quantization.low_bits}bit'}"
 
 
 def installed_at(folder: Path) -> Installed:

@@ -1,6 +1,7 @@
 """What holds where nothing was chosen: the folder's word, else a balanced sampling."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,22 @@ STATED: tuple[tuple[object, Sampling], ...] = (
         {"do_sample": True, "top_k": 64},
         Sampling(top_k=64, temperature=1.0),
     ),
+    # what is said of one who decodes greedily
+    (
+        {"temperature": 1e-06, "top_k": 1, "top_p": 0.001, "repetition_penalty": 1.05},
+        Sampling(top_k=1, top_p=0.001, repetition_penalty=1.05),
+    ),
+    ({"temperature": 0, "repetition_penalty": 1.05}, Sampling(repetition_penalty=1.05)),
     ({"do_sample": False, "temperature": 0.6}, BALANCED),
+    (
+        {"do_sample": False, "repetition_penalty": 1.05},
+        replace(BALANCED, repetition_penalty=1.05),
+    ),
     ({"do_sample": True}, BALANCED),
-    ({"do_sample": True, "repetition_penalty": 1.1}, BALANCED),
+    ({"do_sample": True, "repetition_penalty": 1.1}, replace(BALANCED, repetition_penalty=1.1)),
     ({"top_p": 0.9}, BALANCED),
-    ({"temperature": 0}, BALANCED),
-    ({"temperature": True}, BALANCED),
-    ({"temperature": "hot"}, BALANCED),
-    ({"temperature": 0.7, "top_p": 7}, BALANCED),
-    ({"temperature": 0.7, "top_k": 2.5}, BALANCED),
+    ({"temperature": None, "top_k": -1}, BALANCED),
+    ({"temperature": 0.7, "top_k": 20.0}, Sampling(temperature=0.7, top_k=20)),
     ("[1, 2]", BALANCED),
     ("{", BALANCED),
     ({"eos_token_id": 2}, BALANCED),
@@ -59,20 +67,36 @@ STATED: tuple[tuple[object, Sampling], ...] = (
 
 
 def test_the_folder_says_how_it_is_sampled(tmp_path: Path) -> None:
-    found = [(stated, default_sampling(folder(tmp_path, stated))) for stated, _ in STATED]
-    assert found == [*STATED]
+    found = [(stated, *default_sampling(folder(tmp_path, stated))) for stated, _ in STATED]
+    assert found == [(*each, "") for each in STATED]
+
+
+def test_a_value_that_cannot_be_used_is_left_out_alone(tmp_path: Path) -> None:
+    for stated, sampling, name in (
+        ({"temperature": 0.7, "top_p": 7}, Sampling(temperature=0.7), "top_p 7"),
+        ({"temperature": 0.7, "top_k": 2.5}, Sampling(temperature=0.7), "top_k 2.5"),
+        ({"temperature": True}, BALANCED, "temperature True"),
+        ({"temperature": "hot", "top_p": 0.8}, replace(BALANCED, top_p=0.8), "temperature 'hot'"),
+        (
+            {"do_sample": True, "temperature": -1.0, "top_k": 64},
+            Sampling(temperature=1.0, top_k=64),
+            "temperature -1.0",
+        ),
+    ):
+        found, remark = default_sampling(folder(tmp_path, stated))
+        assert (found, name in remark) == (sampling, True), stated
 
 
 def test_small_models_are_penalized_for_repeating_themselves(tmp_path: Path) -> None:
     small = LARGE | {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30}
-    assert default_sampling(folder(tmp_path, {}, small)) == BALANCED_SMALL
+    assert default_sampling(folder(tmp_path, {}, small))[0] == BALANCED_SMALL
     assert SMALL > 30 * 576 * 1536
     stated = Sampling(temperature=0.5)
-    assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small)) == stated
+    assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small))[0] == stated
 
 
 def test_a_folder_without_files_is_balanced(tmp_path: Path) -> None:
-    assert default_sampling(ModelFolder(tmp_path)) == BALANCED
+    assert default_sampling(ModelFolder(tmp_path)) == (BALANCED, "")
 
 
 JSON = st.recursive(
@@ -87,7 +111,6 @@ KEYS = st.sampled_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, JSON))
-def test_whatever_the_file_says_there_is_a_sampling_that_is_not_greedy(
-    tmp_path: Path, stated: dict[str, Any]
-) -> None:
-    assert not default_sampling(folder(tmp_path, stated)).greedy
+def test_whatever_the_file_says_there_is_a_sampling(tmp_path: Path, stated: dict[str, Any]) -> None:
+    sampling, _ = default_sampling(folder(tmp_path, stated))
+    assert sampling.greedy == (sampling.temperature == 0 and stated.get("do_sample") is not False)

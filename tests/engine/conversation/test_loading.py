@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,17 @@ from mlx_lm.utils import save_model
 
 from engine.conversation import loading
 from engine.conversation.loading import free_memory_bytes, load
+from engine.conversation.session import Session
 from engine.device import GPU
+from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
+from engine.request import Request, Sampling
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.backends import computing_as
+from tests.support.engine.helpers import Known
+from tests.support.engine.sessions import tokens_of
 from tests.support.mostly_slow import mostly_slow
 
 PLENTY = 1 << 40
@@ -227,6 +234,72 @@ def test_every_end_that_the_model_states(name: str, folder: Path) -> None:
     for value, ends in ((258, {256, 258}), ([256, 258, 259], {256, 258, 259})):
         change_json(folder / name, eos_token_id=value)
         assert load(ModelFolder(folder)).ends == ends
+
+
+def test_the_ends_of_all_files_are_joined(folder: Path) -> None:
+    # Qwen's base models end a text where the config of a chat made of them does not.
+    change_json(folder / "config.json", eos_token_id=[258, 259])
+    change_json(folder / "generation_config.json", eos_token_id=258)
+    assert load(ModelFolder(folder)).ends == {256, 258, 259}
+
+
+TURNS = "{% for m in messages %}<user>{{ m.content }}"
+TEMPLATES = {
+    TURNS + " <system>\n{% endfor %}": {256, 257},
+    TURNS + "done{% endfor %}": {256},
+    TURNS + "{% endfor %}": {256},
+    # as gpt-oss's: the token behind the reasoning is not the one behind the answer
+    "{% for m in messages %}<user>{% if m.thinking %}{{ m.thinking }}<system>{% endif %}"
+    "{{ m.content }}{% if loop.last %}<assistant>{% else %}<system>{% endif %}{% endfor %}": {
+        256,
+        259,
+    },
+    "{% for m in messages %}<user>{{ m.thinking or '' }}<system>{{ m.content }}<system>"
+    "{% endfor %}": {256},
+    "{{ raise_exception('no') }}": {256},
+    "{% for m in messages": {256},
+}
+
+
+def test_an_answer_ends_at_the_token_that_the_template_puts_behind_it(folder: Path) -> None:
+    for template, ends in TEMPLATES.items():
+        change_json(folder / "tokenizer_config.json", chat_template=template)
+        assert load(ModelFolder(folder)).ends == ends, template
+
+
+def test_json_files_with_byte_order_marks(folder: Path) -> None:
+    (folder / "generation_config.json").write_text('{"eos_token_id": 258, "temperature": 0.3}')
+    for path in folder.glob("*.json"):
+        path.write_bytes(BOM_UTF8 + path.read_bytes())
+    loaded = load(ModelFolder(folder))
+    assert loaded.folder.path == folder
+    assert loaded.ends == {256, 258}
+    assert loaded.sampling.temperature == 0.3
+    assert loaded.model(TOKENS).shape[-1] == 260
+    assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
+
+
+def test_what_cannot_be_used_of_the_makers_sampling_is_remarked(folder: Path) -> None:
+    change_json(folder / "generation_config.json", temperature=0.3, top_p=7)
+    loaded = load(ModelFolder(folder))
+    assert loaded.sampling == Sampling(temperature=0.3)
+    assert "top_p 7" in loaded.remark
+
+
+def test_plain_and_drafted_answers_end_alike(folder: Path) -> None:
+    prompt = list(range(60, 90))
+
+    def written(drafted: list[int]) -> list[int]:
+        session = Session(load(ModelFolder(folder)))
+        session.policy = Fixed(4)
+        session.drafter = Known([*prompt, *drafted], vocabulary=260) if drafted else NoDrafter()
+        return tokens_of([*session.complete(prompt, Request(max_tokens=24))])
+
+    whole = written([])
+    end = next(token for at, token in enumerate(whole) if at > 8 and token not in whole[:at])
+    change_json(folder / "config.json", eos_token_id=[end, 256])
+    change_json(folder / "generation_config.json", eos_token_id=256)
+    assert written([]) == written(whole) == whole[: whole.index(end) + 1]
 
 
 def test_context_length(folder: Path) -> None:

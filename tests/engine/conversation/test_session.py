@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from engine.conversation.session import Session
 from engine.draft_length.policy import Fixed
 from engine.events import Draft, Text
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling, ToolCall
 from models.errors import Problem
 from tests.engine.conversation.test_text import STORIES, broken_bytes, byte_level
 from tests.support.engine.helpers import (
@@ -254,6 +254,13 @@ def test_closing_the_generator_leaves_the_session_whole(
 
 
 # Prompts
+
+
+def test_calls_without_results_are_named(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    calls = ChatMessage("assistant", "", tool_calls=(ToolCall("1", "add", "{}"),))
+    with pytest.raises(Problem, match="calls tools"):
+        session.answer([ChatMessage("user", "Add."), calls])
 
 
 def test_empty_prompt_is_refused(tokenizer: Any) -> None:

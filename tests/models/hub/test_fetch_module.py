@@ -99,6 +99,14 @@ def test_only_the_modules_bytes_are_fetched(
     )
 
 
+def test_an_index_of_other_files_is_passed_over(client: Client, server: HubServer) -> None:
+    files = published(LAYOUTS[0])
+    places = json.loads(files[INDEX])["weight_map"]
+    old = {name: file.replace("-of-00003", "-of-00009") for name, file in places.items()}
+    server.repositories[NAME] = files | {INDEX: json.dumps({"weight_map": old}).encode()}
+    assert is_right(fetch(client), LAYOUTS[0])
+
+
 def test_what_lies_between_the_modules_tensors_is_not_fetched(
     client: Client, server: HubServer, tmp_path: Path
 ) -> None:

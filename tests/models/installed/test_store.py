@@ -416,3 +416,16 @@ def test_what_is_queued_is_not_listed_as_left_over(home: Path, cache: Path):
         assert store.incomplete(home=home, cache=cache) == []
         Queue(home=home).cancel(queued)
     assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
+
+
+def test_an_adapter_is_listed_with_the_model_that_it_is_for(
+    home: Path, cache: Path, tmp_path: Path
+):
+    config = json.dumps({"model": "org/Base"}).encode()
+    adapter = {"adapter_config.json": config, "adapters.safetensors": weights()}
+    write(tmp_path / "disk" / "poems", adapter)
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    (model,) = listed(home, cache).values()
+    assert model.name == "poems"
+    assert "adapter for org/Base" in model.problem
+    assert "--adapter" in model.remedy

@@ -21,6 +21,7 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 from engine.core.batch import can_share
 from engine.core.cache import QuantizedCaches, keys_and_values
 from engine.core.decoder import Decoder
+from engine.core.model_parts import standing_in
 from engine.device import backend
 from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed, FixedTree
@@ -187,7 +188,8 @@ def next_logits(of: Decoder, token: int) -> tuple[mx.array, list[Any]]:
     """The logits that reading `token` would give, and the caches then; `of` stays as it is."""
     timeline = copy.deepcopy(of.timeline)
     caches = timeline.open()
-    logits = of.model(mx.array([[token]]), cache=caches)[0, -1]
+    with standing_in(of.model, of._stand_ins(of.length + 1)):
+        logits = of.model(mx.array([[token]]), cache=caches)[0, -1]
     return logits, caches
 
 

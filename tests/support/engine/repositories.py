@@ -17,7 +17,8 @@ NAME = "tiny-community/Tiny-Llama-8bit"
 
 
 def two_files(folder: Path) -> dict[str, bytes]:
-    """A tiny quantized model, its weights in two files with an index."""
+    """A tiny quantized model in two files of weights, with the index of its original, which had
+    five."""
     tiny.write_folder("llama", folder, bits=8)
     weights = sorted(mx.load(str(folder / "model.safetensors")).items())
     (folder / "model.safetensors").unlink()
@@ -25,7 +26,7 @@ def two_files(folder: Path) -> dict[str, bytes]:
     for number, part in enumerate((weights[::2], weights[1::2]), 1):
         name = f"model-{number:05d}-of-00002.safetensors"
         mx.save_safetensors(str(folder / name), dict(part), metadata={"format": "mlx"})
-        places |= {tensor: name for tensor, _ in part}
+        places |= {tensor: f"model-{number:05d}-of-00005.safetensors" for tensor, _ in part}
     index = {"metadata": {}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "README.md").write_text("# A tiny model")

@@ -16,6 +16,7 @@ from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Incomplete, Installed, PairOffer, SearchResult
 from models.starter import STARTER
 from tests.support.engine import tiny
+from tests.support.engine.adapters import adapter_for
 from tests.support.engine.ended import CONTROLS, Command
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of
 from tests.support.models.drafter_configs import drafter_files, drafter_layout
@@ -334,6 +335,20 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     assert "nothing was kept" in ended.err
     assert sorted(path.name for path in surroundings.iterdir() if path.is_dir()) == ["Tiny"]
     assert signal.getsignal(number) == before
+
+
+def test_fusing_an_adapter(run: Command, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    tiny.write_folder("llama", source, layers=2)
+    adapter = adapter_for(source, tmp_path / "poems")
+    assert_refused(
+        run("generate", "--prompt", "Hi", "--target", adapter), "is an adapter for", "--adapter"
+    )
+    *_, last = lines_of(run("models", "convert", "--adapter", adapter, "--json"))
+    made = Installed(**last["installed"])
+    assert (made.name, made.problem, made.quantization_bits) == ("source-poems", "", None)
+    assert_refused(run("convert"), "No model is named")
+    assert_refused(run("convert", source, "--mtp", "--adapter", adapter), "without --mtp")
 
 
 def test_converting_what_the_hub_brought(run: Command, hub: HubServer, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import errno
 import json
 import shutil
+import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import mlx.core as mx
@@ -10,6 +12,7 @@ import mlx.nn as nn
 import numpy
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm import fuse
 from mlx_lm.utils import _get_classes, load_model
 
 from engine.cli.models import convert as subject
@@ -20,6 +23,7 @@ from engine.request import ChatMessage, Request
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
 from tests.support.engine import tiny
+from tests.support.engine.adapters import adapter_for
 from tests.support.mostly_slow import mostly_slow
 
 STORIES = Path(__file__).parents[3] / "data" / "stories260K"
@@ -121,6 +125,57 @@ def test_recipes_are_those_of_mlx_lm(recipe: str, source: Path, tmp_path: Path) 
     assert bits["lm_head"] == high
     assert bits["model.layers.0.self_attn.q_proj"] == low
     assert config["quantization"]["bits"] == low == inspect(made).quantization_bits
+    assert answer(made, "a b c", tokens=4)
+
+
+def weights_of(folder: Path) -> dict[str, mx.array]:
+    return dict(tree_flatten(load_model(folder)[0].parameters()))
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+def test_an_adapter_is_fused_as_mlx_lm_does(
+    bits: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    tiny.write_folder("llama", source, bits=bits)
+    adapter = adapter_for(source, tmp_path / "adapter")
+    made = convert(source, tmp_path / "made", None, adapter=adapter)
+    theirs = tmp_path / "theirs"
+    words = ["--model", str(source), "--adapter-path", str(adapter), "--save-path", str(theirs)]
+    monkeypatch.setattr(sys, "argv", ["fuse", *words])
+    fuse.main()
+    ours, expected, before = weights_of(made), weights_of(theirs), weights_of(source)
+    assert ours.keys() == expected.keys() == before.keys()
+    assert all(mx.array_equal(ours[name], expected[name]) for name in ours)
+    assert not all(mx.array_equal(ours[name], before[name]) for name in ours)
+    assert inspect(made).quantization_bits == bits
+    assert answer(made, "a b c", tokens=4)
+
+
+def test_an_adapter_may_be_fused_and_quantized(source: Path, tmp_path: Path) -> None:
+    adapter = adapter_for(source, tmp_path / "adapter")
+    fused = convert(source, tmp_path / "fused", None, adapter=adapter)
+    apart = convert(fused, tmp_path / "apart", Quantization(bits=4, group_size=32))
+    made = convert(source, tmp_path / "made", Quantization(bits=4, group_size=32), adapter=adapter)
+    ours, expected = weights_of(made), weights_of(apart)
+    assert all(mx.array_equal(ours[name], expected[name]) for name in expected)
+
+
+def test_adapters_that_cannot_be_fused(source: Path, tmp_path: Path) -> None:
+    adapter = adapter_for(source, tmp_path / "adapter", num_layers=1, model="org/Base")
+    with pytest.raises(Problem, match="does not fit") as caught:
+        convert(source, tmp_path / "made", None, adapter=adapter)
+    assert "org/Base" in caught.value.remedy
+    (adapter / "adapters.safetensors").rename(adapter / "adapter_model.safetensors")
+    with pytest.raises(Problem, match="no adapter that mlx-lm"):
+        convert(source, tmp_path / "made", None, adapter=adapter)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_source_with_byte_order_marks(source: Path, tmp_path: Path) -> None:
+    for path in source.glob("*.json"):
+        path.write_bytes(BOM_UTF8 + path.read_bytes())
+    made = convert(source, tmp_path / "made", Quantization(bits=4, group_size=32))
     assert answer(made, "a b c", tokens=4)
 
 
