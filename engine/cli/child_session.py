@@ -29,7 +29,7 @@ from engine.process.client import (
     host_command,
 )
 from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
-from engine.request import ChatMessage, Prompt, Request, Sampling, chat
+from engine.request import ChatMessage, Prompt, Request, Sampling, Thinking, chat
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -99,13 +99,13 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
-        options: str = "",
+        thinking: Thinking = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         """As `Session.answer`; the child process compares by itself. Raises `Problem` where the
         process ends."""
-        asked = Generate(uuid4().hex, "chat", chat(messages, options=options), request)
+        asked = Generate(uuid4().hex, "chat", chat(messages, thinking=thinking), request)
         for response in self._responses(asked, cancelled):
             if isinstance(response, Event):
                 yield response

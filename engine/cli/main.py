@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import uuid4
 
 import typer
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from engine.conversation.session import Session
     from engine.request import Grammar, Sampling
 
+ThinkingWish = Literal["on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -56,6 +58,13 @@ TopP = Annotated[
 ]
 MinP = Annotated[float | None, typer.Option(help="Drop tokens below this share of the likeliest.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
+Thinking = Annotated[
+    ThinkingWish | None,
+    typer.Option(
+        help="Whether the model thinks before it answers, or with how much effort; without it, as "
+        "its makers say."
+    ),
+]
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
 Context = Annotated[
     int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
@@ -132,6 +141,7 @@ def generate(
     presence_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
     frequency_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
     seed: Seed = None,
+    thinking: Thinking = None,
     max_tokens: MaxTokens = 512,
     context: Context = None,
     measure: Measure = False,
@@ -213,7 +223,13 @@ def generate(
             else:
                 asked = attachments.write(text, request, before=before, more=False)
         messages = [*before, asked]
-        answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
+        answer = session.answer(
+            messages,
+            request,
+            thinking=thinking or "",
+            generation=uuid4().hex,
+            compare=lambda: True,
+        )
         if json:
             for event in answer:
                 print(to_json(event), flush=True)
@@ -244,6 +260,7 @@ def chat(
     top_p: TopP = None,
     min_p: MinP = None,
     seed: Seed = None,
+    thinking: Thinking = None,
     max_tokens: MaxTokens = 1024,
     context: Context = None,
     measure: Measure = False,
@@ -306,7 +323,9 @@ def chat(
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
     with closing(Attachments(session, console, documents)) as attachments:
-        terminal = TerminalChat(session, console, request, attachments, system=system)
+        terminal = TerminalChat(
+            session, console, request, attachments, system=system, thinking=thinking or ""
+        )
         try:
             terminal.run(lambda: input("> "))
         finally:

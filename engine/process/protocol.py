@@ -201,7 +201,8 @@ class Loaded:
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
     `sampling` is the target's default. `parallel`, `exact` and `macs` as they were asked for;
-    `batching`: whether generations share passes.
+    `batching`: whether generations share passes. `knows_tools`: whether the target's chat
+    template shows tools, calls and results; `thinking`: what it can be asked for.
     """
 
     id: str
@@ -218,6 +219,8 @@ class Loaded:
     exact: bool
     batching: bool
     macs: Macs
+    knows_tools: bool
+    thinking: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
