@@ -146,12 +146,14 @@ def abilities_of(render: Render) -> TemplateAbilities:
     plain = shown([user])
     thought, between, behind = _written(shown([user, _reasoned()]), plain)
     text, _, behind_text = _written(shown([user, _said("assistant", _ANSWER)]), plain, _ANSWER)
+    shows_tools = _TOOL in shown([user], tools=tools, begin=True)
     return TemplateAbilities(
         system=_SYSTEM in shown([_said("system", _SYSTEM), user], begin=True),
-        tools=_TOOL in shown([user], tools=tools, begin=True),
+        tools=shows_tools,
         calls=_VALUE in history,
         several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
-        results=_RESULT in history,
+        # A template that knows no tools may show results as messages of any role.
+        results=_RESULT in history and (shows_tools or _VALUE in history),
         same_role=_ASKED in in_a_row and _AGAIN in in_a_row,
         arguments="text" if arguments is json.dumps else "object",
         text_beside_calls=_shows_both(beside) or not _shows_both(apart),

@@ -42,9 +42,7 @@ def sayable(
     """
     if family == "none" and not abilities.knows_tools:
         family = "hermes"
-        abilities = replace(abilities, tools=False, calls=False)
-    if not abilities.tools and not abilities.calls:  # it may show results as any role's messages
-        abilities = replace(abilities, results=False)
+        abilities = replace(abilities, tools=False, calls=False, results=False)
     system = [message.content for message in messages if message.role == "system"]
     said = [message for message in messages if message.role != "system"]
     if not abilities.calls or not abilities.results:

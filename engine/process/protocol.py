@@ -35,7 +35,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 6  # since a target may be on several Macs
+PROTOCOL = 7  # since thinking is asked for, and a target says what its template shows
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"

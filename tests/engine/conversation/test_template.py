@@ -473,7 +473,7 @@ def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer: Any) -
 
 def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer: Any) -> None:
     for template, lacks in (
-        (PLAIN, {"tools", "calls"}),
+        (PLAIN, {"tools", "calls", "results"}),
         (STRICT, {"system", "tools", "calls", "results", "same_role"}),
         (LISTING, {"calls"}),
         (CONCATENATING, {"text_beside_calls", "empty_beside_calls"}),

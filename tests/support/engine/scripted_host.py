@@ -77,7 +77,7 @@ LOADED = Loaded(
     exact=False,
     batching=False,
     macs=protocol.Macs(),
-    knows_tools=True,
+    knows_tools=False,
     thinking=(),
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
