@@ -6,7 +6,7 @@ Values are checked when a request is made: one that is out of range raises a `Pr
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from models.errors import Problem
 
@@ -15,6 +15,12 @@ Overflow = Literal["stop", "rolling", "middle"]
 """What becomes of a conversation that is longer than the model's context: it is refused; its oldest
 turns are not read; its first turn is read, and those behind it are not."""
 
+
+Thinking = Literal["", "on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""Whether a model is asked to think before it answers, or with how much effort; "" leaves it to the
+makers of its chat template."""
+
+_EFFORTS: tuple[Thinking, ...] = get_args(Thinking)
 
 GrammarKind = Literal["json schema", "regex", "lark"]
 
@@ -45,7 +51,9 @@ class ChatMessage:
     """One message of a chat.
 
     `reasoning` and `tool_calls`: the assistant's, beside what it wrote. A "tool" message is the
-    result of the call `tool_call_id` of the tool `name`. `attached`: how many characters at the
+    result of the call `tool_call_id` of the tool `name`. `raw`: the content is all that the model
+    wrote of an answer, its reasoning with the marks too; only for the answer that is to be
+    continued. `attached`: how many characters at the
     beginning of the content are documents, of which a drafter need not read all.
     """
 
@@ -56,6 +64,7 @@ class ChatMessage:
     tool_call_id: str = ""
     name: str = ""
     attached: int = 0
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +72,29 @@ class Prompt:
     """What is answered or continued: a chat, a text, or token ids; one of the three.
 
     A chat is rendered by the model's template, which is also given `tools`, the JSON text of a
-    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables.
-    What a chat's messages say is text; in a `text` the names of special tokens are those tokens.
+    list of tools as OpenAI writes them, and `options`, the JSON text of an object of its variables;
+    they prevail over those that `thinking` sets. What a chat's messages say is text; in a `text`
+    the names of special tokens are those tokens.
     """
 
     messages: tuple[ChatMessage, ...] = ()
     tools: str = ""
     options: str = ""
+    thinking: Thinking = ""
     text: str = ""
     tokens: tuple[int, ...] = ()
 
 
-def chat(messages: Sequence[ChatMessage], *, options: str = "") -> Prompt:
-    """A chat as a prompt, with these `options`."""
-    return Prompt(messages=tuple(messages), options=options)
+def thinking_of(effort: str | None) -> Thinking:
+    """The thinking that an API's word for effort asks for; "on" for a word that is not known."""
+    if effort is None:
+        return ""
+    return "off" if effort == "none" else next((one for one in _EFFORTS if one == effort), "on")
+
+
+def chat(messages: Sequence[ChatMessage], *, thinking: Thinking = "") -> Prompt:
+    """A chat as a prompt."""
+    return Prompt(messages=tuple(messages), thinking=thinking)
 
 
 def asked(text: str) -> Prompt:

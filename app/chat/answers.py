@@ -35,12 +35,12 @@ from app.steps import Failed as Fail
 from app.steps import Stepper, Steps, in_thread
 from engine.conversation.loops import REACH, loops
 from engine.conversation.rounds import EventOrRound, Round
-from engine.documents.by_section import TEMPLATE_OPTIONS
+from engine.documents.by_section import THINKING
 from engine.documents.prompt import Sent
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict, Waiting
 from engine.process.protocol import Loaded, Loading
 from engine.replies.reasoning import said_in
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, Thinking
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -146,9 +146,8 @@ class _Notes:
     seconds: float = 0.0  # the time that the notes so far took
 
     @property
-    def asked(self) -> tuple[tuple[ChatMessage, ...], Request, str]:
-        """The chat, the request and the template's options for the next note, or finally for the
-        answer."""
+    def asked(self) -> tuple[tuple[ChatMessage, ...], Request, Thinking]:
+        """The chat, the request and the thinking for the next note, or finally for the answer."""
         ask, before = self.noting.ask, self.lines[:-1]
         if ask is None:
             sent = self.noting.sent
@@ -162,7 +161,7 @@ class _Notes:
             special=True,
             keep_as=(),
         )
-        return (*before, ChatMessage("user", ask.prompt)), request, TEMPLATE_OPTIONS
+        return (*before, ChatMessage("user", ask.prompt)), request, THINKING
 
     def progress(self, part_share: float) -> MakingNotes | None:
         if (ask := self.noting.ask) is None:
@@ -367,16 +366,17 @@ class Answers(QObject):
             self._ask(writing, lines, request)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        conversation, options = str(writing.message.conversation), ""
+        thinking: Thinking = ""
+        conversation = str(writing.message.conversation)
         if (notes := self._notes.get(writing.message.id)) is not None:
-            lines, request, options = notes.asked
+            lines, request, thinking = notes.asked
             if notes.noting.ask is not None and notes.noting.ask.number == 1:
                 notes.began = monotonic()
             notes.seconds = monotonic() - notes.began
             writing.progress = notes.progress(0.0)
             if notes.noting.ask is None:
                 del self._notes[writing.message.id]
-        writing.generation = self._engine.generate(conversation, lines, request, options=options)
+        writing.generation = self._engine.generate(conversation, lines, request, thinking=thinking)
 
     def _hear(self, event: Event) -> None:
         for writing in self._writings.values():

@@ -338,7 +338,7 @@ class OpenConversation(QObject):
         question = found.parent
         if question is None:
             return
-        lines = (*self._lines(until=question), ChatMessage("assistant", found.content))
+        lines = (*self._lines(until=question), ChatMessage("assistant", found.content, raw=True))
 
         def steps() -> Steps:
             trace = yield self._store.trace(message)

@@ -47,7 +47,7 @@ from engine.process.protocol import (
     Unloaded,
 )
 from engine.process.supervision import Death, Supervisor
-from engine.request import ChatMessage, Request, chat
+from engine.request import ChatMessage, Request, Thinking, chat
 
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
 _MEMORY = Memory()
@@ -265,18 +265,17 @@ class EngineProcess(QObject):
         messages: Sequence[ChatMessage],
         request: Request,
         *,
-        options: str = "",
+        thinking: Thinking = "",
         race: bool = False,
     ) -> str:
-        """Answer a chat, with these `options` of its template, beside others. Returns the
-        generation's id.
+        """Answer a chat, beside others. Returns the generation's id.
 
         The plain answer of a `race`, which runs alone, is the generation `rival_of` that.
         """
         command = Generate(
             uuid4().hex,
             conversation,
-            chat(messages, options=options),
+            chat(messages, thinking=thinking),
             request,
             race=race,
         )

@@ -867,8 +867,8 @@ def _cells(row: str) -> list[tuple[str, Places]]:
         else:
             text += character
     cells.append((text, tuple(places)))
-    if cells and not cells[0][0].strip(_SPACE):
+    if cells and not cells[0][0].strip():
         cells.pop(0)
-    if cells and not cells[-1][0].strip(_SPACE):
+    if cells and not cells[-1][0].strip():
         cells.pop()
     return cells

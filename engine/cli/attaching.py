@@ -18,7 +18,7 @@ from rich.text import Text as Styled
 
 from engine.cli.sessions import AnySession
 from engine.documents import Document
-from engine.documents.by_section import TEMPLATE_OPTIONS, Ask, Said, section_by_section
+from engine.documents.by_section import THINKING, Ask, Said, section_by_section
 from engine.documents.copied import WordIndex, find_copied, in_words, share
 from engine.documents.in_words import lacks, size_in_words
 from engine.documents.passages import PassageIndex
@@ -174,7 +174,7 @@ class Attachments:
         doing = f"Making notes on part {ask.number} of {ask.among}: {ask.place}"
         with self._console.status(escape(doing)):
             for event in self._session.answer(
-                asked, shorter, options=TEMPLATE_OPTIONS, cancelled=interrupted
+                asked, shorter, thinking=THINKING, cancelled=interrupted
             ):
                 if isinstance(event, Text):
                     reply += event.delta

@@ -22,7 +22,7 @@ from engine.conversation.pair_costs import Remark
 from engine.documents.reading import read_document
 from engine.events import Done, Event, Prefill, Stats, Text
 from engine.process.interrupts import noting
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, Thinking
 from models.errors import Problem
 from models.in_words import clean
 
@@ -55,10 +55,11 @@ class TerminalChat:
         *,
         read: Reader = read_document,
         system: str = "",
+        thinking: Thinking = "",
     ) -> None:
         self._session = session
         self._console = console
-        self._request = request
+        self._request, self._thinking = request, thinking
         self._attachments, self._read = attachments, read
         self._left_out = range(0)  # of the messages, in the latest answer
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
@@ -158,7 +159,11 @@ class TerminalChat:
         request = replace(self._request, keep_as=self._attachments.digests)
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(
-                asked, request, cancelled=interrupted, compare=lambda: True
+                asked,
+                request,
+                thinking=self._thinking,
+                cancelled=interrupted,
+                compare=lambda: True,
             )
             for event in events:
                 view.show(event)

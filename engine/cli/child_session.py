@@ -31,7 +31,7 @@ from engine.process.client import (
 )
 from engine.process.protocol import Generate, Load, Loaded, Response, SetDrafter
 from engine.process.supervision import GRACE_SECONDS
-from engine.request import ChatMessage, Prompt, Request, Sampling, chat
+from engine.request import ChatMessage, Prompt, Request, Sampling, Thinking, chat
 from models.errors import Problem
 from models.files import without_byte_order_marks
 from models.model_folder import ModelFolder
@@ -102,13 +102,13 @@ class ChildSession:
         messages: Sequence[ChatMessage],
         request: Request,
         *,
-        options: str = "",
+        thinking: Thinking = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
         """As `Session.answer`; the process decides when to compare. Raises `Lost` if it ends."""
-        prompt = chat(messages, options=options)
+        prompt = chat(messages, thinking=thinking)
         asked = Generate(generation or uuid4().hex, "chat", prompt, request)
         for response in self._responses(asked, cancelled):
             if isinstance(response, Event):

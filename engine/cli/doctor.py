@@ -24,6 +24,8 @@ from engine.conversation.kept_blocks import held_bytes, kept_blocks_folder
 from engine.conversation.loading import load
 from engine.conversation.pair import make_drafter
 from engine.conversation.session import Session
+from engine.conversation.template import abilities_for
+from engine.conversation.template_abilities import TemplateAbilities
 from engine.cpu.blas import MatrixLibrary, choose_blas
 from engine.device import Wired
 from engine.draft_length.calibrate import calibrate
@@ -203,6 +205,7 @@ class _PairChecks:
             f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
+        yield check_template(abilities_for(target.tokenizer, tools=True))
         session = Session(target)
         try:
             drafters = resolve_drafters(self._name, folder)
@@ -228,6 +231,23 @@ class _PairChecks:
             return
         self.curve = curve_of(calibration, session.drafter.name.split("+"))
         yield from check_curve(self.curve, drafts=session.drafter.name != "none")
+
+
+def check_template(able: TemplateAbilities) -> Check:
+    """Which parts of a chat the model's template shows, and which are told in text."""
+    parts = {
+        "system text": able.system,
+        "tools": able.tools,
+        "calls": able.calls,
+        "results": able.results,
+        "several calls in a message": able.several_calls,
+        "two messages of a role in a row": able.same_role,
+    }
+    shown = ", ".join(part for part, is_shown in parts.items() if is_shown) or "no part"
+    missing = ", ".join(part for part, is_shown in parts.items() if not is_shown)
+    written = f"; told in another way: {missing}" if missing else ""
+    thinking = f"; --thinking {'|'.join(able.choices)}" if able.choices else ""
+    return Check("template", f"shows {shown}{written}{thinking}")
 
 
 def _refused(name: str, problem: Problem) -> Check:

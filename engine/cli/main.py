@@ -134,7 +134,13 @@ def generate(options: GenerateOptions) -> None:
         else:
             asked = attachments.write(text, request, before=before, more=False)
         messages = [*before, asked]
-        answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
+        answer = session.answer(
+            messages,
+            request,
+            thinking=options.thinking or "",
+            generation=uuid4().hex,
+            compare=lambda: True,
+        )
         if options.json:
             for event in answer:
                 print(to_json(event), flush=True)
@@ -183,7 +189,10 @@ def chat(options: ChatOptions) -> None:
     ):
         with suppress(ImportError):
             import readline  # noqa: F401  # gives input() its line editing
-        terminal = TerminalChat(session, console, request, attachments, system=options.system)
+        thinking = options.thinking or ""
+        terminal = TerminalChat(
+            session, console, request, attachments, system=options.system, thinking=thinking
+        )
         terminal.run(lambda: input("> "))
 
 

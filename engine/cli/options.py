@@ -20,6 +20,7 @@ from models.errors import Problem
 from models.model_folder import ModelFolder
 
 DEFAULT_DRAFTER = "auto"
+ThinkingWish = Literal["on", "off", "minimal", "low", "medium", "high", "xhigh", "max"]
 _DESCRIPTION = "description"  # of a field's option, in its metadata
 
 
@@ -43,6 +44,7 @@ WORDS = {
     "LENGTH": "a number, tree:N for a tree of N tokens, or auto.",
     "HOSTFILE": "as mlx.distributed_config writes it. Nothing that the Macs send is encrypted. It "
     "never ran over Thunderbolt yet.",
+    "EFFORT": "on, off, or an effort: minimal, low, medium, high, xhigh or max.",
     "MODE": "pipeline gives each Mac some layers (exactly the text of one Mac), tensor a part of "
     "every layer (equal up to rounding), auto what fits.",
 }
@@ -178,6 +180,7 @@ class AnswerOptions(ModelOptions):
     """Also the options of answers that this command asks for itself. Raises `Problem`."""
 
     system: str = _answer("", "The system prompt.", "TEXT")
+    thinking: ThinkingWish | None = _answer(None, "Whether it thinks first, how much.", "EFFORT")
     max_tokens: int = _answer(512, *MAX_TOKENS, min=1)
     stop: list[str] | None = _answer(None, "End before this text; repeatable.", "TEXT")
     schema: Path | None = _answer(None, "Answer in JSON that obeys this schema.", "FILE")

@@ -40,7 +40,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.prediction import PredictionDrafter
 from engine.earlier_answers import LEAD, EarlierAnswers
 from engine.events import Done, DoneReason, Event, Prefill, PromptLogprobs, Stats
-from engine.request import ChatMessage, Prompt, Request, TooLong, chat
+from engine.request import ChatMessage, Prompt, Request, Thinking, TooLong, chat
 from engine.speculate import (
     Company,
     Pass,
@@ -218,14 +218,14 @@ class Session:
         messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
-        options: str = "",
+        thinking: Thinking = "",
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
         compare: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
-        """Answer a chat, with these `options` of its template: see `begin`."""
-        answer = self.prepare(chat(messages, options=options), request, generation=generation)
+        """Answer a chat: see `begin`."""
+        answer = self.prepare(chat(messages, thinking=thinking), request, generation=generation)
         return self._alone(answer, cancelled=cancelled, compare=compare, clock=clock)
 
     def complete(
@@ -252,7 +252,7 @@ class Session:
     def prepare(self, prompt: Prompt, request: Request, *, generation: str = "") -> "Answer":
         """Make a prompt and a request ready to be begun. Raises `Problem` if they cannot be."""
         messages = prompt.messages
-        if messages and not (messages[-1].content.strip() or messages[-1].tool_call_id):
+        if messages and not _says_something(messages[-1]):
             if messages[-1].tool_calls:
                 raise Problem(
                     "The last message calls tools, and their results are missing.",
@@ -467,6 +467,10 @@ class Session:
             return True
         candidates = candidates_for(self.decoder, self.drafter, prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
+
+
+def _says_something(message: ChatMessage) -> bool:
+    return bool((message.content + message.reasoning).strip() or message.tool_call_id)
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -8,7 +8,6 @@ the chat its structure, such as `<|im_end|>`. So does the assistant's text, exce
 are not special: the assistant may have written `<think>` itself.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -17,16 +16,27 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from inspect import signature
 from types import FrameType
 from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
+from transformers.utils.chat_template_utils import render_jinja_template
 
-from engine.request import ChatMessage, Prompt, ToolCall
+from engine.conversation.template_abilities import TemplateAbilities, abilities_of
+from engine.conversation.template_messages import (
+    arguments_of,
+    as_json,
+    one_call_each,
+    read_json,
+    sayable,
+)
+from engine.replies.syntax import syntax_of
+from engine.request import ChatMessage, Prompt, Thinking, ToolCall
 from models.errors import Problem
 from models.in_words import size
 
@@ -34,20 +44,10 @@ SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
 MORE_CHARACTERS = 1 << 20  # than twice the messages' characters; tool descriptions have thousands
 _REMEDY = "Choose another model, or mend the chat template in its folder."
-_TOOLS = """You can call tools. They are listed here, each with a schema of its arguments:
-<tools>
-{tools}
-</tools>
-To call one, write nothing but this, with its name and its arguments as a JSON object:
-<tool_call>
-{{"name": "...", "arguments": {{...}}}}
-</tool_call>
-Its result follows as <tool_response>."""
 _PRIVATE = range(0xF0000, 0xFFFFE)  # code points that mean nothing
 _ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.I)  # JSON's spelling
 _PRIVATE_LETTER = re.compile(f"[{chr(_PRIVATE.start)}-{chr(_PRIVATE.stop - 1)}]")
 _MISTRAL = "[TOOL_CALLS]"
-_MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
 class _TooLong(BaseException):
@@ -72,6 +72,31 @@ class _Shield:
         """`value`, plain JSON, with the names marked in all its texts."""
         found = self.ours if of_assistant else self.theirs
         return _mapped(value, lambda text: found.sub(rf"{self.before}\g<0>{self.behind}", text))
+
+    def over_message(self, message: ChatMessage) -> ChatMessage:
+        """A message with the names marked in all its texts, and arguments of calls as JSON that
+        spells no letter by its number."""
+        ours = message.role == "assistant"
+
+        def over(text: str) -> str:
+            return str(self.over(text, of_assistant=ours))
+
+        calls = tuple(
+            ToolCall(
+                over(call.id),
+                over(call.name),
+                json.dumps(self.over(arguments_of(call), of_assistant=ours), ensure_ascii=False),
+            )
+            for call in message.tool_calls
+        )
+        return replace(
+            message,
+            content=over(message.content),
+            reasoning=over(message.reasoning),
+            tool_calls=calls,
+            tool_call_id=over(message.tool_call_id),
+            name=over(message.name),
+        )
 
     def pieces(self, rendered: str) -> Iterator[tuple[str, bool]]:
         """Split a rendered chat into (part, whether it is a marked name that must stay text).
@@ -104,7 +129,6 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
 
 def pieces(tokenizer: Any, prompt: Prompt) -> Iterator[str]:
     """Yield a chat in pieces that are encoded one by one. Raises `Problem`, as `render` does."""
-    prompt = _telling_of_tools(tokenizer, prompt)
     shield = _shield(tokenizer, prompt)
     if tokenizer.has_chat_template:
         rendered = _rendered(tokenizer, prompt, shield)
@@ -169,41 +193,19 @@ def _rendered(
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
 ) -> str:
-    """The template's text of a chat, with the shield's marks in it.
-
-    Some templates accept only one call a message, or no content beside reasoning and a call. If a
-    template refuses the chat, it gets the chat again in messages of that kind.
-    """
-    prompt = _telling_of_tools(tokenizer, prompt)
-    mistral = _MISTRAL in _template(tokenizer)
-    tools = shield.over(_json(prompt.tools, list, "tools"))
-    options = shield.over(_json(prompt.options, dict, "template options") or {})
+    """The template's text of a chat, with the shield's marks in it."""
+    tools = shield.over(read_json(prompt.tools, list, "tools") or [])
+    options = shield.over(read_json(prompt.options, dict, "template options") or {})
     _refuse_own_parameters(options)
-    going_on = prompt.messages[-1].role == "assistant"
-
-    def made_of(messages: Sequence[ChatMessage]) -> str:
-        text: str = tokenizer.apply_chat_template(
-            [
-                shield.over(one, of_assistant=one["role"] == "assistant")
-                for one in _messages(messages, mistral=mistral)
-            ],
-            tools=tools or None,
-            add_generation_prompt=not going_on,
-            continue_final_message=going_on,
-            tokenize=False,
-            **options,
-        )
-        return text
-
+    messages = [shield.over_message(message) for message in prompt.messages]
     try:
         with _limited_memory(more_bytes), _limited_time(seconds):
-            try:
-                text = made_of(prompt.messages)
-            except TemplateError:
-                simpler = _one_call_each(prompt.messages)
-                if simpler == prompt.messages:
-                    raise
-                text = made_of(simpler)
+            asking = _Asking(tokenizer, tools, prompt.thinking, options)
+            *before, last = messages
+            if last.role == "assistant":
+                text = asking.go_on(before, last, apart=shield.behind)
+            else:
+                text = asking.begin(messages)
     except _TooLong:
         raise Problem(
             f"The model's chat template does not end: it was stopped after {seconds:g} seconds.",
@@ -229,109 +231,142 @@ def _rendered(
     return text
 
 
-def _telling_of_tools(tokenizer: Any, prompt: Prompt) -> Prompt:
-    """Write tools, calls and results into the messages, if the template knows none of them.
+class _Asking:
+    """Renders chats with the template of a tokenizer, each in the form that the template takes."""
 
-    The notation is that of Hermes' models; replies of such a model are parsed by it too.
+    def __init__(
+        self, tokenizer: Any, tools: list[Any], thinking: Thinking, options: dict[str, Any]
+    ) -> None:
+        self._tokenizer, self._tools = tokenizer, tools
+        self._abilities = abilities_for(tokenizer, tools=bool(tools))
+        self._options = self._abilities.thinking(thinking) | options
+        template = _template(tokenizer)
+        self._mistral = _MISTRAL in template
+        names = [token.content for token in tokenizer.added_tokens_decoder.values()]
+        self._syntax = syntax_of(template, tokens=names, knows_tools=True)
+
+    def begin(self, messages: Sequence[ChatMessage], *, going_on: bool = False) -> str:
+        """The chat and the beginning of an answer; or, `going_on`, up to the last message's text.
+
+        Some templates accept only one call a message, or no content beside reasoning and a call. If
+        a template refuses the chat, it gets the chat again in messages of that kind.
+        """
+        said, tools = sayable(messages, self._tools, self._abilities, self._syntax.family)
+        try:
+            return self._rendered(said, tools, going_on=going_on)
+        except TemplateError:
+            simpler = one_call_each(said)
+            if simpler == said:
+                raise
+            return self._rendered(simpler, tools, going_on=going_on)
+
+    def go_on(self, before: Sequence[ChatMessage], last: ChatMessage, *, apart: str) -> str:
+        """The chat with the beginning of an answer, and with what was written of the answer.
+
+        `apart` stands between the two, which are encoded apart, as they were when it was written.
+        """
+        if before and not last.tool_calls:
+            with suppress(TemplateError):
+                begun = self.begin(before)
+                return f"{begun}{apart}{self._written(begun, last)}"
+        text = self.begin([*before, last], going_on=True)
+        space = last.content[len(last.content.rstrip()) :]
+        return text.rstrip() + space  # of which transformers takes off some
+
+    def _written(self, begun: str, answer: ChatMessage) -> str:
+        """The text of an answer behind the prompt `begun`, with the marks that it still lacks."""
+        able, marks, reasoning = self._abilities, self._syntax.reasoning, answer.reasoning
+        opening = able.missing(begun, able.to_reasoning)
+        between = able.between or (marks.closing + "\n\n" if marks else "")
+        if opening is None and marks is not None:
+            opening = "" if self._syntax.begins_inside(begun) else marks.opening
+        if answer.raw or self._syntax.reasoning_is_over(begun) or opening is None:
+            return answer.content or reasoning
+        if reasoning:
+            return opening + reasoning + (between + answer.content if answer.content else "")
+        if not opening:
+            inside = between.strip() not in answer.content
+            return (between if inside else "") + answer.content
+        text = able.missing(begun, able.to_text) or ""
+        empty = text.startswith(opening.rstrip()) or answer.content.startswith(opening.strip())
+        return ("" if empty else text.lstrip(" ")) + answer.content
+
+    def _rendered(
+        self, messages: Sequence[ChatMessage], tools: list[Any], *, going_on: bool
+    ) -> str:
+        said = as_json(messages, self._abilities, mistral=self._mistral)
+        program = _program(self._tokenizer)
+        if program is None:
+            template, names = _source(self._tokenizer, tools=bool(tools))
+            return _by_jinja(template, names | self._options, said, tools, go_on=going_on)
+        text: str = program(
+            said,
+            tools=tools or None,
+            add_generation_prompt=not going_on,
+            continue_final_message=going_on,
+            tokenize=False,
+            **self._options,
+        )
+        return text
+
+
+def abilities_for(tokenizer: Any, *, tools: bool = False) -> TemplateAbilities:
+    """What the template can say that this tokenizer has for chats with or without tools."""
+    if _program(tokenizer) is not None or not _template(tokenizer):
+        return TemplateAbilities()
+    template, names = _source(tokenizer, tools=tools)
+    return _abilities_of(template, tuple(sorted(names.items())))
+
+
+@lru_cache(maxsize=8)
+def _abilities_of(template: str, names: tuple[tuple[str, str], ...]) -> TemplateAbilities:
+    def render(messages: Any, tools: Any, variables: Mapping[str, Any], begin: bool) -> str:
+        return _by_jinja(template, dict(names) | dict(variables), messages, tools, begin=begin)
+
+    return abilities_of(render)
+
+
+def _program(tokenizer: Any) -> Callable[..., str] | None:
+    """The program in Python that a few models have in place of a template, mlx-lm's or their own.
+
+    mlx-lm's own method, which calls either of them, would force a value of enable_thinking.
     """
-    template = _template(tokenizer)
-    if "tools" in template or "tool_calls" in template:
-        return prompt
-    messages: list[ChatMessage] = []
-    behind_result = False
-    for message in prompt.messages:
-        plain = _without_calls(message)
-        if behind_result and plain.role == "user":  # some templates insist on turns
-            plain = replace(plain, content=f"{messages.pop().content}\n{plain.content}")
-        messages.append(plain)
-        behind_result = message.role == "tool"
-    tools = _json(prompt.tools, list, "tools") or []
-    if tools:
-        listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-        messages.insert(0, ChatMessage("system", _TOOLS.format(tools=listed)))
-    return replace(prompt, messages=tuple(messages), tools="")
+    own = getattr(tokenizer, "_tokenizer", tokenizer)
+    if type(own).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
+        return own.apply_chat_template
+    return getattr(tokenizer, "_chat_template", None)
 
 
-def _without_calls(message: ChatMessage) -> ChatMessage:
-    if message.role == "tool":
-        return ChatMessage("user", f"<tool_response>\n{message.content}\n</tool_response>")
-    if not message.tool_calls:
-        return message
-    written = [message.content] if message.content else []
-    for call in message.tool_calls:
-        arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
-        written_call = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-        written.append(f"<tool_call>\n{written_call}\n</tool_call>")
-    return replace(message, content="\n".join(written), tool_calls=())
+def _source(tokenizer: Any, *, tools: bool) -> tuple[str, dict[str, Any]]:
+    """The template for a chat with or without tools, and the names of tokens that it may use."""
+    template = tokenizer.get_chat_template(tools=[{}] if tools else None)
+    return template, {
+        name: token
+        for name, token in tokenizer.special_tokens_map.items()
+        if isinstance(token, str)
+    }
 
 
-def _messages(messages: Sequence[ChatMessage], *, mistral: bool) -> list[dict[str, Any]]:
-    """The messages in the form that templates expect, with at most one system message, first."""
-    system = [message.content for message in messages if message.role == "system"]
-    found: list[dict[str, Any]] = []
-    if system:
-        found.append({"role": "system", "content": "\n\n".join(filter(None, system))})
-    names = {call.id: call.name for message in messages for call in message.tool_calls}
-    for message in messages:
-        if message.role == "system":
-            continue
-        one: dict[str, Any] = {"role": message.role, "content": message.content}
-        if message.reasoning:  # by the names that Qwen's templates, and OpenAI's and LFM2's know
-            one |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
-        if message.tool_calls:
-            one["tool_calls"] = [_call(call, mistral=mistral) for call in message.tool_calls]
-        if message.role == "tool":
-            one["tool_call_id"] = _call_id(message.tool_call_id, mistral=mistral)
-            one["name"] = message.name or names.get(message.tool_call_id, "")
-        found.append(one)
-    return found
-
-
-def _one_call_each(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """The messages with each call in a message of its own, and its result right behind it."""
-    results = {message.tool_call_id: message for message in messages if message.role == "tool"}
-    found: list[ChatMessage] = []
-    for message in messages:
-        if message.role == "tool" and message in found:
-            continue
-        if not message.tool_calls:
-            found.append(message)
-            continue
-        content, reasoning = message.content, "" if message.content else message.reasoning
-        for call in message.tool_calls:
-            alone = replace(message, content=content, reasoning=reasoning, tool_calls=(call,))
-            found.append(alone)
-            if len(message.tool_calls) > 1 and call.id in results:
-                found.append(results[call.id])
-            content = reasoning = ""
-    return tuple(found)
-
-
-def _call(call: ToolCall, *, mistral: bool) -> dict[str, Any]:
-    arguments = _json(call.arguments, dict, f"arguments of {call.name}") or {}
-    function = {"name": call.name, "arguments": arguments}
-    return {"id": _call_id(call.id, mistral=mistral), "type": "function", "function": function}
-
-
-def _call_id(id: str, *, mistral: bool) -> str:
-    """The id in a form that the template accepts: Mistral's want nine letters and digits."""
-    if not mistral or _MISTRAL_ID.fullmatch(id):
-        return id
-    return hashlib.sha256(id.encode()).hexdigest()[:9]
-
-
-def _json[T](text: str, kind: type[T], what: str) -> T | None:
-    """Parse a JSON text into a `kind`; None for an empty text. Raises `Problem`."""
-    if not text:
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Problem(f"The {what} are not JSON: {error}.", "Send valid JSON.") from None
-    if not isinstance(value, kind):
-        form = "object" if kind is dict else "list"
-        raise Problem(f"The {what} are no JSON {form}.", f"Send a JSON {form}.")
-    return value
+def _by_jinja(
+    template: str,
+    variables: Mapping[str, Any],
+    messages: Sequence[Any],
+    tools: Sequence[Any],
+    *,
+    go_on: bool = False,
+    begin: bool | None = None,
+) -> str:
+    """Render with transformers' program, but with messages as they are: `apply_chat_template`
+    leaves out a content of None, for which some templates ask."""
+    texts, _ = render_jinja_template(
+        conversations=[list(messages)],
+        tools=list(tools) or None,
+        chat_template=template,
+        add_generation_prompt=not go_on if begin is None else begin,
+        continue_final_message=go_on,
+        **variables,
+    )
+    return str(texts[0])
 
 
 def _refuse_own_parameters(options: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ model: the caller gets prompts from here, and sends back the answers.
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from engine.documents import Document, Section
 from engine.documents.passages import cut
@@ -17,8 +18,8 @@ NOTE_TOKENS = 256
 """The longest answer about a part, without reasoning."""
 REASONING_TOKENS = 2048
 """The additional tokens of an answer about a part, if the model reasons."""
-TEMPLATE_OPTIONS = '{"enable_thinking": false}'
-"""Options for questions about a part: chat templates that know them then begin no reasoning."""
+THINKING: Literal["off"] = "off"
+"""The thinking for questions about a part: none."""
 
 _FEWEST_TOKENS = 4 * NOTE_TOKENS  # of a part, so that its note is much shorter
 _OF_A_PART = (

@@ -29,6 +29,7 @@ from engine.conversation.loading import LoadedModel
 from engine.conversation.pair import make_policy, require_pair
 from engine.conversation.scheduler import Job, Scheduler
 from engine.conversation.session import Session
+from engine.conversation.template import abilities_for
 from engine.conversation.text import ending_of
 from engine.core.cache import QuantizedCaches
 from engine.device import Wired, backend, free_memory, held_bytes
@@ -435,6 +436,7 @@ class Host:
     def _send_loaded(self, id: str, remark: str) -> None:
         session = self._usable_scheduler().session
         target = session.target
+        template = abilities_for(target.tokenizer, tools=True)
         self._send(
             protocol.Loaded(
                 id,
@@ -451,6 +453,8 @@ class Host:
                 exact=self._exact,
                 batching=self._batching,
                 macs=self._macs,
+                knows_tools=template.knows_tools,
+                thinking=template.choices,
             )
         )
 

@@ -36,7 +36,7 @@ from models.errors import Problem
 from models.json_lines import Language, named_by_class
 from models.typed_json import WrongJson
 
-PROTOCOL = 7  # since a load may say how answers are sampled
+PROTOCOL = 7  # since a load may say how answers are sampled, and a prompt whether to think
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 MOST_PARALLEL = 64
 _PLAIN = "/plain"
@@ -205,7 +205,8 @@ class Loaded:
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
     `sampling` is the default. `parallel`, `exact` and `macs` as they were asked for;
-    `batching`: whether generations share passes.
+    `batching`: whether generations share passes. `knows_tools`: whether the target's chat
+    template shows tools, calls and results; `thinking`: what it can be asked for.
     """
 
     id: str
@@ -222,6 +223,8 @@ class Loaded:
     exact: bool
     batching: bool
     macs: Macs
+    knows_tools: bool
+    thinking: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,14 +87,20 @@ _CALL_MARKS: dict[Family, tuple[str, ...]] = {
 
 
 def syntax_of(
-    template: str, *, tokens: Collection[str] = (), special: Collection[str] = ()
+    template: str,
+    *,
+    tokens: Collection[str] = (),
+    special: Collection[str] = (),
+    knows_tools: bool = False,
 ) -> ReplySyntax:
     """The syntax that a chat template shows.
 
+    `knows_tools`: whether the template shows tools, calls and results; if not, a model of no known
+    family reads and writes them as Hermes does (`engine.conversation.template_messages`).
     `tokens`: the names of all tokens added to the tokenizer's vocabulary; `special`: the special
     ones among them.
     """
-    family = _family(template, tokens)
+    family = _family(template, tokens, knows_tools=knows_tools)
     marks = [*_CALL_MARKS[family]]
     reasoning = None if family == "harmony" else _reasoning(template, tokens)
     if reasoning is not None:
@@ -103,7 +109,7 @@ def syntax_of(
     return ReplySyntax(family, reasoning, tuple(sorted(name for name in special if name in text)))
 
 
-def _family(template: str, tokens: Collection[str]) -> Family:
+def _family(template: str, tokens: Collection[str], *, knows_tools: bool) -> Family:
     def has(*marks: str) -> bool:
         return all(mark in template for mark in marks)
 
@@ -127,9 +133,7 @@ def _family(template: str, tokens: Collection[str]) -> Family:
         return "llama"
     if "<|tool_call_start|>" in tokens and "<|tool_call_end|>" in tokens:
         return "lfm"  # converted templates of LFM2 sometimes have no calls
-    if "tools" in template or "tool_calls" in template:
-        return "none"
-    return "hermes"  # the notation in which `engine.conversation.template` then describes tools
+    return "none" if knows_tools else "hermes"
 
 
 def _reasoning(template: str, tokens: Collection[str]) -> ReasoningMarks | None:

@@ -15,7 +15,7 @@ from engine.server.link import EngineFailed, EngineLink
 from engine.server.metrics import Metrics
 from engine.server.replying import for_model
 from engine.server.status import Board, RequestStatus
-from engine.server.target import TargetFiles
+from engine.server.target import TargetFiles, TargetTexts
 
 MOST_WAITING = 32  # answers, beyond those that the engine writes side by side
 
@@ -48,7 +48,7 @@ class Service:
 
     async def marks(self) -> frozenset[str]:
         """The names of special and added tokens. Raises Refusal while nothing is loaded."""
-        return (await self._files.texts(self.loaded.target)).marks
+        return (await self._texts()).marks
 
     async def answer(self, call: Call, ask: Ask) -> AsyncIterator[tuple[int, Piece]]:
         """Begin to answer; return an iterator of (number of the answer, piece).
@@ -60,7 +60,7 @@ class Service:
         waiting = self.link.open - loaded.parallel
         if waiting >= MOST_WAITING:
             raise crowded(waiting)
-        texts = await self._files.texts(loaded.target)
+        texts = await self._texts()
         ask = await for_model(ask, texts.syntax, self._ending)
         watched = _Watched(call, ask.answers, self.metrics, self.board)
         call.held.callback(watched.end)
@@ -82,6 +82,10 @@ class Service:
             return await self.link.count(prompt)
         except EngineFailed as failure:
             raise of_failure(failure.failed) from None
+
+    async def _texts(self) -> TargetTexts:
+        loaded = self.loaded
+        return await self._files.texts(loaded.target, knows_tools=loaded.knows_tools)
 
     async def _ending(self, prompt: Prompt) -> str:
         return (await self._counted(prompt)).ending

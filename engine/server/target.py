@@ -34,16 +34,16 @@ class TargetFiles:
         self._texts = TargetTexts()
         self._reading = asyncio.Lock()
 
-    async def texts(self, folder: str) -> TargetTexts:
-        """The texts of the model in a folder."""
+    async def texts(self, folder: str, *, knows_tools: bool) -> TargetTexts:
+        """The texts of the model in a folder. `knows_tools`: as in `syntax_of`."""
         async with self._reading:
             if folder != self._folder:
-                self._texts = await asyncio.to_thread(_read, Path(folder))
+                self._texts = await asyncio.to_thread(_read, Path(folder), knows_tools=knows_tools)
                 self._folder = folder
             return self._texts
 
 
-def _read(folder: Path) -> TargetTexts:
+def _read(folder: Path, *, knows_tools: bool) -> TargetTexts:
     tokenizer = _object(folder / "tokenizer.json")
     added = [one for one in _list(tokenizer.get("added_tokens")) if isinstance(one, dict)]
     named = {name: one for one in added if (name := _text(one.get("content")))}
@@ -53,7 +53,7 @@ def _read(folder: Path) -> TargetTexts:
         for name, one in named.items()
         if one.get("special") or (name[0], name[-1]) == ("<", ">")
     }
-    syntax = syntax_of(_template(folder), tokens=named, special=special)
+    syntax = syntax_of(_template(folder), tokens=named, special=special, knows_tools=knows_tools)
     return TargetTexts(syntax, frozenset({*named, *_marks(tokenizer)}))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Prompt, Request, ToolCall
+from engine.request import ChatMessage, Prompt, Request, Thinking, ToolCall, thinking_of
 from engine.server.answers import Ask
 from engine.server.anthropic.bodies import (
     AssistantBlock,
@@ -47,7 +47,8 @@ def prompt_of(body: CountTokensBody) -> Prompt:
     return Prompt(
         messages=messages_of(body),
         tools=tools_json(functions_of(body)),
-        options=json.dumps(options_of(body)),
+        options=options_of(body),
+        thinking=thinking_in(body),
     )
 
 
@@ -82,12 +83,23 @@ def choice_of(body: CountTokensBody) -> str:
             return "required" if choice.type == "any" else choice.type
 
 
-def options_of(body: CountTokensBody) -> dict[str, Any]:
-    """The variables of the chat template: whether the model reasons, as the body asks, and with
-    how much effort."""
-    thinking = body.thinking is not None and body.thinking.type != "disabled"
-    effort = body.output_config.effort if body.output_config is not None else None
-    return {"enable_thinking": thinking} | ({"reasoning_effort": effort} if effort else {})
+def thinking_in(body: CountTokensBody) -> Thinking:
+    """Whether the model reasons, and with how much effort."""
+    if body.thinking is None or body.thinking.type == "disabled":
+        return "off"
+    return thinking_of(_effort(body) or "on")
+
+
+def options_of(body: CountTokensBody) -> str:
+    """The variables of the chat template: the effort that is asked for without thinking, which
+    holds where a model cannot but reason."""
+    effort = _effort(body)
+    off = thinking_in(body) == "off"
+    return json.dumps({"reasoning_effort": effort}) if effort and off else ""
+
+
+def _effort(body: CountTokensBody) -> str | None:
+    return body.output_config.effort if body.output_config is not None else None
 
 
 def _messages(message: Message) -> Iterator[ChatMessage]:

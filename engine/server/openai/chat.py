@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from engine.events import TokenLogprob
-from engine.request import Prompt
+from engine.request import Prompt, thinking_of
 from engine.server import sse
 from engine.server.answers import (
     Ask,
@@ -43,6 +43,7 @@ from engine.server.openai.tools import (
 )
 from engine.server.service import Service
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Pieces = AsyncIterator[tuple[int, Piece]]
 
 
@@ -62,7 +63,7 @@ class ChatBody(ChoosingFields):
     parallel_tool_calls: bool = True
     response_format: ResponseFormat | None = None
     prediction: Prediction | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    reasoning_effort: Effort | None = None
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     # Fields that would change an answer, and are not supported:
     modalities: list[Literal["text"]] = Field(default_factory=list)
@@ -99,7 +100,8 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
     prompt = Prompt(
         messages=in_order(message.value() for message in body.messages),
         tools=tools_json(functions),
-        options=_options(body),
+        options=json.dumps(body.chat_template_kwargs) if body.chat_template_kwargs else "",
+        thinking=thinking_of(body.reasoning_effort),
     )
     most = body.max_completion_tokens or body.max_tokens
     request = request_of(
@@ -117,15 +119,6 @@ def ask_of(body: ChatBody, service: Service) -> Ask:
         choice=choice,
         parallel=body.parallel_tool_calls,
     )
-
-
-def _options(body: ChatBody) -> str:
-    options: dict[str, Any] = {}
-    if body.reasoning_effort is not None:
-        options["reasoning_effort"] = body.reasoning_effort
-        options["enable_thinking"] = body.reasoning_effort != "none"
-    options |= body.chat_template_kwargs
-    return json.dumps(options) if options else ""
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.process.protocol import Loaded
-from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall
+from engine.request import ChatMessage, Grammar, Prompt, Request, ToolCall, thinking_of
 from engine.server.answers import Ask
 from engine.server.choosing import check_choice, sampling_of, schema_grammar, tools_json
 from engine.server.conversation import BETWEEN, in_order
@@ -22,7 +22,6 @@ from engine.server.responses.bodies import (
     ObjectFormat,
     Part,
     Reasoning,
-    ReasoningConfig,
     ResponsesBody,
     SchemaFormat,
     TextConfig,
@@ -67,7 +66,7 @@ def ask_of(body: ResponsesBody, loaded: Loaded) -> Ask:
     prompt = Prompt(
         messages=messages_of(body),
         tools=tools_json([tool.function for tool in tools.values()]),
-        options=_options(body.reasoning),
+        thinking=thinking_of(body.reasoning.effort if body.reasoning else None),
     )
     parallel = body.parallel_tool_calls is not False
     return Ask(
@@ -135,15 +134,6 @@ def _grammar(text: TextConfig | None) -> Grammar | None:
             return schema_grammar({"type": "object"}, "text.format")
         case _:
             return None
-
-
-def _options(reasoning: ReasoningConfig | None) -> str:
-    """The variables of the chat template, as JSON."""
-    if reasoning is None or reasoning.effort is None:
-        return ""
-    return json.dumps(
-        {"enable_thinking": reasoning.effort != "none", "reasoning_effort": reasoning.effort}
-    )
 
 
 def _messages(item: Item) -> Iterator[ChatMessage]:

@@ -14,7 +14,7 @@ from app.chat.message import MessageWidget
 from app.conversations.store import Store
 from app.documents.text_dialog import TextDialog
 from app.window import Window
-from engine.documents.by_section import NOTE_TOKENS, TEMPLATE_OPTIONS
+from engine.documents.by_section import NOTE_TOKENS, THINKING
 from engine.documents.prompt import Sent
 from engine.events import Done, Prefill, Stats, Text
 from engine.request import ChatMessage, Request, Sampling
@@ -33,10 +33,10 @@ Asked = list[tuple[list[ChatMessage], Request]]
 
 
 class Desk:
-    """A window, what its engine is asked, with which options, and a long file that is attached."""
+    """A window, what its engine is asked, with which thinking, and a long file that is attached."""
 
-    def __init__(self, window: Window, until: Until, seen: Asked, options: list[str]) -> None:
-        self.window, self.until, self.seen, self.options = window, until, seen, options
+    def __init__(self, window: Window, until: Until, seen: Asked, thinking: list[str]) -> None:
+        self.window, self.until, self.seen, self.thinking = window, until, seen, thinking
         self.composer = window.composer
 
     def attach(self, path: Path, question: str = QUESTION) -> None:
@@ -114,7 +114,7 @@ def desk(open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch) -> Ca
 
         def spy(conversation: str, lines: Any, request: Request, **options: str) -> str:
             seen.append((list(lines), request))
-            given.append(options.get("options", ""))
+            given.append(options.get("thinking", ""))
             return generate(conversation, lines, request, **options)
 
         monkeypatch.setattr(window.engine, "generate", spy)
@@ -150,7 +150,7 @@ def test_each_part_is_asked_about_and_then_the_notes(
     *parts, (last, request) = one.seen
     assert len(parts) > 2
     assert all(part.max_tokens == NOTE_TOKENS for _, part in parts)
-    assert [bool(options) for options in one.options] == [True] * len(parts) + [False]
+    assert [bool(thinking) for thinking in one.thinking] == [True] * len(parts) + [False]
     assert request.max_tokens == one.window.conversation.settings.max_tokens
     clauses = [f"Clause {n}." for n in range(60)]
     for clause in clauses:
@@ -451,7 +451,7 @@ def test_reasoning_is_no_note(
     (short, few), (long, more), *_ = one.seen
     assert short == long
     assert few.max_tokens == NOTE_TOKENS < more.max_tokens
-    assert (few.special, one.options[0]) == (True, TEMPLATE_OPTIONS)
+    assert (few.special, one.thinking[0]) == (True, THINKING)
     assert "A deposit." in one.sent.text
     assert "Hm" not in one.sent.text
     assert one.noted[0] == one.noted[1] == len(one.seen) - 2

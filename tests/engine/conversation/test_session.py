@@ -51,14 +51,14 @@ from tests.support.mostly_slow import mostly_slow
 # One answer
 
 
-def test_a_template_is_given_its_options(tmp_path: Path) -> None:
+def test_a_template_is_told_of_thinking(tmp_path: Path) -> None:
     byte_tokenizer(tmp_path)
     own = load_tokenizer(tmp_path, eos_token_ids=[END])
-    own.chat_template = "{{ mood }}<assistant>"
+    own.chat_template = "{{ '' if thinking is defined and thinking else 'calm' }}<assistant>"
     session = Session(loaded(tiny_model("llama"), own))
     read = [
-        done_of(list(session.answer(QUESTION, Request(max_tokens=1), options=options)))
-        for options in ("", '{"mood": "calm"}')
+        done_of(list(session.answer(QUESTION, Request(max_tokens=1), thinking=thinking)))
+        for thinking in ("on", "off")
     ]
     assert read[1].stats.prompt_tokens == read[0].stats.prompt_tokens + len("calm")
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.conversation.template import encode_prompt, render
+from engine.conversation.template import abilities_for, encode_prompt, render
 from engine.replies.parser import ReplyParser
 from engine.replies.parts import CallArguments, CallBegan, CallEnded, ContentPart
 from engine.replies.syntax import syntax_of
@@ -260,8 +260,9 @@ def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer: A
         "{% for m in messages %}{% if m.tool_calls %}"
         "{% if m.tool_calls | length > 1 or m.thinking and m.content %}"
         "{{ raise_exception('one thing at a time') }}{% endif %}"
-        "[{{ m.content }}{{ m.thinking }}{{ m.tool_calls[0].id }}]"
-        "{% else %}({{ m.content }}){% endif %}{% endfor %}"
+        "[{{ m.content }}{{ m.thinking }}{{ m.tool_calls[0].id }}"
+        "{{ m.tool_calls[0].function.arguments.argumentword }}]"
+        "{% else %}({{ m.content }}){% endif %}{% endfor %}{{ tools or '' }}"
     )
     _with_template(own_tokenizer, template)
     calls = (ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}"))
@@ -274,7 +275,53 @@ def test_a_template_that_takes_one_call_a_message_is_given_such(own_tokenizer: A
     assert render(own_tokenizer, Prompt(messages=chat)) == "[soa](1)[b](2)(why?)"
 
 
+ABILITIES = (
+    "system", "tools", "calls", "several_calls", "results", "same_role", "text_beside_calls",
+    "empty_beside_calls",
+)  # fmt: skip
 PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}\n{% endfor %}"
+STRICT = (  # as Gemma 2's
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<model>{% endif %}"
+)
+LISTING = (  # as LFM2's: tools and results, and no calls
+    "{% if tools %}<|tool_list_start|>{{ tools | tojson }}<|tool_list_end|>{% endif %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+)
+CONCATENATING = (  # as DeepSeek R1's: arguments as text, and calls only without content
+    "{{ tools or '' }}{% for m in messages %}<{{ m.role }}>"
+    "{% if m.role == 'assistant' and m.content is none %}{% for call in m.tool_calls %}"
+    "{{ 'call ' + call.function.name + ' ' + call.function.arguments }}{% endfor %}"
+    "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+)
+THINKING = (  # as Qwen3's
+    "{% for m in messages %}<{{ m.role }}>\n"
+    "{% if m.role == 'assistant' and loop.last %}"
+    "<think>\n{{ (m.reasoning_content or '') | trim }}\n</think>\n\n{% endif %}"
+    "{{ m.content | trim }}<end>\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>\n"
+    "{% if enable_thinking is defined and not enable_thinking %}"
+    "<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+CHANNELS = (  # as gpt-oss's
+    "{{ 'Reasoning: ' + (reasoning_effort | default('medium')) }}"
+    "{% for m in messages %}{% if m.role == 'assistant' %}"
+    "{% if m.thinking %}<assistant|analysis>{{ m.thinking }}<end>{% endif %}"
+    "<assistant|final>{{ m.content }}<end>{% else %}<{{ m.role }}>{{ m.content }}<end>"
+    "{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant{% endif %}"
+)
+OPENED = (  # as DeepSeek R1's: the prompt begins the reasoning
+    "{% for m in messages %}<{{ m.role }}>{{ m.content.split('</think>')[-1] }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant><think>\n{% endif %}"
+)
+CALLED = (
+    ChatMessage("user", "Rain?"),
+    ChatMessage("assistant", "I look.", tool_calls=(ToolCall("c", "weather", '{"city": "Rome"}'),)),
+    ChatMessage("tool", "42 mm", tool_call_id="c", name="weather"),
+    ChatMessage("user", "And now?"),
+)
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 
 
@@ -302,8 +349,6 @@ def test_a_template_without_tools_is_told_of_them_in_text(own_tokenizer: Any) ->
         CallBegan,
         CallEnded,
     ]
-    knowing = _with_template(own_tokenizer, PLAIN + "{{ tools }}")
-    assert "<tools>" not in render(knowing, Prompt(messages=messages[:2], tools=prompt.tools))
 
 
 def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_tokenizer: Any) -> None:
@@ -320,4 +365,126 @@ def test_results_and_what_follows_them_are_one_turn_where_they_are_text(own_toke
     assert text.count("<user>") == 2
     assert text.endswith(
         "<user><tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>\nwhy?"
+    )
+
+
+def test_a_template_that_insists_on_turns_is_given_turns(own_tokenizer: Any) -> None:
+    """And the system text in front of the first question, where it takes no system message."""
+    said = (
+        ChatMessage("system", "Be brief."),
+        ChatMessage("user", "a"),
+        ChatMessage("user", "b"),
+        ChatMessage("assistant", "c"),
+        ChatMessage("assistant", "d"),
+        ChatMessage("user", "e"),
+    )
+    text = render(_with_template(own_tokenizer, STRICT), Prompt(messages=said))
+    assert text == "<user>Be brief.\n\na\n\nb<assistant>c\n\nd<user>e<model>"
+    text = render(own_tokenizer, Prompt(messages=CALLED, tools=json.dumps([WEATHER])))
+    assert all(word in text for word in ("<tools>", "weather", "Rome", "I look.", "42 mm", "now?"))
+
+
+def test_what_a_template_of_a_known_family_lacks_is_said_in_its_notation(
+    own_tokenizer: Any,
+) -> None:
+    prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
+    text = render(_with_template(own_tokenizer, LISTING), prompt)
+    call = "<|tool_call_start|>[weather(city='Rome')]<|tool_call_end|>"
+    assert f"<assistant>I look.\n{call}<tool>42 mm<user>And now?" in text
+    assert "<tools>" not in text
+
+
+def test_arguments_are_text_where_a_template_wants_text(own_tokenizer: Any) -> None:
+    """And text beside calls is in a message of its own where it would vanish."""
+    prompt = Prompt(messages=CALLED, tools=json.dumps([WEATHER]))
+    text = render(_with_template(own_tokenizer, CONCATENATING), prompt)
+    written = '<assistant>I look.<assistant>call weather {"city": "Rome"}<tool>42 mm<user>And now?'
+    assert text.endswith(written)
+
+
+@pytest.mark.parametrize("template", [THINKING, CHANNELS, OPENED], ids=["think", "channels", "in"])
+@pytest.mark.parametrize("more", ["Okay, the user", "Because \n "])
+def test_an_answer_goes_on_from_its_own_prompt(
+    own_tokenizer: Any, template: str, more: str
+) -> None:
+    """With the very text that was written behind it, to the last white space."""
+    _with_template(own_tokenizer, template)
+    begun = render(own_tokenizer, QUESTION)
+    written = {THINKING: "<think>\n", CHANNELS: "|analysis>", OPENED: ""}[template] + more
+    raw = ChatMessage("assistant", written, raw=True)
+    assert render(own_tokenizer, Prompt(messages=(*QUESTION.messages, raw))) == begun + written
+    if template != OPENED:
+        thought = ChatMessage("assistant", "", reasoning=more)
+        chat = Prompt(messages=(*QUESTION.messages, thought))
+        assert render(own_tokenizer, chat) == begun + written
+
+
+def test_an_answer_with_its_reasoning_goes_on(own_tokenizer: Any) -> None:
+    answer = ChatMessage("assistant", "It is ", reasoning="So.")
+    for template, ending in (
+        (THINKING, "<assistant>\n<think>\nSo.\n</think>\n\nIt is "),
+        (CHANNELS, "<assistant|analysis>So.<end><assistant|final>It is "),
+        (OPENED, "<assistant><think>\nSo.</think>\n\nIt is "),
+    ):
+        _with_template(own_tokenizer, template)
+        text = render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
+        assert (
+            text.endswith(f"<end>{ending}")
+            or text.endswith(f"why?{ending}")
+            or (text.endswith(f"<end>\n{ending}"))
+        )
+
+
+def test_a_beginning_that_a_client_wrote_is_text_and_no_reasoning(own_tokenizer: Any) -> None:
+    answer = ChatMessage("assistant", "It is ")
+    for template, ending in (
+        (THINKING, "<assistant>\nIt is "),
+        (CHANNELS, "<assistant|final>It is "),
+        (OPENED, "<assistant><think>\n</think>\n\nIt is "),
+    ):
+        _with_template(own_tokenizer, template)
+        text = render(own_tokenizer, Prompt(messages=(*QUESTION.messages, answer)))
+        assert text.endswith(ending)
+
+
+def test_what_was_written_keeps_its_tokens(tokenizer: Any) -> None:
+    """It is encoded apart from the prompt, as it was when it was written."""
+    prompt = encode_prompt(tokenizer, QUESTION)
+    written = ChatMessage("assistant", "> so", raw=True)
+    tokens = encode_prompt(tokenizer, Prompt(messages=(*QUESTION.messages, written)))
+    assert tokens[: len(prompt)] == prompt
+    assert tokenizer.decode(tokens).endswith("> so")
+
+
+def test_thinking_is_as_the_makers_say_or_as_a_person_does(own_tokenizer: Any) -> None:
+    own_tokenizer.add_tokens(["<think>", "</think>"])  # for which mlx-lm forces thinking
+    template = "{{ messages[0].content }}{{ enable_thinking | default('their way') }}"
+    _with_template(own_tokenizer, template)
+    for thinking, said in (("", "their way"), ("on", "True"), ("off", "False"), ("low", "True")):
+        prompt = Prompt(messages=QUESTION.messages, thinking=thinking)
+        assert render(own_tokenizer, prompt) == f"why?{said}"
+    _with_template(own_tokenizer, CHANNELS)
+    for thinking, said in (("", "medium"), ("high", "high"), ("off", "low"), ("on", "medium")):
+        prompt = Prompt(messages=QUESTION.messages, thinking=thinking)
+        assert render(own_tokenizer, prompt).startswith(f"Reasoning: {said}<user>")
+    given = Prompt(messages=QUESTION.messages, thinking="low", options='{"reasoning_effort": "x"}')
+    assert render(own_tokenizer, given).startswith("Reasoning: x<user>")
+
+
+def test_what_a_template_can_do_is_found_once_by_rendering_it(own_tokenizer: Any) -> None:
+    for template, lacks in (
+        (PLAIN, {"tools", "calls", "results"}),
+        (STRICT, {"system", "tools", "calls", "results", "same_role"}),
+        (LISTING, {"calls"}),
+        (CONCATENATING, {"text_beside_calls", "empty_beside_calls"}),
+    ):
+        able = abilities_for(_with_template(own_tokenizer, template), tools=True)
+        assert {each for each in ABILITIES if not getattr(able, each)} - {"several_calls"} == lacks
+        assert abilities_for(own_tokenizer, tools=True) is able
+    assert able.arguments == "text"
+    assert abilities_for(_with_template(own_tokenizer, THINKING)).choices == ("on", "off")
+    assert abilities_for(_with_template(own_tokenizer, CHANNELS)).choices == (
+        "low",
+        "medium",
+        "high",
     )

@@ -59,12 +59,14 @@ messages = st.builds(
     tool_calls=st.lists(st.builds(ToolCall, text, text, text), max_size=2).map(tuple),
     tool_call_id=text,
     name=text,
+    raw=st.booleans(),
 )
 prompts = st.builds(
     Prompt,
     messages=st.lists(messages, max_size=3).map(tuple),
     tools=text,
     options=text,
+    thinking=st.sampled_from(["", "on", "high"]),
     text=text,
     tokens=st.lists(st.integers(0, 10**6), max_size=3).map(tuple),
 )
@@ -158,6 +160,7 @@ def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.Dat
         Macs: macs,
         Sampling: sampling,
         tuple[RankState, ...]: st.lists(ranks, max_size=3).map(tuple),
+        tuple[str, ...]: st.lists(text, max_size=3).map(tuple),
     }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = RESPONSES.to_json(event)

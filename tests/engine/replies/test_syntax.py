@@ -21,7 +21,7 @@ def test_the_template_shows_the_family() -> None:
         ("[TOOL_CALLS]{{ name }}[ARGS]", "mistral args"),
         ("List of tools: <|tool_list_start|>", "lfm"),
     ):
-        assert syntax_of(template).family == family
+        assert syntax_of(template, knows_tools=family != "hermes").family == family
 
 
 def test_the_tokenizer_shows_what_the_template_does_not() -> None:

@@ -18,7 +18,7 @@ def test_marks_in_angle_brackets_are_special_to_a_grammar(tmp_path: Path) -> Non
     (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
     (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
 
-    texts = asyncio.run(TargetFiles().texts(str(tmp_path)))
+    texts = asyncio.run(TargetFiles().texts(str(tmp_path), knows_tools=True))
 
     assert texts.syntax.family == "hermes"
     assert texts.syntax.special == ("</tool_call>", "<tool_call>")

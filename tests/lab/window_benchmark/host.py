@@ -67,6 +67,8 @@ def main(arguments: Sequence[str]) -> None:
                 exact=False,
                 batching=True,
                 macs=protocol.Macs(),
+                knows_tools=True,
+                thinking=(),
             )
         )
 

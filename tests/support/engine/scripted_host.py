@@ -77,6 +77,8 @@ LOADED = Loaded(
     exact=False,
     batching=False,
     macs=protocol.Macs(),
+    knows_tools=False,
+    thinking=(),
 )
 RANKS = RankState(0, "127.0.0.1", "ready"), RankState(1, "mini.local", "ready")
 LOST = "mini.local was lost: its connection ended.", "Switch it on."

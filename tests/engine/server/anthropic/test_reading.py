@@ -131,13 +131,15 @@ def test_a_tool_that_is_not_there_cannot_be_called() -> None:
 
 def test_whether_the_model_is_to_think() -> None:
     for thinking, thinks in (
-        (None, False),
-        ({"type": "disabled"}, False),
-        ({"type": "enabled", "budget_tokens": 1024}, True),
-        ({"type": "adaptive"}, True),
-        ({"type": "between_tools"}, True),
+        (None, "off"),
+        ({"type": "disabled"}, "off"),
+        ({"type": "enabled", "budget_tokens": 1024}, "on"),
+        ({"type": "adaptive"}, "on"),
+        ({"type": "between_tools"}, "on"),
     ):
-        assert json.loads(asked(thinking=thinking).prompt.options) == {"enable_thinking": thinks}
+        assert asked(thinking=thinking).prompt.thinking == thinks
+    ask = asked(thinking={"type": "adaptive"}, output_config={"effort": "max"})
+    assert (ask.prompt.thinking, ask.prompt.options) == ("max", "")
 
 
 def test_effort_and_format() -> None:

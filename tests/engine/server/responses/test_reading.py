@@ -161,10 +161,9 @@ def test_the_form_of_the_answer() -> None:
 
 
 def test_effort_logprobs_and_truncation() -> None:
-    options = asked(input="", reasoning={"effort": "low", "summary": "auto"}).prompt.options
-    assert json.loads(options) == {"enable_thinking": True, "reasoning_effort": "low"}
-    off = asked(input="", reasoning={"effort": "none"}).prompt.options
-    assert json.loads(off)["enable_thinking"] is False
+    for effort, thinking in (("low", "low"), ("none", "off"), ("unheard", "on"), (None, "")):
+        ask = asked(input="", reasoning={"effort": effort, "summary": "auto"})
+        assert ask.prompt.thinking == thinking
     assert asked(input="", top_logprobs=3).request.logprobs == 3
     included = asked(input="", include=["message.output_text.logprobs"])
     assert included.request.logprobs == 0

@@ -1,0 +1,246 @@
+"""Finds what a chat template can say, by rendering short chats with it.
+
+A template is a program: its source does not show what it does. So each ability is tried with words
+that occur nowhere else, and looked for in the rendered text. A chat that the template refuses shows
+that it lacks the ability. Knows no tokenizer; `engine.conversation.template` renders.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Literal, get_args
+
+from engine.request import Thinking
+
+SWITCHES = ("enable_thinking", "thinking")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+Message = dict[str, Any]
+Render = Callable[[Sequence[Message], Sequence[Message], Mapping[str, Any], bool], str]
+"""Renders messages with tools and variables; the last argument asks for the beginning of an
+answer. Raises whatever the template raises."""
+
+_ASKED, _AGAIN, _SYSTEM = "questionword", "furtherword", "systemword"
+_TOOL, _ARGUMENT, _VALUE, _OTHER = "toolword", "argumentword", "valueword", "otherword"
+_RESULT, _SECOND, _THOUGHT, _ANSWER = "resultword", "secondword", "thoughtword", "answerword"
+_ANSWER_TOO = "besideword"
+
+_FORMS: tuple[tuple[Callable[[Message], Any], str | None], ...] = (
+    (dict, ""),
+    (json.dumps, ""),
+    (dict, None),
+    (json.dumps, None),
+)
+"""The forms of a call that are tried in turn: of its arguments, and of a missing text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateAbilities:
+    """The abilities of a chat template; by default those of one that can say everything.
+
+    `system`, `tools`, `calls`, `results`: whether it shows them. `several_calls`: in one message.
+    `same_role`: whether it takes two user messages in a row. `arguments`: the form in which it
+    expects those of a call; `text_beside_calls`: whether the text of a message with calls is shown,
+    or in a message of its own; `empty_beside_calls`: whether a missing text may be "", or must be
+    None. `switches`: its variables for thinking, of `SWITCHES`; `efforts`:
+    the values of reasoning_effort that make a difference, of `EFFORTS`.
+
+    `beginning`: what stands behind a question, up to an answer that is to be written;
+    `to_reasoning` and `to_text`: up to the reasoning of an answer, and up to the text of an answer
+    without reasoning; `between`: what separates reasoning and text; `behind`: what follows the
+    text. They are empty where the template does not show it.
+    """
+
+    system: bool = True
+    tools: bool = True
+    calls: bool = True
+    several_calls: bool = True
+    results: bool = True
+    same_role: bool = True
+    arguments: Literal["object", "text"] = "object"
+    text_beside_calls: bool = True
+    empty_beside_calls: bool = True
+    switches: tuple[str, ...] = ()
+    efforts: tuple[Effort, ...] = ()
+    beginning: str = ""
+    to_reasoning: str = ""
+    to_text: str = ""
+    between: str = ""
+    behind: str = ""
+
+    @property
+    def knows_tools(self) -> bool:
+        """Whether tools, calls and results are all shown."""
+        return self.tools and self.calls and self.results
+
+    @property
+    def choices(self) -> tuple[Thinking, ...]:
+        """What a person can choose of thinking, beside the makers' own way."""
+        both: tuple[Thinking, ...] = ("on", "off") if self.switches else ()
+        return (*both, *(effort for effort in self.efforts if effort != "none"))
+
+    def thinking(self, wish: Thinking) -> dict[str, Any]:
+        """The variables that make the model think as it is wished: "on", "off" or an effort; none
+        for "", and none that the template does not know.
+
+        Where a template knows efforts only, "off" is the least of them.
+        """
+        if not wish:
+            return {}
+        off = wish == "off"
+        variables: dict[str, Any] = dict.fromkeys(self.switches, not off)
+        if wish in self.efforts:
+            variables["reasoning_effort"] = wish
+        elif off and not self.switches and self.efforts:
+            variables["reasoning_effort"] = self.efforts[0]
+        return variables
+
+    def missing(self, begun: str, written: str) -> str | None:
+        """The part of `written` (`to_reasoning` or `to_text`) that a prompt still lacks at its end.
+
+        None where the prompt does not begin an answer in that way. Example: "\\n<think>" for a
+        prompt that ends with "<assistant>", if `to_reasoning` is "<assistant>\\n<think>".
+        """
+        least = max(_alike(written, self.beginning), 1)
+        for length in range(len(written), least - 1, -1):
+            if begun.endswith(written[:length]):
+                return written[length:]
+        return None
+
+
+def abilities_of(render: Render) -> TemplateAbilities:
+    """Try a template. A MemoryError, and whatever is no `Exception`, is passed on."""
+
+    def shown(
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Message] = (),
+        variables: Mapping[str, Any] | None = None,
+        begin: bool = False,
+    ) -> str:
+        try:
+            return render(messages, tools, variables or {}, begin)
+        except MemoryError:
+            raise
+        except Exception:  # whatever the program raises
+            return ""
+
+    user, tools = _said("user", _ASKED), [_tool()]
+    for arguments, content in _FORMS:
+        history = shown(_called([arguments({_ARGUMENT: _VALUE})], content=content), tools=tools)
+        if (
+            _VALUE in history and f"'{_ARGUMENT}': '{_VALUE}'" not in history
+        ):  # which is Python's notation
+            break
+    else:
+        arguments, content = _FORMS[0]
+        history = shown(_called([arguments({_ARGUMENT: _VALUE})], content=content), tools=tools)
+    twice = [arguments({_ARGUMENT: value}) for value in (_VALUE, _OTHER)]
+    several = shown(_called(twice, content=content), tools=tools)
+    one = [arguments({_ARGUMENT: _VALUE})]
+    beside = shown(_called(one, content=_ANSWER_TOO), tools=tools)
+    apart = shown(_called(one, content=content, before=_ANSWER_TOO), tools=tools)
+    in_a_row = shown([user, _said("user", _AGAIN)], begin=True)
+    plain = shown([user])
+    thought, between, behind = _written(shown([user, _reasoned()]), plain)
+    text, _, behind_text = _written(shown([user, _said("assistant", _ANSWER)]), plain, _ANSWER)
+    shows_tools = _TOOL in shown([user], tools=tools, begin=True)
+    return TemplateAbilities(
+        system=_SYSTEM in shown([_said("system", _SYSTEM), user], begin=True),
+        tools=shows_tools,
+        calls=_VALUE in history,
+        several_calls=all(word in several for word in (_VALUE, _OTHER, _RESULT, _SECOND)),
+        # A template that knows no tools may show results as messages of any role.
+        results=_RESULT in history and (shows_tools or _VALUE in history),
+        same_role=_ASKED in in_a_row and _AGAIN in in_a_row,
+        arguments="text" if arguments is json.dumps else "object",
+        text_beside_calls=_shows_both(beside) or not _shows_both(apart),
+        empty_beside_calls=content is not None,
+        switches=tuple(_switches(lambda variables: shown([user], variables=variables, begin=True))),
+        efforts=tuple(_efforts(lambda variables: shown([user], variables=variables, begin=True))),
+        beginning=_behind(shown([user], begin=True), plain),
+        to_reasoning=thought,
+        to_text=text,
+        between=between,
+        behind=behind_text or behind,
+    )
+
+
+def _switches(shown: Callable[[Mapping[str, Any]], str]) -> list[str]:
+    """The switches that change the beginning of an answer, or of the prompt."""
+    return [name for name in SWITCHES if shown({name: True}) != shown({name: False})]
+
+
+def _efforts(shown: Callable[[Mapping[str, Any]], str]) -> list[Effort]:
+    """The efforts that the template tells apart from a word that it cannot know; the usual ones if
+    it repeats any word."""
+
+    def with_effort(effort: str) -> str:
+        return shown({"reasoning_effort": effort, **dict.fromkeys(SWITCHES, True)})
+
+    unknown = with_effort(_OTHER)
+    if _OTHER in unknown:
+        return ["low", "medium", "high"]
+    found = {effort: with_effort(effort) for effort in EFFORTS}
+    return [effort for effort, text in found.items() if text and text != unknown]
+
+
+def _written(whole: str, plain: str, first: str = _THOUGHT) -> tuple[str, str, str]:
+    """What stands before the word `first`, between it and the answer, and behind the answer."""
+    before, found, rest = whole.rpartition(first)
+    if not found or _ANSWER not in whole:
+        return "", "", ""
+    start = _behind(before, plain)
+    if first == _ANSWER:
+        return start, "", rest
+    between, found, behind = rest.partition(_ANSWER)
+    return (start, between, behind) if found else ("", "", "")
+
+
+def _behind(text: str, plain: str) -> str:
+    return text[_alike(text, plain) :]
+
+
+def _alike(one: str, other: str) -> int:
+    """The number of characters that two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _said(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
+
+
+def _reasoned() -> Message:
+    return _said("assistant", _ANSWER) | {"reasoning_content": _THOUGHT, "thinking": _THOUGHT}
+
+
+def _tool() -> Message:
+    schema = {"type": "object", "properties": {_ARGUMENT: {"type": "string", "description": "x"}}}
+    schema |= {"required": [_ARGUMENT]}
+    function = {"name": _TOOL, "description": "x", "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _shows_both(text: str) -> bool:
+    return _ANSWER_TOO in text and _VALUE in text
+
+
+def _called(values: Sequence[Any], *, content: str | None, before: str = "") -> list[Message]:
+    calls: list[Message] = []
+    results: list[Message] = []
+    for number, (arguments, result) in enumerate(zip(values, (_RESULT, _SECOND), strict=False)):
+        id = f"callword{number}"
+        function = {"name": _TOOL, "arguments": arguments}
+        calls.append({"id": id, "type": "function", "function": function})
+        results.append({"role": "tool", "content": result, "tool_call_id": id, "name": _TOOL})
+    return [
+        _said("user", _ASKED),
+        *([_said("assistant", before)] if before else []),
+        {"role": "assistant", "content": content, "tool_calls": calls},
+        *results,
+        _said("assistant", _ANSWER),
+        _said("user", _AGAIN),
+    ]

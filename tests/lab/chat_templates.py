@@ -1,0 +1,156 @@
+"""Renders chats with real chat templates, by ours beside transformers' apply_chat_template.
+
+`python -m tests.lab.chat_templates FOLDER`: a folder of .jinja files, which are fetched for the run
+and never kept. Prints a line for each template and chat that the two render differently, with a
+word of why; then how many templates show each part of a chat, and continue an answer from the very
+prompt that it was written behind.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mlx_lm.tokenizer_utils import load as load_tokenizer
+
+from engine.conversation.template import render
+from engine.replies.syntax import ReplySyntax, syntax_of
+from engine.request import ChatMessage, Prompt, ToolCall
+from models.errors import Problem
+from tests.support.engine.tiny import byte_tokenizer
+
+TOOLS = (
+    '[{"type": "function", "function": {"name": "look_up", "description": "Looks up.", '
+    '"parameters": {"type": "object", "properties": {"city": {"type": "string", '
+    '"description": "A city."}}, "required": ["city"]}}}]'
+)
+CALLS = tuple(
+    ToolCall(f"call{number}", "look_up", f'{{"city": "{city}"}}')
+    for number, city in enumerate(("Vienna", "Rome"))
+)
+ASKED = ChatMessage("user", "Is it sunny?")
+SYSTEM = ChatMessage("system", "Speak Latin.")
+RESULTS = tuple(
+    ChatMessage("tool", weather, tool_call_id=call.id, name=call.name)
+    for call, weather in zip(CALLS, ("rain", "fog"), strict=True)
+)
+BEHIND = (ChatMessage("assistant", "Not there."), ChatMessage("user", "And now?"))
+ONE = ChatMessage("assistant", "", tool_calls=CALLS[:1])
+BOTH = ChatMessage("assistant", "I ask.", tool_calls=CALLS)
+CHATS: dict[str, tuple[Prompt, tuple[str, ...]]] = {
+    "system": (Prompt(messages=(SYSTEM, ASKED)), ("Latin", "sunny")),
+    "two users": (Prompt(messages=(ASKED, BEHIND[1])), ("sunny", "now?")),
+    "tools": (Prompt(messages=(ASKED,), tools=TOOLS), ("look_up", "city")),
+    "calls": (Prompt(messages=(ASKED, ONE, RESULTS[0], *BEHIND), tools=TOOLS), ("Vienna",)),
+    "results": (Prompt(messages=(ASKED, ONE, RESULTS[0], *BEHIND), tools=TOOLS), ("rain",)),
+    "all at once": (
+        Prompt(messages=(SYSTEM, ASKED, BOTH, *RESULTS, *BEHIND), tools=TOOLS),
+        ("Latin", "Vienna", "Rome", "rain", "fog", "I ask.", "now?"),
+    ),
+}
+
+
+def main(folder: Path) -> None:
+    """Print the comparison of all templates in the folder."""
+    found: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as own:
+        byte_tokenizer(Path(own))
+        tokenizer = load_tokenizer(Path(own), eos_token_ids=[256])
+        tokenizer.bos_token = tokenizer.eos_token
+        for path in sorted(folder.glob("*.jinja")):
+            tokenizer.chat_template = path.read_text(encoding="utf-8")
+            for name, (prompt, words) in CHATS.items():
+                text = _ours(tokenizer, prompt)
+                tried[name] += 1
+                found[name] += all(word in text for word in words)
+                _compare(path.stem, name, text, _theirs(tokenizer, prompt), words)
+            for name, right in _continued(tokenizer):
+                tried[name] += 1
+                found[name] += right
+                if not right:
+                    print(f"{path.stem}: {name}: another prompt than that of the answer")
+    for name, all_of_them in tried.items():
+        print(f"{name:24} {found[name]:3} of {all_of_them}")
+
+
+def _compare(template: str, name: str, ours: str, theirs: str, words: tuple[str, ...]) -> None:
+    if ours == theirs:
+        return
+    lost = [word for word in words if word not in theirs]
+    why = f"refused: {theirs[1:60]}" if theirs.startswith("!") else f"without {lost}"
+    missing = [word for word in words if word not in ours]
+    print(f"{template}: {name}: transformers {why}; ours {f'without {missing}' if missing else ''}")
+
+
+def _ours(tokenizer: Any, prompt: Prompt) -> str:
+    try:
+        return render(tokenizer, prompt)
+    except Problem as problem:
+        return f"!{problem.message}"
+
+
+def _theirs(tokenizer: Any, prompt: Prompt) -> str:
+    import json
+
+    messages = []
+    for message in prompt.messages:
+        one: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.tool_calls:
+            one["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": json.loads(call.arguments)},
+                }
+                for call in message.tool_calls
+            ]
+        if message.role == "tool":
+            one |= {"tool_call_id": message.tool_call_id, "name": message.name}
+        messages.append(one)
+    tools = json.loads(prompt.tools) if prompt.tools else None
+    try:
+        text: str = tokenizer._tokenizer.apply_chat_template(
+            messages, tools=tools, add_generation_prompt=True, tokenize=False
+        )
+    except Exception as error:  # whatever a template raises
+        return f"!{error}"
+    return text
+
+
+def _continued(tokenizer: Any) -> Iterator[tuple[str, bool]]:
+    """Whether an answer is continued from its own prompt: cut in the reasoning, in the text, and
+    as a client's beginning of it."""
+    begun = _ours(tokenizer, Prompt(messages=(ASKED,)))
+    if begun.startswith("!"):
+        return
+    syntax: ReplySyntax = syntax_of(tokenizer.chat_template)
+    marks = syntax.reasoning
+    if marks is not None and not syntax.reasoning_is_over(begun):
+        inside = syntax.begins_inside(begun)
+        thought = "Okay, the user" if inside else f"{marks.opening}\nOkay, the user"
+        cut = ChatMessage("assistant", thought, raw=True)
+        yield "cut in the reasoning", _goes_on(tokenizer, cut) == begun + thought
+        answer = f"{thought} asks.\n{marks.closing}\n\nIt is "
+        yield (
+            "cut in the answer",
+            _goes_on(tokenizer, ChatMessage("assistant", answer, raw=True)) == begun + answer,
+        )
+    elif syntax.family != "harmony":
+        answer = "It is "
+        yield (
+            "cut, without reasoning",
+            _goes_on(tokenizer, ChatMessage("assistant", answer, raw=True)) == begun + answer,
+        )
+    text = _goes_on(tokenizer, ChatMessage("assistant", "It is "))
+    yield "prefill", text.startswith(begun) and text.endswith("It is ")
+
+
+def _goes_on(tokenizer: Any, answer: ChatMessage) -> str:
+    return _ours(tokenizer, Prompt(messages=(ASKED, answer)))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
