@@ -71,7 +71,7 @@ def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
 
 def test_all_files_count(tmp_path: Path) -> None:
     folder = model(tmp_path / "split", {"a": TensorLayout("F16", (64,))})
-    write(folder, {"b": TensorLayout("F16", (64,))}, name="model-00002-of-00002")
+    write(folder, {"b": TensorLayout("F16", (64,))}, name="model-more")
     write(folder, {"c": TensorLayout("F16", (64,))}, name="consolidated")
     assert weigh(ModelFolder(folder)).size_bytes == 256
 
