@@ -79,7 +79,7 @@ def highlight(
     """
     lexer = _lexer(language)
     lines = [_code_line(block) for block in panel_blocks(document, position)]
-    code = "\n".join(line.text for line in lines)
+    code = "".join(f"{line.text}\n" for line in lines)  # lexers of lines want each to end
     if lexer is None or len(code) > LONGEST:
         return
     painter = _Painter(lines, colours)

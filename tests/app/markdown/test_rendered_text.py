@@ -274,6 +274,13 @@ def test_code_that_is_written_anew_in_part_is_coloured_again(formats: Formats) -
     assert all(coloured_lines(made.document))
 
 
+def test_the_last_line_of_code_is_coloured_as_the_others(show: Show) -> None:
+    """The lexer of diffs knows only lines that end."""
+    view = show("```diff\n+ a\n- b\n```\n")
+    syntax = LIGHT.syntax
+    assert coloured_lines(view.document()) == [{syntax["inserted"]}, {syntax["deleted"]}]
+
+
 def test_colours_lie_on_their_words(show: Show) -> None:
     view = show('```python\nx = "\U0001f600" # y\n```\n')
     block = code_block(view.document())
