@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlx_lm.models.base import create_attention_mask
 
 from engine.core.decoder import Decoder
 from engine.core.sampling import Candidates, History, distribution, scores
@@ -91,7 +92,11 @@ def mixed_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_window(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("engine.drafters.eagle_layers._window", lambda fields, layer: None)
+    unlimited = create_attention_mask
+    patch.setattr(
+        "engine.drafters.eagle.create_attention_mask",
+        lambda state, kept, **_: unlimited(state, kept),
+    )
 
 
 def mask_behind_the_matrix(patch: pytest.MonkeyPatch) -> None:
