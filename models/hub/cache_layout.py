@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_native_id
 
 from filelock import FileLock, Timeout
 from huggingface_hub import constants
@@ -238,7 +239,9 @@ def put_link(link: Path, blob: Path) -> None:
     target = os.path.relpath(blob, link.parent)
     if link.is_symlink() and os.readlink(link) == target:
         return
-    fresh = link.parent.parent.parent / f".link.{os.getpid()}"  # not in the snapshot: all is loaded
+    fresh = (
+        link.parent.parent.parent / f".link.{get_native_id()}"
+    )  # not in the snapshot: all is loaded
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(link)
@@ -248,7 +251,7 @@ def put_reference(storage: Storage, reference: str, revision: str) -> None:
     """Record the commit of the branch or tag `reference`, whose snapshot exists already."""
     path = storage.folder / "refs" / reference
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = storage.folder / f".reference.{os.getpid()}"  # refs itself holds nothing else
+    fresh = storage.folder / f".reference.{get_native_id()}"  # refs itself holds nothing else
     fresh.write_text(revision)
     publish(fresh, path)
 
