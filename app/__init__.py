@@ -1,1 +1,1 @@
-"""The window: chat, draft lane and conversations in Qt. Imports engine and models, never MLX."""
+"""The window: chat, drafts ahead of the text, conversations. Imports engine and models, no MLX."""

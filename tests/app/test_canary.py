@@ -78,6 +78,7 @@ def nasty_events(text: str) -> list[Event]:
 
 def everything_on(window: Window) -> None:
     window.menus.actions["provenance"].trigger()
+    window.menus.actions["rounds"].trigger()
     assert window.rounds.isVisible()
 
 
